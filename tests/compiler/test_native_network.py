@@ -7,16 +7,20 @@ from math import prod
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from support.candidates import HOSTS, Machines
 from support.examples import examples
 from support.native import NATIVE_HOSTS, THREADED_HOSTS
 from support.networks import (
+    ANY,
     TOLERANCE,
     compiled_networks,
+    joined_networks,
     numbers_for,
     quickly_loaded,
     ranked_networks,
+    small_integers,
 )
 from tilewright.common.dtypes import F32
 from tilewright.graph.builder import NetworkBuilder
@@ -73,9 +77,12 @@ def test_random_networks_compute_their_reference(hosts: Machines, count: int) ->
     check()
 
 
-def test_plans_of_random_networks_mean_their_reference() -> None:
+@pytest.mark.parametrize("networks", [ANY, joined_networks()], ids=["any", "joined"])
+def test_plans_of_random_networks_mean_their_reference(
+    networks: st.SearchStrategy[Network],
+) -> None:
     @examples(8)
-    @given(ranked_networks(HOSTS))
+    @given(ranked_networks(HOSTS, networks))
     def check(found: tuple[Network, Machine, Ranked]) -> None:
         network, machine, ranked = found
         plan = build_plan(network, machine, ranked=ranked, planner=HostPlanner(machine))
@@ -160,7 +167,7 @@ def test_constants_take_little_more_memory_than_weights() -> None:
     assert code.constant_bytes < 1.15 * weights
 
 
-def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:
+def test_kernels_write_their_parts_of_a_tensor_in_the_form_that_the_next_one_reads() -> None:
     net, half, whole = NetworkBuilder("joined", "f32"), (1, 16, 12, 12), (1, 32, 12, 12)
 
     def layer(name: str, x: str, shape: Shape) -> str:
@@ -174,7 +181,35 @@ def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:
     joined = net.apply(Concat((half, half), 1, "f32"), *parts, name="joined")
     code = generated(net.build((layer("c", joined, whole),)), load_machine("host_avx2"), DIRECT)
     names = [s.name for s in code.stages if not s.name.startswith("x_")]
-    assert names == ["a", "b", "joined", "joined_2", "c", "c_layout"]
+    assert names == ["a", "b", "c", "c_layout"]
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_parts_of_other_products_stay_as_they_are() -> None:
+    net, shape = NetworkBuilder("parts", "f32"), (1, 8, 11, 9)
+    x, parts = net.input("x", shape), list[str]()
+    for number, (out, kernel) in enumerate(((20, 1), (5, 3), (17, 1))):
+        op = conv2d(batch=1, in_channels=8, out_channels=out, height=11, width=9, kernel=kernel,
+                    padding=kernel // 2, dtype="f32")  # fmt: skip
+        y = net.apply(op, x, net.weight(f"w{number}", op.input_shapes[1]), name=f"p{number}")
+        bias = net.weight(f"b{number}", (out,))
+        y = net.apply(Bias(op.out_shape, dtype="f32"), y, bias, name=f"a{number}")
+        parts.append(net.apply(relu(op.out_shape, dtype="f32"), y, name=f"r{number}"))
+    parts.append(x)
+    joined = Concat(tuple(map(net.shape, parts)), 1, "f32")
+    op = conv2d(batch=1, in_channels=50, out_channels=4, height=11, width=9, kernel=1, dtype="f32")
+    y = net.apply(joined, *parts, name="joined")
+    y = net.apply(op, y, net.weight("last_w", op.input_shapes[1]), name="last")
+    network = net.build((y,))
+    weights, inputs = small_integers(network)
+    code = generated(network, NATIVE_HOSTS[0], DIRECT)
+    assert [s.name for s in code.stages if "joined" in s.nodes] == ["joined_4"]
+    loaded = quickly_loaded(code)
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(2)
+    expected = network.evaluate({**weights, **inputs})["last"]
+    np.testing.assert_array_equal(bound.outputs()["last"], expected)
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")

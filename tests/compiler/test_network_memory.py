@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from support.examples import examples
 from support.native import NATIVE_HOSTS
-from support.networks import TOLERANCE, compiled_networks, numbers_for
+from support.networks import ANY, TOLERANCE, compiled_networks, joined_networks, numbers_for
 from support.sanitized import have_sanitizers
 from support.sanitized_networks import apart, sanitized_network
 from tilewright.graph.graph import Network
@@ -21,11 +22,14 @@ pytestmark = [
 ]
 
 
-def test_no_stage_leaves_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("networks", [ANY, joined_networks()], ids=["any", "joined"])
+def test_no_stage_leaves_its_values(
+    networks: st.SearchStrategy[Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
     arena = apart(monkeypatch.setattr)
 
-    @examples(2)
-    @given(compiled_networks(NATIVE_HOSTS))
+    @examples(3)
+    @given(compiled_networks(NATIVE_HOSTS, networks))
     def check(pair: tuple[Network, NetworkCode]) -> None:
         network, code = pair
         weights, inputs = numbers_for(network)

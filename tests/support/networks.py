@@ -77,6 +77,9 @@ def networks(
     return net.build(outputs)
 
 
+ANY = networks(moving=True)
+
+
 @st.composite
 def layers(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name: str) -> str:
     """One more operator on x."""
@@ -240,9 +243,45 @@ def head(net: NetworkBuilder, x: str) -> str:
 
 
 @st.composite
-def ranked_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Machine, Ranked]:
-    """A network with random candidates of random layouts."""
-    network, machine = draw(networks(moving=True)), draw(st.sampled_from(machines))
+def joined_networks(draw: st.DrawFn) -> Network:
+    """Convolutions of one tensor, side by side along any axis, and perhaps one that reads all."""
+    net = NetworkBuilder("joined", draw(st.sampled_from(["f32", "f64"])))
+    channels = draw(st.sampled_from([1, 3, 4, 16, 18]))
+    shape = (draw(st.sampled_from([1, 1, 2])), channels, *draw(st.tuples(*[st.integers(1, 9)] * 2)))
+    x, axis, parts = net.input("x", shape), draw(st.sampled_from([1, 1, 1, 2, 3])), list[str]()
+    for number in range(draw(st.integers(2, 4))):
+        out = draw(st.sampled_from([1, 2, 5, 16, 17, 40])) if axis == 1 else channels
+        y = draw(same_size(net, x, f"p{number}", out))
+        if draw(st.booleans()):
+            bias = net.weight(f"b{number}", (out,))
+            y = net.apply(Bias(net.shape(y), dtype=net.dtype), y, bias, name=f"p{number}_b")
+        if out == channels and draw(st.booleans()):
+            y = net.apply(Binary("add", shape, shape, net.dtype), x, y, name=f"p{number}_s")
+        parts.append(y)
+    joined = net.apply(Concat(tuple(map(net.shape, parts)), axis, net.dtype), *parts, name="joined")
+    read = draw(same_size(net, joined, "read", 3)) if draw(st.booleans()) else joined
+    return net.build((read, *draw(st.sampled_from([(), (parts[0],)]))))
+
+
+@st.composite
+def same_size(draw: st.DrawFn, net: NetworkBuilder, x: str, name: str, out: int) -> str:
+    """A convolution whose images are as large as those that it reads, by channels if it can."""
+    batch, channels, height, width = net.shape(x)
+    kernel = draw(st.sampled_from([1, 3]))
+    op = conv2d(
+        batch=batch, in_channels=channels, out_channels=out, height=height, width=width,
+        kernel=kernel, padding=kernel // 2, dtype=net.dtype,
+        groups=draw(st.sampled_from([1, channels])) if out == channels else 1,
+    )  # fmt: skip
+    return net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+
+
+@st.composite
+def ranked_networks(
+    draw: st.DrawFn, machines: Machines, given: st.SearchStrategy[Network] = ANY
+) -> tuple[Network, Machine, Ranked]:
+    """A network, any or a `given` one, with random candidates of random layouts."""
+    network, machine = draw(given), draw(st.sampled_from(machines))
     chosen: dict[Op, Candidate] = {}
     for op in dict.fromkeys(op for _, op in network.layers()):
         known = [s.name for s in seeds_for(op, addressed=True)] + ["prepacked"] * (
@@ -256,9 +295,11 @@ def ranked_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Machi
 
 
 @st.composite
-def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
-    """A network and its code by random candidates of random layouts."""
-    network, machine, ranked = draw(ranked_networks(machines))
+def compiled_networks(
+    draw: st.DrawFn, machines: Machines, given: st.SearchStrategy[Network] = ANY
+) -> tuple[Network, NetworkCode]:
+    """A network, any or a `given` one, and its code by random candidates of random layouts."""
+    network, machine, ranked = draw(ranked_networks(machines, given))
     return network, network_code(network, machine, ranked)
 
 

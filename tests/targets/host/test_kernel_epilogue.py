@@ -34,7 +34,8 @@ RELU = KernelEpilogue(Finish("relu(x0)"))
 RESIDUAL = KernelEpilogue(Finish("x0 + x1", (Residual(),)))
 EPILOGUES = (
     KernelEpilogue(Finish("relu(x0 + x1 + x2)", (Bias(), Residual())), Border(1, 1, 1, 1)),
-    KernelEpilogue(Finish("clip(x0 + x1, -9, 6) * x1", (Bias(),)), Border(0, 2, 1, 0)),
+    KernelEpilogue(Finish("clip(x0 + x1, -9, 6) * x1", (Bias(),)), Border(0, 2, 1, 0, 3)),
+    KernelEpilogue(border=Border(behind=5)),
     KernelEpilogue(Finish("leaky_relu(x0 + x1, 0.25) + x2", (Residual(), Residual()))),
 )
 
@@ -77,6 +78,7 @@ def inside(y: Array, border: Border, dims: tuple[str, ...]) -> Array:
     for dim, before, behind in (
         ("rows", border.top, border.bottom),
         ("cols", border.left, border.right),
+        (dims[-1], 0, border.behind),
     ):
         if before or behind:
             y = np.moveaxis(np.moveaxis(y, dims.index(dim), 0)[before:][: -behind or None], 0,

@@ -39,12 +39,13 @@ WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
 
 
 class Border(NamedTuple):
-    """Pixels around an image, which the kernel leaves alone."""
+    """Pixels around an image, and channels `behind` its own, which the kernel leaves alone."""
 
     top: int = 0
     left: int = 0
     bottom: int = 0
     right: int = 0
+    behind: int = 0
 
 
 NO_BORDER = Border()
@@ -76,9 +77,9 @@ def kernel_with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
             f"program {program.name!r} does not write its result by products or transforms in "
             "place, so nothing can be done to it on the way"
         )
-    program = _bordered(program, epilogue.border)
+    plain, program = result_of(program), _bordered(program, epilogue.border)
     y = result_of(program)
-    taken = {Bias: (y.dims[-1:], (_channels(y),)), Residual: (y.dims, y.shape)}
+    taken = {Bias: (y.dims[-1:], (_channels(plain),)), Residual: (y.dims, y.shape)}
     more = [
         Tensor(name, y.dtype, "input", *taken[type(beside)])
         for name, beside in names(epilogue.finish)
@@ -98,10 +99,13 @@ def writes_result(call: Call, program: Program) -> bool:
 
 def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
     """True if every statement that writes the result holds its complete sums in registers, each
-    element once, with channels side by side, and can go around the border.
+    element once, with channels side by side, and can go around the border; a residual has no
+    channels behind its own.
     """
     y = result_of(program)
     if epilogue.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
+        return False
+    if epilogue.border.behind and Residual() in epilogue.finish.beside:
         return False
     for stmt in walk(program.body):
         match stmt:
@@ -176,7 +180,9 @@ def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
 
 
 def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -> Matrix:
-    """The form of a product's C: pixels that follow each other without a border come in runs."""
+    """The form of a product's C: pixels that follow each other without a border come in runs, or
+    as far apart as those of the result.
+    """
     view = program.tensor(operand.tensor)
     if border == NO_BORDER or "pixels" not in view.dims:
         return form
@@ -185,6 +191,8 @@ def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -
     row = y.shape[-2] * channels
     group, pixel, channel = (operand.ranges[view.dims.index(d)].start for d in view.dims)
     offset = group * product(y.shape[1:]) + border.top * row + border.left * channels + channel
+    if border == Border(behind=border.behind):
+        return Matrix(offset + pixel * channels, channels, form.order)
     column = binary("%", pixel, columns)
     offset = offset + binary("//", pixel, columns) * row + column * channels
     return Matrix(offset, channels, form.order, Runs(columns, row, column))
@@ -277,12 +285,13 @@ def _channels(y: Tensor) -> Expr:
 
 
 def _bordered(program: Program, border: Border) -> Program:
-    """The program with its result in the middle of a larger image."""
+    """The program with its result in the middle of a larger image, at the front of its pixels."""
     if border == NO_BORDER:
         return program
     y = result_of(program)
     before = {"rows": border.top, "cols": border.left}
     around = {"rows": border.top + border.bottom, "cols": border.left + border.right}
+    around[y.dims[-1]] = border.behind
     shape = tuple(e + around.get(d, 0) for d, e in zip(y.dims, y.shape, strict=True))
     starts = [before.get(d, 0) for d in y.dims]
 

@@ -294,7 +294,9 @@ def _write_call(call: KernelCall, kind: DType, writer: CWriter, threads: int) ->
     if call.packings and threads > 1:
         writer.line(MEET)
     function = call.kernel.artifact.name
-    given = [_pointer(place, kind) for place in call.arguments]
+    given = [
+        _pointer(place, kind) + (f" + {first}" if first else "") for place, first in call.arguments
+    ]
     if threads > 1:
         writer.call(f"{function}_thread", [*given, THREAD, THREADS])
     else:

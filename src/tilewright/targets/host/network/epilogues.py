@@ -71,6 +71,15 @@ def epilogue_parts(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Map
     return candidate, PLAIN, {}
 
 
+def first_element(candidate: Candidate) -> int:
+    """The element of the result's memory that its kernel takes for the first one: in front of
+    channels that have others before them in each pixel.
+    """
+    if isinstance(candidate, InRegisters) and candidate.in_kernel.border.behind:
+        return candidate.form.before[_CHANNELS]
+    return 0
+
+
 def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] | None:
     """(what the kernel does, the operand of the expression by the parameter that takes it), None
     for an expression of functions that no vectors compute, or of vectors along other axes than the
@@ -88,22 +97,41 @@ def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] 
 
 
 def border_between(natural: Form, wanted: Form) -> Border | None:
-    """The pixels around an image that are all that makes one form the other, None otherwise.
+    """The pixels around an image, and the channels beside its own, that are all that makes one form
+    the other, None otherwise. The kernel takes those before its own for others' behind.
 
     >>> from tilewright.network.planning.form import StoredDim
     >>> plain = Form((1, 2, 5, 5), tuple(StoredDim(a, 1, n) for a, n in ((2, 5), (3, 5), (1, 2))),
     ...              (0, 0, 0, 0))
     >>> wider = Form(plain.shape, tuple(StoredDim(a, 1, n) for a, n in ((2, 7), (3, 6), (1, 2))),
     ...              (0, 0, 1, 1))
-    >>> border_between(plain, wider), border_between(plain, plain)
-    (Border(top=1, left=1, bottom=1, right=0), Border(top=0, left=0, bottom=0, right=0))
-    >>> border_between(wider, plain) is None
-    True
+    >>> border_between(plain, wider)
+    Border(top=1, left=1, bottom=1, right=0, behind=0)
+    >>> border_between(plain, plain) == NO_BORDER, border_between(wider, plain) is None
+    (True, True)
+    >>> part = Form(plain.shape, (*plain.dims[:2], StoredDim(1, 1, 8)), (0, 4, 0, 0))
+    >>> border_between(plain, part)
+    Border(top=0, left=0, bottom=0, right=0, behind=6)
     """
     if natural == wanted:
         return NO_BORDER
-    around = border_around(natural, wanted) if len(natural.shape) == _IMAGE_RANK else None
-    if around is None:
+    if len(natural.shape) != _IMAGE_RANK or not natural.dims:
+        return None
+    wanted, behind = _without_channels_beside(natural, wanted)
+    if (around := border_around(natural, wanted)) is None:
         return None
     (top, bottom), (left, right) = (around.get(side, (0, 0)) for side in ("rows", "cols"))
-    return Border(top, left, bottom, right)
+    return Border(top, left, bottom, right, behind)
+
+
+def _without_channels_beside(natural: Form, wanted: Form) -> tuple[Form, int]:
+    """`wanted` with the channels of each pixel that it has in its `natural` form, which lie side by
+    side, and how many there are beside them.
+    """
+    own, last = natural.dims[-1], wanted.dims[-1]
+    several = any(len(form.along(_CHANNELS)) > 1 for form in (natural, wanted))
+    if (own.axis, last.axis) != (_CHANNELS, _CHANNELS) or several:
+        return wanted, 0
+    images, _, *pixels = wanted.before
+    narrow = Form(wanted.shape, (*wanted.dims[:-1], own), (images, 0, *pixels))
+    return narrow, last.extent - own.extent

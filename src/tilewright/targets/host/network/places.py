@@ -19,6 +19,7 @@ from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.emit.header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import PlacedConstant
+from tilewright.targets.host.network.epilogues import first_element
 from tilewright.targets.host.network.kernels import ProductKernel, StageKernels, arguments
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
@@ -37,10 +38,12 @@ class _Packing:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A call of a kernel's function, the last of whose arguments is its workspace."""
+    """A call of a kernel's function with the place of each argument and the element there that is
+    its first; the last one is its workspace.
+    """
 
     kernel: ProductKernel
-    arguments: tuple[Place, ...]
+    arguments: tuple[tuple[Place, int], ...]
     packings: tuple[_Packing, ...] = ()
 
 
@@ -70,7 +73,7 @@ def everything_placed(plan: Plan, kernels: StageKernels, progress: Progress = si
     return placing.places(drafts)
 
 
-_Draft: TypeAlias = tuple[ProductKernel, list[int], list[tuple[str, int, int]]]
+_Draft: TypeAlias = tuple[ProductKernel, list[tuple[int, int]], list[tuple[str, int, int]]]
 
 
 class _Placing:
@@ -85,20 +88,22 @@ class _Placing:
 
     def call(self, number: int, stage: Stage, kernel: ProductKernel) -> _Draft:
         """A kernel, the numbers of its arguments, and what is packed for it on the way."""
-        given, packings = list[int](), list[tuple[str, int, int]]()
+        given, packings = list[tuple[int, int]](), list[tuple[str, int, int]]()
         for info, value in arguments(stage, kernel):
             if not info.is_packed:
-                given.append(self._constant(value) if self._is_constant(value) else value)
+                first = first_element(stage.candidate) if info.kind == "output" else 0
+                constant = self._is_constant(value)
+                given.append((self._constant(value) if constant else value, first))
                 continue
             function = pack_name(kernel.artifact.name, info)
             if self._is_constant(value):
-                given.append(self._constant(value, function, info))
+                given.append((self._constant(value, function, info), 0))
             else:
                 size = dtype(info.dtype).size_bytes
                 packed = self._add(number, stored_elements(info) * size)
                 packings.append((function, value, packed))
-                given.append(packed)
-        given.append(self._add(number, kernel.artifact.scratchpad_bytes))
+                given.append((packed, 0))
+        given.append((self._add(number, kernel.artifact.scratchpad_bytes), 0))
         return kernel, given, packings
 
     def places(self, drafts: dict[int, _Draft]) -> Places:
@@ -116,7 +121,7 @@ class _Placing:
         calls = {
             number: KernelCall(
                 kernel,
-                tuple(found[n] for n in given),
+                tuple((found[n], first) for n, first in given),
                 tuple(_Packing(f, found[a], found[b]) for f, a, b in packings),
             )
             for number, (kernel, given, packings) in drafts.items()

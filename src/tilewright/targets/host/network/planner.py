@@ -38,6 +38,7 @@ from tilewright.targets.host.network.epilogues import (
     border_between,
     finish_of,
 )
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.expressions import vector_operations
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, choose, confirm_choice
@@ -123,8 +124,9 @@ class HostPlanner(Planner):
         return done if self._fuses(plain, done.in_kernel) else None
 
     def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
-        if (border := border_between(own, form)) is None:
-            return None
+        border = border_between(own, form)
+        if border is None or (border.behind and self._passes_caches(candidate.op, form)):
+            return None  # a part may begin within a line
         if isinstance(candidate, InRegisters):
             in_kernel = replace(candidate.in_kernel, border=border)
             done = replace(candidate, form=form, in_kernel=in_kernel)
@@ -132,6 +134,12 @@ class HostPlanner(Planner):
             in_kernel = KernelEpilogue(border=border)
             done = InRegisters.of(candidate, own, form, in_kernel)
         return done if self._fuses(done.plain, in_kernel) else None
+
+    def _passes_caches(self, op: Op, form: Form) -> bool:
+        """True if results that lie in a form may take non-temporal stores."""
+        caches = self._machine.find_section(Caches)
+        size_bytes = form.elements * dtype(op.out_dtype).size_bytes
+        return caches is not None and size_bytes > caches.l3.capacity_bytes
 
     def program(self, plain: Candidate) -> Program:
         """The program of a candidate, made once."""
