@@ -1,5 +1,6 @@
 """The entry point of the `tilewright` program: an interrupt is told from the first import on."""
 
+import atexit
 import gc
 
 from tilewright.common.interrupts import interruptible, no_interrupt_lost, writable_output
@@ -18,5 +19,6 @@ __all__ = ["app", "app_main"]
 
 def app_main() -> None:
     """Run the command line of this process."""
+    atexit.register(gc.freeze)  # what ends with the process is not searched for cycles again
     with interruptible(), no_interrupt_lost(), writable_output():
         app()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ else:  # heavy: Numba
 
 Ints = npt.NDArray[np.int64]
 _MANY_ROWS = 1 << 16
-"""From here on a table of hashes, which is compiled first, is faster."""
+"""From here on a table of hashes is faster even where Numba has to be loaded for it; where it is
+loaded, tables of all sizes take a tenth of the time of sorting.
+"""
 FACTOR = 0x9E3779B97F4A7C15
 """An odd number whose multiples and powers spread over all bits: 2^64 over the golden ratio."""
 _PLACES = 8
@@ -41,9 +44,9 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
 
 def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
     """`classes_of` the rows of a table (columns, rows)."""
-    if table.shape[1] < _MANY_ROWS:
-        return _by_sums(table) or _by_columns(table)
-    return compiled.classes_by_hashes(table) or _by_columns(table)
+    hashed = table.shape[1] >= _MANY_ROWS or "numba" in sys.modules
+    found = compiled.classes_by_hashes(table) if hashed else _by_sums(table)
+    return found or _by_columns(table)
 
 
 def _by_sums(table: Ints) -> tuple[Ints, Ints] | None:
