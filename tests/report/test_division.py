@@ -19,18 +19,21 @@ NETWORK = network("lenet5", 1, dtype="f32")
 
 
 @pytest.fixture(scope="module")
-def divided():
-    return DIVIDES.required(MACHINE).divide(NETWORK, MACHINE, None, TRAFFIC, 1.0)
+def stages():
+    """What is told of each stage while the network is divided: (done, total)."""
+    return {}
 
 
 @pytest.fixture(scope="module")
-def found(divided):
-    return divided.result()
+def found(stages):
+    divided = DIVIDES.required(MACHINE).divide(NETWORK, MACHINE, None, TRAFFIC, 1.0)
+    return divided.result(
+        lambda stage, done, total: stages.setdefault(stage, []).append((done, total))
+    )
 
 
-def test_each_stage_is_told_until_all_of_it_is_done(divided):
-    stages: dict[str, list[tuple[int, int]]] = {}
-    divided.result(lambda stage, done, total: stages.setdefault(stage, []).append((done, total)))
+@pytest.mark.usefixtures("found")
+def test_each_stage_is_told_until_all_of_it_is_done(stages):
     assert stages["put messages on links"] == [(done, 3) for done in range(4)]
     for told in stages.values():
         assert [done for done, _ in told] == sorted(done for done, _ in told)
