@@ -65,10 +65,9 @@ class OperationWindow(NamedTuple):
     there `AHEAD`, one iteration before it is read, is due at the next such write. Transfers that
     `overlap` use both slots of a buffer that has two; those under a condition stand where the
     program has them; each fetches ahead `behind` an item, mostly itself (`passes.double_buffer`).
-    Stores of buffers of two
-    slots that have no loop of several iterations inside theirs, whose level is `inmost`, stand
-    behind the next iteration's items: `late` are the row of the cost and the item of each one, -1
-    for none.
+    Stores of buffers of two slots that have no loop of several iterations inside theirs, whose
+    level is `inmost`, stand behind the next iteration's items: `late` are the row of the cost and
+    the item of each one, -1 for none.
     `moved[d]` places move from turn to turn of loop d, a statement each, and one before it begins.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
@@ -185,6 +184,12 @@ def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> 
 
 
 @piece
+def _is_ahead(s: PipelineState, w: OperationWindow, number: int, looped: int) -> bool:
+    """True for a transfer of a buffer with two slots, of which it uses both."""
+    return w.overlap[number] and at(s.buffers, at(s.items, number).buffer).double and looped
+
+
+@piece
 def _fetch_next(s: PipelineState, w: OperationWindow, number: int) -> None:
     """Fetch the tile of the next iteration, where there is one."""
     item = at(s.items, number)
@@ -202,7 +207,7 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
         cost = at(s.costs, here)
         if cost.service <= 0.0:
             continue
-        double = w.overlap[number] and at(s.buffers, item.buffer).double and looped
+        double = _is_ahead(s, w, number, looped)
         if kind == GET and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             if w.behind[number] == number:
@@ -215,8 +220,7 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
         if kind == PUT and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
         for get in range(first, number):
-            double = at(s.buffers, at(s.items, get).buffer).double and looped
-            if w.behind[get] == number and w.overlap[get] and double:
+            if w.behind[get] == number and _is_ahead(s, w, get, looped):
                 _fetch_next(s, w, get)
 
 

@@ -3,10 +3,10 @@
 In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the
 first tile before the loops, the next one right after the wait for the current one, or behind some
 of the calls that let fetches come between, at the loop indices of the next iteration (inner loop
-one further, or the next outer one with the inner ones back at zero). A store is waited for only when its slot is written again. Which buffers have two
-copies is the schedule's choice, tensor by tensor. Where operations are in flight in order, stores
-of such buffers in innermost loops are `late`: they stand behind what the next iteration computes,
-which need not wait for them.
+one further, or the next outer one with the inner ones back at zero). A store is waited for only
+when its slot is written again. Which buffers have two copies is the schedule's choice, tensor by
+tensor. Where operations are in flight in order, stores of such buffers in innermost loops are
+`late`: they stand behind what the next iteration computes, which need not wait for them.
 
 before:  for i in range(n):
              get(a[i] -> t[0]); wait(t[0]); use(t[0])

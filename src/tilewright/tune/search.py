@@ -181,8 +181,9 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
     """
     op, found = candidate.op, list[tuple[Candidate, Program]]()
     for seed in seeds_for(op, whole=True):
-        like = seed.name == candidate.seed.name or takes_whole_depth(op.kind, seed.name)
-        asked = _question_of({op: seed}, frozenset(), machine) if like else _Question(seed, [])
+        if seed.name != candidate.seed.name and not takes_whole_depth(op.kind, seed.name):
+            continue
+        asked = _question_of({op: seed}, frozenset(), machine)
         for structure in asked.nests[0] if len(asked.nests) == 1 else ():
             for _, blocks in asked.cases:
                 ((priced,),) = _price([structure], [(op, blocks)], machine, seed, 0)

@@ -32,12 +32,10 @@ from tilewright.papers.model import Row, compare
 from tilewright.targets.cambricon.code import CODE
 
 DIRECTIONS = ("forward", "backward")
-HALVED = ".static_rw\n@parameter prefetch, 2\n"
-"""The declaration that gives a program the hand-optimised order."""
 ORDERS = {
     "blocks": "",
     "hand-written": ".static_rw\n@parameter prefetch, 0\n",
-    "hand-optimised": HALVED,
+    "hand-optimised": ".static_rw\n@parameter prefetch, 2\n",
 }
 """What a program of blocks declares for each of its orders."""
 AUTOMATIC = "automatic"
