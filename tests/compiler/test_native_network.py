@@ -197,7 +197,7 @@ def test_parts_of_other_products_stay_as_they_are() -> None:
         parts.append(net.apply(relu(op.out_shape, dtype="f32"), y, name=f"r{number}"))
     parts.append(x)
     joined = Concat(tuple(map(net.shape, parts)), 1, "f32")
-    op = conv2d(batch=1, in_channels=50, out_channels=4, height=11, width=9, kernel=1, dtype="f32")
+    op = conv2d(batch=1, in_channels=50, out_channels=32, height=11, width=9, kernel=1, dtype="f32")
     y = net.apply(joined, *parts, name="joined")
     y = net.apply(op, y, net.weight("last_w", op.input_shapes[1]), name="last")
     network = net.build((y,))

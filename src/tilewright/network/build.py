@@ -37,12 +37,11 @@ from tilewright.network.plan import (
 )
 from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
-from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.form import Form, along_axes, row_major
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.joined import Part, parts_of, written_in_place
 from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork, fastest_of_each
 from tilewright.network.planning.lowering import lowered
 from tilewright.network.planning.memory import (
@@ -229,7 +228,7 @@ class _Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
         self.choice: LayoutChoice | None = None
-        self.parts: list[Part] = []
+        self.parts: list[JoinedPart] = []
         self.saved_cycles = 0.0  # by products that are faster than the best plain ones
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
@@ -295,11 +294,11 @@ class _Builder:
         self._hold_weights(node.inputs)
         before = len(self.memory.values)
         self.memory.dtype = node.op.numerics.units.name
-        held = [self.memory.held[name][0] for name in node.inputs]
         made = lowered(self.memory, node, self.layouts.forms.get(node.output))
         if self.memory.views is not None and made.value >= before:
             self.memory.fill(node.output, made)
-            self.parts += parts_of(node.op, held, made)
+            held = [self.memory.held[name][0] for name in node.inputs]
+            self.parts += joined_parts(node.op, held, made)
         return made
 
     def _hold_weights(self, names: Iterable[str]) -> None:
@@ -386,7 +385,7 @@ class _Builder:
 
     def write_in_place(self, planner: Planner) -> None:
         """Have products write their parts of tensors that are put together of these."""
-        self._merged(written_in_place(self.memory, self.parts, planner.bordered))
+        self._merged(parts_written(self.memory, self.parts, planner.bordered))
 
     def read_inside(self, planner: Planner) -> None:
         """Have products read operands inside their borders, in place of copies out of these."""

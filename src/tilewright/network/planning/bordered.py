@@ -3,19 +3,25 @@
 In: a candidate of a convolution, and forms that have places around the images that the candidate's
 own form has not. Out: a candidate of the same schedule whose tiles are moved there, priced anew, so
 that no stage has to copy them; None where its programs do not move rows and columns as such.
+Around a part of a tensor that is put together are the other parts: a product whose result is only
+copied there writes it there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
+from tilewright.network.plan import Scheduled
 from tilewright.network.planning.form import Form
-from tilewright.network.planning.memory import unbordered
+from tilewright.network.planning.memory import Draft, Located, PlannedMemory, unbordered
+from tilewright.ops import Op
+from tilewright.ops.access import straight
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
 
@@ -166,3 +172,61 @@ def _priced_anew(
     changes = (*nest.structure.changes, f"inside {sorted(borders.items())}")
     structure = replace(nest.structure, program=lambda: staged, changes=changes)
     return replace(nest, structure=structure, cycles=nest.cycles + after - before)
+
+
+MovedInside = Callable[[Candidate, Form, Form], Bordered | None]
+"""From a candidate, whose result lies in its own form, one whose result lies in another."""
+
+
+@dataclass(frozen=True)
+class JoinedPart:
+    """A value that is copied into the `whole` one, in which it then lies in a `form`."""
+
+    value: int
+    whole: int
+    form: Form
+
+
+def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator[JoinedPart]:
+    """The operands that an operator puts side by side in what it has made, to fill all of it."""
+    addends, whole = op.definitions[-1].addends, made.form
+    filled = sum(prod(addend.definition.extents) for addend in addends)
+    if len(op.definitions) > 1 or len(addends) == 1 or filled != prod(whole.shape):
+        return
+    for addend in addends:
+        own, plain = addend.definition, straight(addend.definition.extents)
+        if (own.body, own.operands, own.result.terms) == ("x0", (plain,), plain.terms):
+            pairs = zip(whole.before, own.result.offsets, strict=True)
+            form = Form(own.extents, whole.dims, tuple(a + b for a, b in pairs))
+            yield JoinedPart(operands[addend.reads[0]].value, made.value, form)
+
+
+def parts_written(
+    memory: PlannedMemory, parts: Iterable[JoinedPart], inside: MovedInside
+) -> dict[int, int]:
+    """Have products write their parts; returns the whole value by each part that is no more."""
+    found: dict[int, int] = {}
+    for part in parts:
+        using = [d for d in memory.drafts if part.value in (v for _, v in d.arguments)]
+        if len(using) != 2 or memory.values[part.value].role != "scratch":
+            continue
+        maker, copy = using
+        copies = copy.work == "layout" and copy.arguments[-1][1] == part.whole
+        own = memory.values[part.value].form
+        if copies and (written := _writing(maker, part, own, inside)):
+            memory.drafts[memory.drafts.index(maker)] = written
+            memory.drafts.remove(copy)
+            found[part.value] = part.whole
+    return found
+
+
+def _writing(maker: Draft, part: JoinedPart, own: Form, inside: MovedInside) -> Draft | None:
+    """The draft of a product that writes its result, which has its `own` form, as a part."""
+    candidate = maker.scheduled.candidate if maker.scheduled else None
+    (name, written), arguments = maker.arguments[-1], maker.arguments[:-1]
+    if candidate is None or written != part.value:
+        return None
+    if (found := inside(candidate, own, part.form)) is None:
+        return None
+    scheduled = Scheduled(found.cycles, found)
+    return replace(maker, arguments=(*arguments, (name, part.whole)), scheduled=scheduled)

@@ -71,7 +71,7 @@ def epilogue_parts(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Map
     return candidate, PLAIN, {}
 
 
-def first_element(candidate: Candidate) -> int:
+def first_place(candidate: Candidate) -> int:
     """The element of the result's memory that its kernel takes for the first one: in front of
     channels that have others before them in each pixel.
     """

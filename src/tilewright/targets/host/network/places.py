@@ -19,7 +19,7 @@ from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.emit.header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import PlacedConstant
-from tilewright.targets.host.network.epilogues import first_element
+from tilewright.targets.host.network.epilogues import first_place
 from tilewright.targets.host.network.kernels import ProductKernel, StageKernels, arguments
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
@@ -91,7 +91,7 @@ class _Placing:
         given, packings = list[tuple[int, int]](), list[tuple[str, int, int]]()
         for info, value in arguments(stage, kernel):
             if not info.is_packed:
-                first = first_element(stage.candidate) if info.kind == "output" else 0
+                first = first_place(stage.candidate) if info.kind == "output" else 0
                 constant = self._is_constant(value)
                 given.append((self._constant(value) if constant else value, first))
                 continue
