@@ -1,9 +1,10 @@
 """Compiles this installation's modules, and makes ahead what first commands would take time for.
 
-These are the compiled functions of its simulators and cost models, software pipelines, cycles of
-routines, and the structures of schedules for the products of known networks: nothing that depends
-on how large an operator is. All is made in a cache of its own, and put beside the installed modules
-(`common.cache.INSTALLED`); what was made of earlier sources is removed.
+These are the compiled functions of its simulators and cost models, the emulated SW26010 where there
+is a C compiler, software pipelines, cycles of routines, and the structures of schedules for the
+products of known networks: nothing that depends on how large an operator is. All is made in a cache
+of its own, and put beside the installed modules (`common.cache.INSTALLED`); what was made of
+earlier sources is removed.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 import tilewright
+from tilewright.codegen.artifact import READIES
 from tilewright.common.cache import INSTALLED
+from tilewright.common.cache.entries import entries_below, files_of
+from tilewright.common.classes import classes_of_table
+from tilewright.common.errors import ToolError
 from tilewright.graph.zoo import list_networks, network
 from tilewright.machine.load import find_machine
 from tilewright.network.planning.products import one_group
@@ -30,7 +39,7 @@ COMMANDS = (
     "compile gemm --m 64 --n 64 --k 64 --machine dla-al",
     "compile lookup --n 4096 --shift 8 --machine cns1-128",
 )
-KINDS = ("functions", "pipelines", "primitives", "structures")
+KINDS = ("functions", "pipelines", "primitives", "structures", "sw26010-emulation")
 MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
 """Targets of the structures, which are the same on machines that differ in numbers alone."""
 
@@ -46,9 +55,12 @@ def main() -> None:
             line = [sys.executable, "-m", "tilewright", *command.split()]
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
         _make_structures()
+        classes_of_table(np.zeros((1, 1 << 17), np.int64))  # so many are told apart by hashes
+        with suppress(ToolError):
+            READIES.required(find_machine(MACHINE)).make_ready(find_machine(MACHINE))
+        made = sorted(entries_below(Path(cache, "tilewright")))
         for kind in KINDS:
-            made = sorted(Path(cache, "tilewright", kind).glob("*/value"))
-            _install({path.parent.name: path.read_bytes() for path in made}, INSTALLED / kind)
+            _install([path for path in made if path.parent.name == kind], INSTALLED / kind)
 
 
 def _make_structures() -> None:
@@ -62,14 +74,21 @@ def _make_structures() -> None:
                 ready_structures(own, seed, space, part.piece.dtype)
 
 
-def _install(made: dict[str, bytes], folder: Path) -> None:
-    """Make the folder hold these values by their keys."""
+def _install(entries: Sequence[Path], folder: Path) -> None:
+    """Make the folder hold these entries by their keys: a value, or a folder of files."""
     folder.mkdir(parents=True)
-    for key, content in made.items():
-        filling = folder / f".{key}"
-        filling.write_bytes(content)
-        filling.replace(folder / key)
-    print(f"{folder} holds {len(made)} values, {sum(map(len, made.values())):,} bytes")
+    sizes: list[int] = []
+    for entry in entries:
+        filling, files = folder / f".{entry.name}", files_of(entry)
+        sizes += [path.stat().st_size for path in files]
+        if [path.name for path in files] == ["value"]:
+            shutil.copyfile(files[0], filling)
+        else:
+            filling.mkdir()
+            for path in files:
+                shutil.copyfile(path, filling / path.name)
+        filling.rename(folder / entry.name)
+    print(f"{folder} holds {len(entries)} entries, {sum(sizes):,} bytes")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.common.cache import CacheError, CacheStore, clear, damaged_entries, folders
+from tilewright.common.cache import (
+    CacheError,
+    CacheStore,
+    clear,
+    damaged_entries,
+    folders,
+    store,
+)
 from tilewright.common.digest import digest
 
 CACHE = CacheStore("things")
@@ -53,6 +60,13 @@ class TestEntries:
             Path("things", KEY, "two"),
         ]
         assert CACHE.files(KEY, refuse) == paths
+
+    def test_an_installation_may_bring_one(self, root, tmp_path, monkeypatch):
+        installed = tmp_path / "things" / KEY
+        installed.parent.mkdir()
+        made()[0].parent.rename(installed)
+        monkeypatch.setattr(store, "INSTALLED", tmp_path)
+        assert CACHE.files(KEY, refuse) == (installed / "one", installed / "two")
 
     def test_folders_and_files_are_this_users_alone(self, root):
         old = os.umask(0o002)

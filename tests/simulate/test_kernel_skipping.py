@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from support.examples import examples
 from support.meshes import small_mesh
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, minimum
+from tilewright.cost.prices import call_costs
 from tilewright.ir.nodes import (
     Barrier,
     Buffer,
@@ -27,14 +29,19 @@ from tilewright.ir.nodes import (
     at,
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
+from tilewright.simulate.kernel import level
+from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.kernel.program import prepare
 from tilewright.simulate.kernel.signature import (
     CACHED_ITERATIONS,
     Periods,
     Signatures,
     Timed,
+    _Table,
     _table,
 )
+from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import CoreEvent
 
 MACHINE = small_mesh("sw26010_cg", 2, 2)
@@ -160,6 +167,29 @@ def test_skipping_gives_what_plain_execution_gives(program: Program) -> None:
     assert skipped.statements == plain.statements == plain.simulated_statements
     assert skipped.simulated_statements <= plain.simulated_statements
     assert sum(cause.cycles for cause in skipped.causes) == skipped.cycles
+
+
+class _Contents:
+    """A cache of five contents, whatever its lines."""
+
+    def cycles(self, content: int, call: int, dims: tuple[int, ...]) -> tuple[int, int]:
+        return content, (31 * content + 7 * call + sum(dims) + 1) % 5
+
+
+@examples(100)
+@given(programs(), st.integers(0, 4))
+def test_what_a_run_leaves_in_the_instruction_cache_is_known_without_it(
+    program: Program, code: int
+) -> None:
+    prepared, costs = prepare(program, MACHINE), KernelCosts(MACHINE, call_costs(MACHINE))
+    fetches: Any = _Contents()
+    executor = level._Executor(
+        prepared, MACHINE, costs, Timeline(0),
+        skip=False, barrier_cycles=0, fetches=fetches, code=code,
+    )  # fmt: skip
+    with suppress(SimulationError):
+        executor.run()
+        assert level._CodeBehind(fetches)(prepared.body, {}, code) == executor.state.code
 
 
 @examples(60)

@@ -1,5 +1,6 @@
 """Choosing: the best of every partition and algorithm, for all operators together."""
 
+import os
 from uuid import uuid4
 
 import numpy as np
@@ -11,9 +12,10 @@ from tilewright.ops import conv2d, gemm
 from tilewright.partition import split
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune import kept
+from tilewright.tune import candidate, kept
 from tilewright.tune.choose import choose, padded_axes
 from tilewright.tune.fit import main_memory_bytes
+from tilewright.tune.measure import schedule_text
 from tilewright.tune.search import rank
 from tilewright.tune.sums import adding, divided_sums
 
@@ -47,6 +49,29 @@ def test_steps_are_counted_algorithm_by_algorithm(monkeypatch):
     choose([op, gemm(64, 64, 64)], ONE_GROUP, steps=lambda done, total: told.append((done, total)))
     count = len(seeds_for(op)) + 1  # one group takes both operators whole
     assert told == [(done, count) for done in range(count + 1)]
+
+
+def described(choices):
+    options = [option for choice in choices for option in choice.options]
+    return [(option.cycles, schedule_text(option.candidate)) for option in options]
+
+
+def test_several_processes_find_what_one_does(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    version, asked = uuid4().hex, []
+    ops = [gemm(256, 256, 64), gemm(64, 1024, 96), gemm(300, 500, 200)]
+    alone = choose(ops, FOUR_GROUPS)
+
+    def ranked(cases, *given, **options):
+        asked.append(cases)
+        return rank(cases, *given, **options)
+
+    for module in (kept, candidate):
+        monkeypatch.setattr(module, "own_sources", lambda: version)
+    monkeypatch.setattr(kept, "rank", ranked)
+    beside = choose(ops, FOUR_GROUPS, beside=True)
+    assert described(beside) == described(alone)
+    assert asked[-1] == []  # what this process did not rank, another one kept
 
 
 def test_four_groups_are_faster_than_one():

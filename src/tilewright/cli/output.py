@@ -35,6 +35,8 @@ else:  # nothing of it is needed to say a version
 
 LINE_SECONDS = 5.0
 """Seconds between lines of progress where no bar can run."""
+_STARTED = time.monotonic()
+"""When the command began; its stages may report their progress in several turns."""
 _WIDE = 140
 """Columns from which tables show schedules."""
 
@@ -268,8 +270,8 @@ def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], Non
 
 @contextmanager
 def _lines_now_and_then() -> Iterator[Callable[[str, int, int], None]]:
-    """A line every `LINE_SECONDS`: the stage that runs, how far it is, and since when."""
-    started, ended = time.monotonic(), Event()
+    """A line every `LINE_SECONDS`: the stage that runs, how far it is, the command's seconds."""
+    ended = Event()
     now: list[tuple[str, int, int]] = []
 
     def told(stage: str, done: int, total: int) -> None:
@@ -279,7 +281,7 @@ def _lines_now_and_then() -> Iterator[Callable[[str, int, int], None]]:
         while not ended.wait(LINE_SECONDS):
             for stage, done, total in now:
                 far = f" {done} of {total}" if total > 1 else ""
-                typer.echo(f"{stage}{far}, {time.monotonic() - started:.0f} s", err=True)
+                typer.echo(f"{stage}{far}, {time.monotonic() - _STARTED:.0f} s", err=True)
 
     teller = Thread(target=tell, daemon=True)
     teller.start()

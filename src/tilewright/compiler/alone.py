@@ -130,6 +130,8 @@ class Checks:
         total = len(self._running)
         if total:
             self._progress("check", 0, total)
+            for kernel in kernels.values():  # its figures, for which these runs are kept
+                _ = kernel.fitted_milliseconds
         for done, _ in enumerate(as_completed(self._running.values()), 1):
             self._progress("check", done, total)
         result = dict(kernels)

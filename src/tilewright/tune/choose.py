@@ -120,9 +120,8 @@ def choose(
     `max_roundings` times. `keep` candidates are kept per partition and algorithm. With
     `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
     all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
-    `names` are what it calls them. `beside` it is done in several processes, which leave what they
-    find in the cache (`executors.call_beside`). `steps` counts the pieces with an algorithm that
-    are priced, and then the operators whose refills are found `beside`.
+    `names` are what it calls them. `beside` it is done in several processes, as `call_beside` does.
+    `steps` counts the pieces with an algorithm that are priced, then the operators refilled.
     """
     every = ways(
         ops,
@@ -144,16 +143,26 @@ def choose(
     if short:
         raise max(short, key=lambda s: s.factor).error
     if max_roundings is not None:
-        options = [
-            few_roundings(own, machine, max_roundings, lambda option: option.candidate)
-            for own in options
-        ]
-    added = [partial(best_first, own, partial(_refilled, machine=machine)) for own in options]
+        options = [few_roundings(own, machine, max_roundings, _candidate_of) for own in options]
     if beside:
-        leaders = (min(own, key=lambda option: option.cycles) for own in options)
-        unknown = [lacks_refills(leader.candidate, machine) for leader in leaders]
-        call_beside([*compress(added, unknown)], steps)
-    return [Choice(op, own(), n) for op, own, n in zip(ops, added, counts, strict=True)]
+        _refill_beside(options, machine, steps)
+    best = (_best_first(own, machine) for own in options)
+    return [Choice(*own) for own in zip(ops, best, counts, strict=True)]
+
+
+def _candidate_of(option: Option) -> Candidate:
+    return option.candidate
+
+
+def _best_first(options: Sequence[Option], machine: Machine) -> tuple[Option, ...]:
+    return best_first(options, partial(_refilled, machine=machine))
+
+
+def _refill_beside(every: Sequence[Sequence[Option]], machine: Machine, steps: Steps) -> None:
+    """Find refills of operators in several processes, where those of the best are not kept."""
+    leaders = (min(own, key=lambda option: option.cycles) for own in every)
+    unknown = [lacks_refills(leader.candidate, machine) for leader in leaders]
+    call_beside([partial(_best_first, own, machine) for own in compress(every, unknown)], steps)
 
 
 def _refilled(option: Option, machine: Machine) -> Option:

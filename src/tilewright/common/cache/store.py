@@ -33,7 +33,9 @@ from tilewright.common.digest import digest, own_sources
 _LOG = logging.getLogger(__name__)
 _VALUE = "value"
 INSTALLED = Path(sys.prefix, "share", "tilewright")
-"""Values of this installation by kind and key: as trusted as its modules beside them."""
+"""Values and folders of files of this installation by kind and key: as trusted as its modules
+beside them.
+"""
 
 T = TypeVar("T")
 
@@ -51,10 +53,13 @@ class CacheStore:
     kind: str
 
     def files(self, key: str, make: Make) -> tuple[Path, ...]:
-        """The files of an entry in the order of their names, from the cache or made by `make`.
+        """The files of an entry in the order of their names, installed, from the cache or made by
+        `make`.
 
         Raises what `make` raises, CacheError where they can be written nowhere.
         """
+        with suppress(OSError):
+            return files_of(named(INSTALLED / self.kind, key))
         place = self._place()
         try:
             return files_of(_entry_of(place, key, make))
