@@ -161,7 +161,7 @@ def test_the_form_of_many_images_is_found_on_few(
     monkeypatch.setattr("tilewright.network.planning.forms._sent_through", counted)
     forms = [Forms().of(candidate) for candidate in candidates]
     assert max(images) == (8 if "fours" in algorithm else 2), "two blocks, or two images"
-    monkeypatch.setattr("tilewright.network.planning.forms._FEW_IMAGES", ())
+    monkeypatch.setattr("tilewright.network.planning.forms._smaller", lambda op: ())
     images.clear()
     assert forms == [Forms().of(candidate) for candidate in candidates]
     assert set(images) == {32}
