@@ -200,6 +200,7 @@ class _Server:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.items = {item.nodeid: item for item in session.items}
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        gc.unfreeze()  # tests/conftest.py freezes what is looked for
         for each in gc.get_objects():
             if isinstance(each, functools._lru_cache_wrapper):
                 if str(each.__module__).startswith("tilewright"):

@@ -182,3 +182,13 @@ def test_views_of_a_core_s_bytes_share_all_of_them() -> None:
     assert all(len(own) == 1 for own in sizes.values())
     ends = [offset + max(own) for offset, own in sorted(sizes.items())]
     assert ends[:-1] == sorted(sizes)[1:]
+
+
+def test_cores_of_alike_sizes_share_a_record_with_room_for_each() -> None:
+    """What is compiled for the shipped core runs smaller ones, with other caches or none."""
+    shipped = core_dtype(34, 4, 2, 4, 65536, 1024)
+    assert core_dtype(26, 4, 1, 1, 4096, 0) == core_dtype(64, 4, 2, 16, 65536, 1) == shipped
+    larger = core_dtype(65, 4, 3, 17, 65537, 1025)
+    rooms = {"ready": 65, "busy": 3, "memory_byte": 65537, "tags": 1025}
+    assert all(larger[name].shape[0] >= room for name, room in rooms.items())
+    assert larger["arrival"].shape[1] >= 17
