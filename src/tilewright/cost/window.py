@@ -184,7 +184,7 @@ def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> 
 
 
 @piece
-def _is_ahead(s: PipelineState, w: OperationWindow, number: int, looped: int) -> bool:
+def _is_ahead(s: PipelineState, w: OperationWindow, number: int, looped: int) -> Any:
     """True for a transfer of a buffer with two slots, of which it uses both."""
     return w.overlap[number] and at(s.buffers, at(s.items, number).buffer).double and looped
 

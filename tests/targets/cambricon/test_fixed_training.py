@@ -72,6 +72,22 @@ def test_a_step_is_one_program_with_the_bits_of_its_plan():
     assert max(np.abs(found[name].astype(int) - wanted[name]).max() for name in found) <= 1
 
 
+def test_a_step_of_one_image_has_the_bits_of_its_plan():
+    """Its loss is one number, without an axis that another value's order could have."""
+    net = NetworkBuilder("scores", "f64")
+    x, w = net.input("x", (1, 8)), net.weight("w", (3, 8))
+    x = net.apply(Unary("relu", (1, 8)), x, name="function")
+    y = net.apply(gemm(1, 3, 8, transpose_b=True), x, w, name="product")
+    y = net.apply(Bias((1, 3), 1), y, net.weight("b", (3,)), name="scores")
+    network = FixedPoint(KINDS).apply(net.build((y,)))
+    step = training_step(network, Optimiser("momentum", rate=0.5))
+    made, (values, weights) = compiled(step), given(step)
+    found = made.run(**values, **weights)
+    meant = interpret_plan(made.plan, {**values, **weights}, made.weights)
+    for name in found:
+        np.testing.assert_array_equal(found[name], meant[name], strict=True)
+
+
 def test_gradients_of_a_sum_are_divided_by_the_images_in_the_update():
     """Rates are: a gradient of each image's loss over many has hardly a bit left."""
     step = training_step(layers(), Optimiser("momentum", rate=0.5))

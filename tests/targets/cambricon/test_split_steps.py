@@ -12,7 +12,7 @@ from tilewright.ops.numerics import real_types
 from tilewright.targets.cambricon.code import image_of
 from tilewright.targets.cambricon.primitives import RoundedStep
 from tilewright.targets.cambricon.runtime import Device
-from tilewright.targets.cambricon.vector_steps import expression_of, vector_steps_of
+from tilewright.targets.cambricon.vector_steps import step_expression, vector_steps_of
 
 SHAPE = (8000,)
 
@@ -29,7 +29,7 @@ SHAPE = (8000,)
 )
 def test_the_expression_of_a_step_is_that_step(expression: str) -> None:
     for step in vector_steps_of(expression, 3, 8).steps:
-        own, places = expression_of(step, 8)
+        own, places = step_expression(step, 8)
         (made,) = vector_steps_of(own, len(places), 8).steps
         sources = tuple(places[source - 1] for source in made.sources)
         assert (made.mnemonic, sources, made.immediate) == (

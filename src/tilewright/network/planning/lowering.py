@@ -317,7 +317,8 @@ class _Stages:
         shape = tensor.addends[0].definition.out_shape
         if self.form is not None:
             own = self.form
-            if self.order and is_unblocked(own) and own.dims[-1].axis != self.order[-1]:
+            apart = own.dims and self.order and own.dims[-1].axis != self.order[-1]
+            if apart and is_unblocked(own):
                 own = in_order(shape, self.order)
             return self.memory.value(output, own)
         form = row_major(shape)

@@ -41,14 +41,14 @@ def published_layers() -> tuple[LayerRow, ...]:
     return read_published("dla_al", "layers", LayerRow).rows
 
 
-def printed_numbers() -> tuple[PrintedNumber, ...]:
+def other_numbers() -> tuple[PrintedNumber, ...]:
     """Every other number."""
     return read_published("dla_al", "numbers", PrintedNumber).rows
 
 
 def printed(subject: str, against: str, direction: str = "forward") -> float | None:
     """A ratio of the text, percents as shares; None where it has none."""
-    for row in printed_numbers():
+    for row in other_numbers():
         if (row.subject, row.against, row.direction) == (subject, against, direction):
             return row.value / 100 if row.unit == "%" else row.value
     return None

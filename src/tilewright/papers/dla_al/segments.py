@@ -29,10 +29,10 @@ from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.dla_al.versions import (
     DIRECTIONS,
     Version,
-    counted,
-    cycles_of,
+    counted_stages,
     layer_plan,
     program_of_blocks,
+    version_cycles,
 )
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -94,10 +94,10 @@ def at_equal_segments(case: Version) -> AtSegments:
     sizes, weights = _segments(program_of_blocks(case.subject, case.direction), machine)
     kept = weights if case.direction == "forward" else 0
     plan = layer_plan(case.subject, case.direction, machine)
-    own = [_within(stage, sizes, kept, machine) for stage in counted(plan)]
+    own = [_within(stage, sizes, kept, machine) for stage in counted_stages(plan)]
     cycles = [CODE.simulate(each.program(machine), machine).cycles for each in own]
     longest = own[cycles.index(max(cycles))]
-    return AtSegments(sum(cycles), cycles_of(case), _order(longest, machine))
+    return AtSegments(sum(cycles), version_cycles(case), _order(longest, machine))
 
 
 def _segments(program: str, machine: Machine) -> tuple[dict[int, int], int]:

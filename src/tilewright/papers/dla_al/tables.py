@@ -12,12 +12,11 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from tilewright.machine import load_machine
-from tilewright.ops import Conv2d, Pool2d
 from tilewright.papers.dla_al.backward import program_of
 from tilewright.papers.dla_al.benchmarks import (
     LayerRow,
     layer_in_reals,
-    printed_numbers,
+    other_numbers,
     published_layers,
 )
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, source
@@ -27,12 +26,7 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.published import read_published
 from tilewright.targets.cambricon.dla.blocks import BLOCKS
 
-TITLES = {
-    "table1": "built-in blocks",
-    "table2": "shapes of the ten benchmarks",
-    "table3": "shapes of five more convolutions",
-    "text": "the program of Fig. 2, and numbers of the text that are no times",
-}
+TITLE = "Tables 1 to 3, the program of Fig. 2, and numbers of the text that are no times"
 TWO_LAYERS_DATA = (
     "@neuron fc1_inp, 1, 1, 1, 1024, 1, 1, 1, 128",
     "@neuron fc1_out, 1, 1, 1, 256, 1, 1, 1, 128",
@@ -116,39 +110,31 @@ class Algorithm(Struct, frozen=True):
     block: str
 
 
-def table1(lab: Lab) -> Result:
-    """How many algorithms have a block, by domain and direction."""
-    rows, every = list[Row](), read_published("dla_al", "blocks", Algorithm).rows
-    for domain, published in Counter(row.domain for row in every).items():
+def run(lab: Lab) -> Result:
+    """A row for each number that is no time."""
+    rows = [*_blocks(), *(r for layer in published_layers() for r in _layer_rows(layer)), *_text()]
+    return Result("dla_al", "tables", TITLE, tuple(rows), {})
+
+
+def _blocks() -> Iterator[Row]:
+    """How many algorithms of Table 1 have a block, by domain and direction."""
+    every = read_published("dla_al", "blocks", Algorithm).rows
+    for domain, printed in Counter(row.domain for row in every).items():
         own = [row for row in every if row.domain == domain]
         for way, ends in _WAYS.items():
             lacking = [r.algorithm for r in own if not any(r.block + end in BLOCKS for end in ends)]
-            note = f"not {', '.join(lacking)}" if lacking else ""
-            rows.append(
-                compare(
-                    f"{domain}, {way}", published, len(own) - len(lacking), "exact",
-                    unit="blocks", note=note,
-                )
+            yield compare(
+                f"Table 1: {domain}, {way}", printed, len(own) - len(lacking), "exact",
+                unit="blocks", note=f"not {', '.join(lacking)}" if lacking else "",
             )  # fmt: skip
-    return _result("table1", rows)
-
-
-def table2(lab: Lab) -> Result:
-    """Each number of the ten benchmarks."""
-    return _result("table2", [r for x in published_layers()[:10] for r in _layer_rows(x)])
-
-
-def table3(lab: Lab) -> Result:
-    """Each number of the five convolutions."""
-    return _result("table3", [r for x in published_layers()[10:] for r in _layer_rows(x)])
 
 
 def _layer_rows(layer: LayerRow) -> Iterator[Row]:
-    """The layer's numbers beside those of the network that is timed."""
+    """The numbers of Table 2 or 3 beside those of the network that is timed."""
     network = layer_in_reals(layer)
     op, given = network.nodes[-1].op, [tensor.shape for tensor in network.inputs]
     made = network.tensors[network.outputs[0]].shape
-    kernel, stride = (op.kernel, op.stride) if isinstance(op, Conv2d | Pool2d) else ((1,), (1,))
+    kernel, stride = (getattr(op, name, (1,)) for name in ("kernel", "stride"))
     ours = {
         "in_maps": given[0][1],
         "out_maps": made[1],
@@ -163,8 +149,8 @@ def _layer_rows(layer: LayerRow) -> Iterator[Row]:
             yield compare(f"{layer.name}: {name.replace('_', ' ')}", value, ours[name], "exact")
 
 
-def text(lab: Lab) -> Result:
-    """A row for each number that is no time and of no table."""
+def _text() -> Iterator[Row]:
+    """The counts of the text and of Fig. 2, and the GPU's numbers alone."""
     sizes = [int(row.split(", ")[4]) for row in TWO_LAYERS_DATA[:3]]
     segments = {int(row.split(", ")[-1]) for row in TWO_LAYERS_DATA}
     lines = [len(program.splitlines()) for program in (TWO_LAYERS, TWO_LAYERS_BASIC)]
@@ -187,14 +173,11 @@ def text(lab: Lab) -> Result:
         ("more convolutions", ""): len(more),
         ("layers fused", ""): conv_relu_pool(fused=True).count("_fp"),
     }
-    rows = [
-        compare(f"{row.place}: {row.subject}", row.value, ours.get((row.subject, row.against)),
-                "exact" if (row.subject, row.against) in ours else "published", unit=row.unit,
-                note=row.against and f"against {row.against}")
-        for row in printed_numbers() if not row.direction
-    ]  # fmt: skip
-    return _result("text", rows)
-
-
-def _result(experiment: str, rows: list[Row]) -> Result:
-    return Result("dla_al", experiment, TITLES[experiment], tuple(rows), {})
+    for row in other_numbers():
+        key = row.subject, row.against
+        if not row.direction:
+            yield compare(
+                f"{row.place}: {row.subject}", row.value, ours.get(key),
+                "exact" if key in ours else "published", unit=row.unit,
+                note=row.against and f"against {row.against}",
+            )  # fmt: skip

@@ -51,7 +51,7 @@ class Version(Struct, frozen=True):
     direction: str = "forward"
 
 
-def cycles_of(version: Version) -> int:
+def version_cycles(version: Version) -> int:
     """Cycles on the paper's machine."""
     machine = load_machine(PAPER_MACHINE)
     if version.order != AUTOMATIC:
@@ -62,7 +62,9 @@ def cycles_of(version: Version) -> int:
         made = _planned(FixedPoint(machine.core.elements or "").apply(network), machine)
         return made.simulated.cycles
     plan = layer_plan(version.subject, version.direction, machine)
-    return sum(CODE.simulate(s.candidate.program(machine), machine).cycles for s in counted(plan))
+    return sum(
+        CODE.simulate(s.candidate.program(machine), machine).cycles for s in counted_stages(plan)
+    )
 
 
 def program_of_blocks(subject: str, direction: str) -> str:
@@ -84,7 +86,7 @@ def layer_plan(name: str, direction: str, machine: Machine) -> Plan:
     return _planned(layer_network(name, direction, machine.core.elements or ""), machine).plan
 
 
-def counted(plan: Plan) -> Iterator[Stage]:
+def counted_stages(plan: Plan) -> Iterator[Stage]:
     """The stages that count: neither changes of layout nor what a layer's gradients are given."""
     for stage in plan.stages:
         given = stage.work == "layout" or stage.name.startswith(FORWARD)
@@ -104,7 +106,7 @@ def version_rows(
     """The time of each version over that of blocks, subject by subject; and these ratios."""
     orders = (*ORDERS, AUTOMATIC)
     cases = [Version(subject, order, direction) for subject in subjects for order in orders]
-    found = dict(zip(cases, lab.map(cycles_of, cases), strict=True))
+    found = dict(zip(cases, lab.map(version_cycles, cases), strict=True))
     rows, ratios = list[Row](), {order: list[float]() for order in orders[1:]}
     for subject in subjects:
         whole = found[Version(subject, "blocks", direction)]

@@ -19,7 +19,7 @@ from tilewright.ir.nodes import Buffer, Call, Operand, Program, Range, Stmt, Vie
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import rewrite, walk
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
-from tilewright.targets.cambricon.vector_steps import expression_of
+from tilewright.targets.cambricon.vector_steps import step_expression
 
 _SEVERAL = 3
 """Steps from which on some run beside no transfer where all follow each other."""
@@ -73,7 +73,7 @@ def _steps(
         places.append(View(name, Const(0), extents, ranges, y.roles))
     found = list[Stmt]()
     for step in steps.steps:
-        expression, sources = expression_of(step, primitive.fraction_bits)
+        expression, sources = step_expression(step, primitive.fraction_bits)
         own = tuple(places[place] for place in (step.out, *sources))
         found.append(Call(RoundedStep(expression, primitive.fraction_bits), own))
     return tuple(found)

@@ -93,10 +93,10 @@ def vector_steps_of(expression: str, operands: int, fraction_bits: int) -> Vecto
     return _with_few_temporaries(operands, builder)
 
 
-def expression_of(step: Step, fraction_bits: int) -> tuple[str, tuple[int, ...]]:
+def step_expression(step: Step, fraction_bits: int) -> tuple[str, tuple[int, ...]]:
     """An expression that one instruction computes, and the places of its operands.
 
-    >>> expression_of(Step("vas", 4, (3,), -128), 8)
+    >>> step_expression(Step("vas", 4, (3,), -128), 8)
     ('x0 + -0.5', (3,))
     """
     places = tuple(dict.fromkeys(step.sources))
