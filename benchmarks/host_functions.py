@@ -1,6 +1,6 @@
 """Functions of single precision on this computer: largest error over all arguments, and speed.
 
-    PYTHONPATH=src python benchmarks/host_functions.py [--every 4] [--csv FILE]
+    PYTHONPATH=src python benchmarks/host_functions.py [--every 4] [--best avx2] [--csv FILE]
 
 Errors are in units of the last place of the correctly rounded result, against the C library's
 double precision, over every fourth of all 2^32 bit patterns (`--every 1`: all). On them every
@@ -73,9 +73,11 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=4, help="try one bit pattern of so many")
+    names = [isa.name for isa in native_instruction_sets()]
+    parser.add_argument("--best", choices=names, default=names[0], help="an instruction set")
     add_csv_option(parser)
     arguments = parser.parse_args()
-    isa, *others = native_instruction_sets()
+    isa, *others = native_instruction_sets()[names.index(arguments.best) :]
     library = _library(isa.compiler_flags)
     rows = []
     for name in vector_names():
@@ -103,7 +105,8 @@ def main() -> None:
     write_results(
         arguments.csv,
         rows,
-        title="Functions by vectors, single precision",
+        title="Functions by vectors, single precision"
+        + (", AVX-512" if isa.name == "avx512" else ""),
         kind="measured",
         conditions=f"{isa.name}, every {arguments.every}. of 2^32 arguments, with the same bits by "
         f"{' and '.join(i.name for i in others)}; speeds of a loop over "

@@ -180,7 +180,9 @@ def test_interrupted_nothing_is_left(
         assert run.poll() is None
         time.sleep(0.01)
     (os.killpg if by_keyboard else os.kill)(run.pid, number)
-    assert run.communicate()[1] == said
+    lines = run.communicate()[1].splitlines(keepends=True)
+    # A computer slow enough to show progress says how far it came.
+    assert "".join(line for line in lines if not line.startswith("choose ")) == said
     assert run.returncode == status
     while processes_of(run.pid):
         time.sleep(0.01)

@@ -69,10 +69,12 @@ def windows(
     found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
     found = {"lines": 1, "down": 1, "row_step": 1, **found}
     apart, terms, columns, step = 41, found["terms"], found["columns"], found["row_step"]
+    of_two = rows_behind(found["rows"], columns, terms, found["down"], step, isa.registers)
+    behind = of_two if found["lines"] > 1 else 0
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers),
+        block_pixels(isa.registers, lines=2 if behind else 1),
         windows=found["windows"],
         rows=found["rows"],
         columns=columns,
@@ -89,7 +91,7 @@ def windows(
         x_line=30 * found["down"] * terms * apart,
         y_line=found["windows"] * apart,
         shares_pixels=shares_pixels(columns, terms, isa.registers),
-        behind=rows_behind(found["rows"], columns, terms, found["down"], step, isa.registers),
+        behind=behind,
     )
 
 

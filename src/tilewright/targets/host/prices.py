@@ -73,8 +73,8 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
     """
     windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
     lanes, dims = core.lanes(call.dtype), call.dims
-    pixels, lines, terms, block = dims["t"], dims["u"], dims["k"], block_pixels(core.registers)
-    depth = _block_lines(windows, terms, machine)
+    pixels, lines, terms = dims["t"], dims["u"], dims["k"]
+    depth, block = _block(windows, lines, terms, machine)
     blocks = -(-pixels // block) * -(-lines // depth)
     vectors = dims["elements"] // (pixels * lines)
     vectors = -(-vectors // lanes)
@@ -91,10 +91,16 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
     return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)
 
 
-def _block_lines(windows: WindowSums, terms: Value, machine: Machine) -> Value:
-    """Lines of windows of a block."""
-    steps = windows.row_stride, windows.row_step, machine.core.registers
-    return np.where(terms == 1, 1 + (rows_behind(windows.rows, windows.cols, 1, *steps) > 0), 1)
+def _block(
+    windows: WindowSums, lines: Value, terms: Value, machine: Machine
+) -> tuple[Value, Value]:
+    """Lines of a block of so many, and windows of each."""
+    registers = machine.core.registers
+    steps = windows.row_stride, windows.row_step, registers
+    behind = rows_behind(windows.rows, windows.cols, 1, *steps)
+    two = np.greater(lines, 1) & np.equal(terms, 1) & (behind > 0)
+    pixels = np.where(two, block_pixels(registers, lines=2), block_pixels(registers))
+    return np.where(two, 2, 1), pixels
 
 
 def _rows_read(windows: WindowSums, lines: Value, depth: Value) -> Value:
@@ -280,9 +286,8 @@ def streamed_cycles(
     return np.maximum(_refilled(windows, streams, counts, machine, caches), cycles - busy)
 
 
-def _side_by_side(windows: WindowSums, machine: Machine) -> int:
-    """Lines that a block of windows reads: those of its pixels, and the factors."""
-    pixels = block_pixels(machine.core.registers)
+def _side_by_side(windows: WindowSums, pixels: Value) -> Value:
+    """Lines that a block of so many windows reads: those of its pixels, and the factors."""
     return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
 
 
@@ -300,15 +305,15 @@ def _refilled(
     """
     (y, x, w), l1 = streams, caches.l1
     lines = y.extents.get("u", 1)
-    depth = np.minimum(lines, _block_lines(windows, x.extents.get("k", 1), machine))
+    depth, pixels = _block(windows, lines, x.extents.get("k", 1), machine)
     read = x.call_bytes * (_rows_read(windows, depth, depth) / x.extents["r"]) + w.call_bytes
     held = read + y.call_bytes * (depth / lines)
     turns, across = -(-lines // depth), held
     for moves, count in zip(w.moved_by, counts, strict=True):
         turns, across = turns * count, across * (count if moves else 1)
     gone = np.maximum(0.0, 1 - l1.capacity_bytes / across)
-    if _side_by_side(windows, machine) > caches.streams:
-        gone = gone + np.maximum(0.0, 1 - l1.capacity_bytes / held)
+    crowded = _side_by_side(windows, pixels) > caches.streams
+    gone = gone + np.where(crowded, np.maximum(0.0, 1 - l1.capacity_bytes / held), 0.0)
     return turns * gone * read / l1.fill_bytes_per_cycle
 
 

@@ -48,10 +48,12 @@ def window_function(
             )
     kind = dtype(program.element_type(call.operands[0]))
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
+    steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
+    behind = rows_behind(windows.rows, windows.cols, terms, *steps) if lines > 1 else 0
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers),
+        block_pixels(isa.registers, lines=2 if behind else 1),
         windows=_extent(y, "t"),
         rows=windows.rows,
         columns=windows.cols,
@@ -63,13 +65,11 @@ def window_function(
         y_window=_step(y, "t"),
         w_point=point,
         w_term=_step(w, "k"),
-        lines=_extent(y, "u"),
+        lines=lines,
         x_line=_step(x, "r") * windows.row_stride,
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
-        behind=rows_behind(
-            windows.rows, windows.cols, terms, windows.row_stride, windows.row_step, isa.registers
-        ),
+        behind=behind,
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )

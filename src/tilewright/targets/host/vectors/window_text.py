@@ -41,13 +41,13 @@ networks are multiples of 7 wide.
 """
 
 
-def block_pixels(registers: int | None) -> int:
-    """Pixels of a block for so many vector registers.
+def block_pixels(registers: int | None, lines: int = 1) -> int:
+    """Pixels of each line of a block of so many, for so many vector registers.
 
-    >>> block_pixels(16), block_pixels(32)
-    (7, 14)
+    >>> block_pixels(16), block_pixels(32), block_pixels(32, lines=2)
+    (7, 14, 7)
     """
-    return _PIXELS * max(1, (registers or _REGISTERS) // _REGISTERS)
+    return _PIXELS * max(1, (registers or _REGISTERS) // _REGISTERS // lines)
 
 
 def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
@@ -70,7 +70,7 @@ def rows_behind(
     >>> [rows_behind(rows, 3, 1, *steps, 16) for rows, *steps in ((3, 2, 1), (2, 2, 1), (3, 1, 2))]
     [2, 0, 0]
     """
-    enough = 2 * block_pixels(registers) + 2 <= (registers or _REGISTERS)
+    enough = 2 * block_pixels(registers, lines=2) + 2 <= (registers or _REGISTERS)
     behind, between = divmod(row_stride, row_step)
     shared = between == 0 and behind < rows and shares_pixels(columns, terms, registers)
     return behind if shared and enough else 0
