@@ -38,7 +38,6 @@ from tilewright.simulate.kernel.signature import (
     Periods,
     Signatures,
     Timed,
-    _Table,
     _table,
 )
 from tilewright.simulate.kernel.timeline import Timeline
