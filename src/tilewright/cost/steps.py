@@ -92,11 +92,6 @@ class TransferStep:
     moved: tuple[int, ...]
     placed: bool = False
 
-    @property
-    def like(self) -> tuple[object, ...]:
-        """All but extents, numbers and the direction that the time depends on."""
-        return self.element_bytes, self.shared, self.space, self.lines, self.moved, self.placed
-
     def at_place(self, unit: int) -> TransferStep:
         """The step of each turn for itself, by where it starts within `unit` elements."""
         fixed = self.numbers[: 5 * len(self.tensor_shape)]

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
-from tilewright.cost.steps import TransferStep
 from tilewright.cost.timing import (
     asked_bytes,
     issue_cycles,
@@ -108,11 +107,6 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
     return found
 
 
-_KNOWN: dict[tuple[Any, ...], MoveCost] = {}
-"""Costs of transfers by all that they depend on: programs of one space have many alike."""
-_MOST_KNOWN = 1 << 15
-
-
 class KernelCosts:
     """The costs of prepared statements on a machine, each computed once."""
 
@@ -137,16 +131,7 @@ class KernelCosts:
 
     def _move(self, move: TransferStatement, numbers: Values) -> MoveCost:
         machine, step = self._machine, move.step
-        extents = tuple([int(evaluate(e, {})) for e in step.tensor_shape])
-        key = machine, step.stmt.direction, step.like, extents, numbers
-        if key not in _KNOWN:
-            if len(_KNOWN) >= _MOST_KNOWN:
-                _KNOWN.clear()
-            _KNOWN[key] = self._cost(step, extents, numbers)
-        return _KNOWN[key]
-
-    def _cost(self, step: TransferStep, extents: Values, numbers: Values) -> MoveCost:
-        machine, shape = self._machine, step.shape(extents, numbers)
+        shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
         direction = step.stmt.direction
         service = self._rule.service_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
