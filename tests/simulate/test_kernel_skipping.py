@@ -28,7 +28,13 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.simulate.kernel.level import KernelRun, simulate
-from tilewright.simulate.kernel.signature import Periods, Signatures, Timed, _Table, _table
+from tilewright.simulate.kernel.signature import (
+    CACHED_ITERATIONS,
+    Periods,
+    Signatures,
+    Timed,
+    _table,
+)
 from tilewright.simulate.trace import CoreEvent
 
 MACHINE = small_mesh("sw26010_cg", 2, 2)
@@ -202,8 +208,20 @@ def test_periods(numbers: list[int], first: int, period: int) -> None:
 
 
 def test_iterations_have_one_number_if_all_of_their_values_are_equal() -> None:
-    one, two, three = _Table(np.array([[1, 2], [1, 3], [1, 2]])).column
-    assert one == three != two
+    inside = Timed(Var("b") % 2 + Var("c")).inside("c", Const(2))
+    for count in (3, 2 * CACHED_ITERATIONS):
+        one, two, three, *_ = Signatures((inside,), "b")(count, {})
+        assert one == three != two
+
+
+def test_rounds_of_a_loop_are_told_apart_by_what_does_not_change_in_it() -> None:
+    signatures = Signatures((Timed(Var("a") + Var("c")).inside("c", Const(2)),), "b")
+    (one, two), (other, _) = (signatures(2, {"a": a}) for a in (0, 1))
+    assert one == two != other
+
+
+def test_a_loop_whose_time_depends_on_nothing_has_one_number() -> None:
+    assert Signatures((), "b")(3, {}).tolist() == [0, 0, 0]
 
 
 def test_the_only_iteration_of_a_loop_is_its_first() -> None:

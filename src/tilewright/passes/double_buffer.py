@@ -92,30 +92,30 @@ def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
     body: list[Stmt] = []
     before: list[Stmt] = []
     doubled: list[str] = []
+    now, ahead = _slot(loops, 0), _slot(loops, 1)
     for stmt in part.body:
         match stmt:
             case Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
                 doubled.append(buffer)
                 before.append(_at_indices(stmt, {f.var: Const(0) for f in loops}, Const(0)))
-                body += [Wait(buffer, _slot(loops, 0)), *_fetch_next(stmt, loops, len(loops) - 1)]
+                body += [Wait(buffer, now), *_fetch_next(stmt, loops, len(loops) - 1, ahead)]
             case Wait(buffer) if buffer in doubled:
                 pass
             case _:
                 body.append(stmt)
-    slotted = _with_slots(tuple(body), doubled, _slot(loops, 0))
-    return _Part(slotted, tuple(before))
+    return _Part(_with_slots(tuple(body), doubled, now), tuple(before))
 
 
-def _fetch_next(stmt: Transfer, loops: Loops, level: int) -> tuple[Stmt, ...]:
+def _fetch_next(stmt: Transfer, loops: Loops, level: int, slot: Expr) -> tuple[Stmt, ...]:
     """Fetch for the iteration after this one: advance loop `level`, or a loop outside it."""
     if level < 0:
         return ()
     loop = loops[level]
     indices: dict[str, Expr] = {f.var: Const(0) for f in loops[level + 1 :]}
     indices[loop.var] = Var(loop.var) + 1
-    fetch = _at_indices(stmt, indices, _slot(loops, 1))
+    fetch = _at_indices(stmt, indices, slot)
     condition = binary("<", Var(loop.var) + 1, loop.extent)
-    return (If(condition, (fetch,), _fetch_next(stmt, loops, level - 1)),)
+    return (If(condition, (fetch,), _fetch_next(stmt, loops, level - 1, slot)),)
 
 
 def _at_indices(stmt: Transfer, indices: dict[str, Expr], slot: Expr) -> Transfer:
@@ -149,7 +149,8 @@ def _iterations(loops: Sequence[For]) -> Expr:
 
 
 def _at(loop: For, indices: Mapping[str, Expr]) -> For:
-    return replace(loop, extent=substitute(loop.extent, indices))
+    extent = substitute(loop.extent, indices)
+    return loop if extent is loop.extent else replace(loop, extent=extent)
 
 
 def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
@@ -160,12 +161,13 @@ def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
             body.append(stmt)
     first: list[Stmt] = []
     after: list[Stmt] = []
+    now = _slot(loops, 0)
     for buffer in stored:
         copies = _copies(program, buffer)
-        first.append(Wait(buffer, _slot(loops, 0) if copies == 2 else Const(0)))
+        first.append(Wait(buffer, now if copies == 2 else Const(0)))
         after += [Wait(buffer, Const(slot)) for slot in range(copies)]
     doubled = [b for b in stored if _copies(program, b) == 2]
-    slotted = _with_slots(tuple(body), doubled, _slot(loops, 0))
+    slotted = _with_slots(tuple(body), doubled, now)
     return _Part((*first, *slotted), part.before, tuple(after))
 
 

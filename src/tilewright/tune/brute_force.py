@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tilewright.ir.printer import print_program
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
@@ -39,7 +39,7 @@ class Simulator:
     seed: Seed
     machine: Machine
     cycles: dict[int, int] = field(default_factory=dict)
-    programs: dict[str, int] = field(default_factory=dict)
+    programs: dict[Program, int] = field(default_factory=dict)
     lowest_ratio: float = float("inf")
     highest_ratio: float = 0.0
     lowest_bound_ratio: float = float("inf")
@@ -48,10 +48,9 @@ class Simulator:
         """Cycles of one nest."""
         if id(choice) not in self.cycles:
             program = Candidate(self.op, self.seed, (choice,)).program(self.machine)
-            text = print_program(program)
-            if text not in self.programs:
-                self.programs[text] = simulate(program, self.machine, refills=False).cycles
-            self._note(choice, self.programs[text])
+            if program not in self.programs:
+                self.programs[program] = simulate(program, self.machine, refills=False).cycles
+            self._note(choice, self.programs[program])
         return self.cycles[id(choice)]
 
     def _note(self, choice: NestChoice, cycles: int) -> None:

@@ -186,11 +186,11 @@ class KernelCosts:
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            full = empty = dims
+            every = own = apart = self._cycles(work, dims)
             if isinstance(work.call.primitive, Repack):
-                full, empty = where_data_lie(dims), where_no_data_lie(dims)
-            cycles = [self._cycles(work, of) for of in (dims, full, empty)]
-            self._calls[key] = cycles[0], cycles[1], cycles[2]
+                own = self._cycles(work, where_data_lie(dims))
+                apart = self._cycles(work, where_no_data_lie(dims))
+            self._calls[key] = every, own, apart
         return self._calls[key]
 
     def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:

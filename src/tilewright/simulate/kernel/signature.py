@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.classes import classes_of
+from tilewright.common.classes import classes_of_table
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, evaluate, free_vars
+from tilewright.common.straight_line import straight_line
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Env: TypeAlias = Mapping[str, int]
@@ -84,44 +85,59 @@ class Signatures:
     mean equal behaviour too."""
 
     def __init__(self, timed: tuple[Timed, ...], var: str) -> None:
-        self._timed, self._var = timed, var
-        self._symbols = [tuple(sorted(t.outer_symbols - {var})) for t in timed]
-        self._known: dict[tuple[tuple[bool, bytes], ...], int] = {}
-        self._tables: dict[tuple[int, int, tuple[int, ...]], int] = {}
-        self._distinct: list[_Table] = []
-        self._places: dict[tuple[bool, tuple[int, ...], bytes], int] = {}
-        self._numbers: dict[tuple[int, tuple[int, ...]], Numbers] = {}
+        self._var = var
+        self._plain = straight_line([t.expr for t in timed if not t.loops])
+        self._nested = [t for t in timed if t.loops]
+        self._moving = [var in t.outer_symbols for t in self._nested]
+        self._symbols = [tuple(sorted(t.outer_symbols - {var})) for t in self._nested]
+        self._outside = sorted(frozenset().union(*(t.outer_symbols for t in timed)) - {var})
+        self._tables: dict[tuple[int, int, tuple[int, ...]], _Table] = {}
+        self._alike: dict[tuple[tuple[bool, int, bytes], ...], int] = {}
+        self._known: dict[bytes, int] = {}
+        self._numbers: dict[tuple[int, ...], Numbers] = {}
 
     def __call__(self, iterations: int, env: Env) -> Numbers:
         """One number per iteration under the values of the variables outside."""
-        if iterations > CACHED_ITERATIONS:
-            fresh = [_table(t, self._var, iterations, env) for t in self._timed]
-            return self._classify(fresh, iterations)
-        tables = tuple(self._table(i, iterations, env) for i in range(len(self._timed)))
-        key = (iterations, tables)
-        if key not in self._numbers:
-            self._numbers[key] = self._classify([self._distinct[t] for t in tables], iterations)
-        return self._numbers[key]
+        key = (iterations, *[env[s] for s in self._outside])
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._classify(iterations, env)
+            if iterations <= CACHED_ITERATIONS:
+                self._numbers[key] = found
+        return found
 
-    def _table(self, place: int, iterations: int, env: Env) -> int:
-        """The number of the table of one expression; equal tables have one."""
+    def _table(self, place: int, iterations: int, env: Env) -> _Table:
         key = (place, iterations, tuple([env[s] for s in self._symbols[place]]))
         found = self._tables.get(key)
         if found is None:
-            table = _table(self._timed[place], self._var, iterations, env)
-            content = (table.symbolic, table.values.shape, table.content)
-            found = self._places.setdefault(content, len(self._distinct))
-            if found == len(self._distinct):
-                self._distinct.append(table)
-            self._tables[key] = found
+            found = _table(self._nested[place], self._var, iterations, env)
+            if iterations <= CACHED_ITERATIONS:
+                self._tables[key] = found
         return found
 
-    def _classify(self, tables: list[_Table], iterations: int) -> Numbers:
-        columns = [t.column for t in tables if len(t.values) > 1]
-        code, first = classes_of(columns, iterations)
-        rows = [tuple(t.row(i) for t in tables) for i in first]
-        known = self._known
-        return np.array([known.setdefault(row, len(known)) for row in rows], np.int64)[code]
+    def _classify(self, iterations: int, env: Env) -> Numbers:
+        with np.errstate(divide="ignore"):
+            plain = self._plain({**env, self._var: np.arange(iterations)})
+        nested = [self._table(place, iterations, env) for place in range(len(self._nested))]
+        of = list(zip(nested, self._moving, strict=True))
+        alike = tuple([table.alike(moves) for table, moves in of])
+        columns = [self._alike.setdefault(alike, len(self._alike)), *plain]
+        values = [table.values for table, moves in of if moves]
+        rows = np.empty((iterations, len(columns) + sum(v.shape[1] for v in values)), np.int64)
+        for place, column in enumerate(columns):
+            rows[:, place] = column
+        if values:
+            np.concatenate(values, axis=1, out=rows[:, len(columns) :])
+        if iterations <= CACHED_ITERATIONS:
+            return self._numbered(rows)
+        code, first = classes_of_table(np.ascontiguousarray(rows.T))
+        return self._numbered(rows[first])[code]
+
+    def _numbered(self, rows: Numbers) -> Numbers:
+        """The number of each row, the same whenever it comes."""
+        known, content, width = self._known, rows.tobytes(), rows.shape[1] * rows.itemsize
+        keys = [content[at : at + width] for at in range(0, len(content), width)]
+        return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
 
 @dataclass(frozen=True)
@@ -135,24 +151,13 @@ class _Table:
     values: Numbers
     symbolic: bool = False
 
-    def row(self, iteration: int) -> tuple[bool, bytes]:
-        """The values of one iteration as a key."""
-        width = self.values.shape[1] * self.values.itemsize
-        start = iteration * width if len(self.values) > 1 else 0
-        return self.symbolic, self.content[start : start + width]
+    def alike(self, moves: bool) -> tuple[bool, int, bytes]:
+        """What all iterations have in common, of which each has its own row where it `moves`."""
+        return self.symbolic, self.values.shape[1], b"" if moves else self._content
 
     @cached_property
-    def content(self) -> bytes:
-        """All values, one iteration after the other."""
+    def _content(self) -> bytes:
         return self.values.tobytes()
-
-    @cached_property
-    def column(self) -> Numbers:
-        """One number per iteration, equal for equal rows."""
-        if self.values.shape[1] == 1:
-            return self.values[:, 0]
-        inverse: Numbers = np.unique(self.values, axis=0, return_inverse=True)[1]
-        return inverse.reshape(-1)
 
 
 def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
