@@ -53,7 +53,7 @@ def run(lab: Lab) -> Result:
 _NOTES = (
     "the manual version is better than one made by hand: its transforms are the tuned ones in their"
     " best layout and division, and its library reaches what the tuner reaches on large squares. In"
-    " Table 2 the tuner gains 1.16 on aligned products here and 1.32 over xMath in the paper",
+    " Table 2 the tuner gains 1.14 on aligned products here and 1.32 over xMath in the paper",
     "where transformed tiles go through main memory, both versions wait for it for most of the"
     " time, in transforms that are alike; the bound is that of four nests, fused layers exceed it",
 )
