@@ -129,7 +129,8 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
             "multiply_accumulate, requantise, repack, lookup, map, accumulate, reduce, gemm, "
             "windows, window_sums, winograd_input, winograd_filter, winograd_output, "
-            "rounded_product, outer_product, saturating_add, turned, rounded_map, rounded_reduce",
+            "rounded_product, outer_product, saturating_add, turned, rounded_map, rounded_step, "
+            "rounded_reduce",
         ),
         (
             lambda: other(inputs=PRODUCT.inputs[:1]),

@@ -42,9 +42,9 @@ class Shortage:
 
 @dataclass(frozen=True, order=True)
 class _Need:
-    """Bytes of the smallest tiles of one nest in the memory `space` that they need most of, and the
-    largest tensor there; or what of the code is further beyond its limit. The `share` is
-    how many times what there is they need, infinite where the family's prices have no room for any.
+    """Bytes of the smallest tiles of one nest, aligned, in the memory `space` that they need most
+    of, and the largest tensor there; or what of the code is further beyond its limit. The `share`
+    is how many times what there is they need, infinite where the family's prices have no room.
     """
 
     share: float
@@ -181,7 +181,8 @@ def _need(structure: Structure, machine: Machine, at: Mapping[str, int], share: 
     if share > float(least[space]):
         every = _limited(structure, machine, at)
         lacking = max(every, key=lambda x: float(x.found_bytes / x.limit_bytes))
-    return _Need(share, sum(own.values()), nest, largest, own[largest], space, lacking)
+    total = int(bytes_by_space(structure.staged, at, machine)[space])
+    return _Need(share, total, nest, largest, own[largest], space, lacking)
 
 
 def _limited(structure: Structure, machine: Machine, env: Mapping[str, Value]) -> list[Limited]:

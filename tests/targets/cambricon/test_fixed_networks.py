@@ -60,8 +60,8 @@ def small() -> Network:
     return net.build((net.apply(Softmax(net.shape(x)), x, name="prob"),))
 
 
-def planned(network: Network) -> PlannedNetwork:
-    return NETWORKS.compile(simplified(network), MACHINE, BY_THE_MODEL, progress=silent)
+def planned(network: Network, machine: Machine = MACHINE) -> PlannedNetwork:
+    return NETWORKS.compile(simplified(network), machine, BY_THE_MODEL, progress=silent)
 
 
 @pytest.fixture(scope="module")
@@ -216,13 +216,15 @@ def test_a_network_that_does_not_fit_names_the_least_main_memory():
 
 
 def test_a_stage_that_does_not_fit_names_the_least_scratchpad():
-    for too_few in (256, 286):
+    for too_few in (320, 382):
         text = refusal(load_machine("dla-al", {"memory.vector.capacity_bytes": too_few}))
         assert text == (
-            "norm: no tile of map 288: x1 / pow(2.0 + 0.2 * x0, 0.75) fits: the smallest tiles of "
-            "'map' take 288 bytes of memory 'vector', 48 of them for 'y', the limit is "
-            f"{too_few}; --set memory.vector.capacity_bytes=288"
+            "tanh: no tile of map 10: tanh(x0) fits: the smallest tiles of 'map' take 384 bytes of "
+            "memory 'vector', 32 of them for 'y', the limit is "
+            f"{too_few}; --set memory.vector.capacity_bytes=384"
         )
+    enough = load_machine("dla-al", {"memory.vector.capacity_bytes": 384})
+    assert planned(FixedPoint(KINDS).apply(small()), enough).plan.stages
 
 
 def test_functions_that_no_instructions_compute_are_refused_before_any_search():
