@@ -122,6 +122,20 @@ def test_no_argument_leads_to_what_c_leaves_undefined():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_loops_call_no_function_however_many_there_are():
+    """A compiler that optimises for size as well makes one copy of what many loops call."""
+    text = "#include <math.h>\n#include <string.h>\n" + functions_text(["erf"])
+    text += "\n".join(
+        f"void loop{i}(float *y) {{ for (int i = 0; i < 64; i++) y[i] = tw_erff(y[i] + {i}); }}"
+        for i in range(20)
+    )
+    flags = (*native_instruction_sets()[0].compiler_flags, "-O2", SEPARATE, "-c", "-o", "loops.o")
+    (compiled,) = compiled_files("the tests", "loops", {"loops.c": text}, flags)
+    symbols = subprocess.run(["nm", compiled], capture_output=True, text=True, check=True).stdout
+    assert "loop19" in symbols
+    assert "tw_erff" not in symbols
+
+
 @pytest.fixture(scope="module")
 def best():
     return computed(native_instruction_sets()[0])

@@ -81,7 +81,10 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
         add(name)
     if not found:
         return ""
-    text = "\n".join([_VECTOR if vectors else _SCALAR, _HELPERS, *found.values()])
+    own = "\n".join(found.values())
+    if not vectors:  # where a loop calls one, and many do, it would not become vectors
+        own = own.replace("static inline", "static inline __attribute__((always_inline))")
+    text = "\n".join([_VECTOR if vectors else _SCALAR, _HELPERS, own])
     words = ("float", "int", "double", "f")
     if vectors:
         words = ("tw_vector_f32", "tw_truth_f32", "tw_doubles", "_vector")
