@@ -20,7 +20,7 @@ NETWORK = network("lenet5", 1, dtype="f32")
 
 @pytest.fixture(scope="module")
 def stages():
-    """What is told of each stage while the network is divided: (done, total)."""
+    """Steps told of each stage while the network is divided: (done, total)."""
     return {}
 
 

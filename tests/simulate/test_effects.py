@@ -185,7 +185,7 @@ def test_views_of_a_core_s_bytes_share_all_of_them() -> None:
 
 
 def test_cores_of_alike_sizes_share_a_record_with_room_for_each() -> None:
-    """What is compiled for the shipped core runs smaller ones, with other caches or none."""
+    """Code compiled for the shipped core runs smaller ones, with other caches or none."""
     shipped = core_dtype(34, 4, 2, 4, 65536, 1024)
     assert core_dtype(26, 4, 1, 1, 4096, 0) == core_dtype(64, 4, 2, 16, 65536, 1) == shipped
     larger = core_dtype(65, 4, 3, 17, 65537, 1025)

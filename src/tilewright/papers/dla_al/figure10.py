@@ -65,7 +65,7 @@ def _benchmarks(lab: Lab, direction: str) -> Iterator[Row]:
 
 
 def _fusion(lab: Lab) -> Iterator[Row]:
-    """What fusion of three blocks saves."""
+    """Cycles saved by fusing three blocks."""
     (whole, moving), (fused, less) = lab.map(_fused_cycles, [False, True])
     subject, saving = "Conv-ReLU-Pool fused", "memory access time saved by fusion"
     for name, ours, unit in (

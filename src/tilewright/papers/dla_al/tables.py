@@ -1,4 +1,4 @@
-"""What the paper prints beside times: its blocks, layers, a program's length, counts, the machine.
+"""Printed numbers beside times: blocks, layers, the length of a program, counts, the machine.
 
 Ours are counted in the language, in the networks and programs that are timed, and in the machine.
 """

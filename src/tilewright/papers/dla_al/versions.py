@@ -37,7 +37,7 @@ ORDERS = {
     "hand-written": ".static_rw\n@parameter prefetch, 0\n",
     "hand-optimised": ".static_rw\n@parameter prefetch, 2\n",
 }
-"""What a program of blocks declares for each of its orders."""
+"""Declarations of a program of blocks for each of its orders."""
 AUTOMATIC = "automatic"
 UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
 """All that can be said of a distance from its numbers."""

@@ -447,7 +447,7 @@ class KernelRun(KernelTime):
 
 
 class _CodeBehind:
-    """What a run leaves in the instruction cache: its calls in their order, without their time. An
+    """State of the instruction cache behind a run: its calls in their order, without their time. An
     iteration is walked once per (values that its calls depend on, content of the cache).
     """
 

@@ -152,7 +152,7 @@ class _Table:
     symbolic: bool = False
 
     def alike(self, moves: bool) -> tuple[bool, int, bytes]:
-        """What all iterations have in common, of which each has its own row where it `moves`."""
+        """The content common to all iterations, of which each has its own row if it `moves`."""
         return self.symbolic, self.values.shape[1], b"" if moves else self._content
 
     @cached_property
