@@ -43,6 +43,14 @@ def test_a_whole_program() -> None:
     assert parse(print_program(program)) == program
 
 
+def test_a_program_of_nothing_passes_however_long_its_head() -> None:
+    assert print_program(Program("p", (), (), (), ())) == "def p():\n    pass\n"
+    names = tuple(f"a_long_parameter_{number}" for number in range(9))
+    long = Program("p", names, (), (), ())
+    assert print_program(long).endswith(",\n):\n    pass\n")
+    assert parse(print_program(long)) == long
+
+
 @given(programs())
 def test_every_program_reads_back_equal(program: Program) -> None:
     text = print_program(program)

@@ -74,7 +74,7 @@ def print_program(program: Program) -> str:
         lines.extend(_broken(_tensor(tensor), 1))
     for buffer in program.buffers:
         lines.extend(_broken(_buffer(buffer), 1))
-    lines.extend(_body(program.body, 1, empty=len(lines) == 1))
+    lines.extend(_body(program.body, 1, empty=not (program.tensors or program.buffers)))
     return "\n".join(lines) + "\n"
 
 
