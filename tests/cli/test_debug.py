@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.cli.debug import _commands
 from tilewright.cli.main import app
 
 SOURCE = """\
@@ -105,6 +107,16 @@ def test_to_the_end_and_back() -> None:
 
 def test_commands_that_are_typed() -> None:
     assert session("", typed="step 2\nregisters\nquit\n")[-1] == "$2 = 4"
+
+
+def test_a_terminal_shows_a_prompt_on_the_line_of_each_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = StringIO("step 2\n quit \n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert list(_commands(None)) == ["step 2", "quit"]
+    assert capsys.readouterr().out == "(debug) " * 3
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class Sample:
     cpu_seconds: float
     calls: int
 
-    def is_undisturbed(self, share: float, threads: int = 1) -> bool:
+    def is_undisturbed(self, share: float, threads: int) -> bool:
         """True if the threads had their processors for at least `share` of the wall time."""
         return self.cpu_seconds >= share * threads * self.wall_seconds
 

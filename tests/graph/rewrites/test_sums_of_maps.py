@@ -15,12 +15,12 @@ from tilewright.ops.definition import Definition
 from tilewright.ops.moves import Reshape
 
 
-def one_sum(text):
-    """A network of a definition over x[4,3], y[4,3], c[3]."""
+def one_sum(text, fill=None):
+    """A network of a definition over x[4,3], y[4,3], c[3], read as `fill` beyond their borders."""
     net = NetworkBuilder("sum", "f64")
     tensors = {n: s for n, s in {"x": (4, 3), "y": (4, 3), "c": (3,)}.items() if f"{n}[" in text}
     given = {name: net.input(name, shape) for name, shape in tensors.items()}
-    op = define(text, **tensors)
+    op = define(text, fill=fill, **tensors)
     return net.build((net.apply(op, *(given[name] for name in op.tensors[1:]), name="z"),))
 
 
@@ -62,6 +62,12 @@ def test_what_does_not_move_along_the_summed_axes_leaves_the_sum(text, terms, be
 def test_other_sums_stay_as_they_are(text):
     before = one_sum(text)
     assert SeparableSums().apply(before) is before
+
+
+def test_a_factor_that_is_read_beyond_its_border_stays_in_the_sum():
+    before = one_sum("z[i] += x[i,j] * c[i-1]", fill=0.0)
+    assert SeparableSums().apply(before) is before
+    assert len(SeparableSums().apply(one_sum("z[i] += x[i,j] * y[i,0]", fill=0.0)).nodes) == 2
 
 
 def test_sums_of_more_terms_than_asked_for_stay_as_they_are():

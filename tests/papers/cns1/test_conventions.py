@@ -100,6 +100,21 @@ def test_products_and_maps_of_the_closed_form_take_the_time_of_their_rounds():
         assert parts[MAPS] == spent["sigmoid"] + behind[1]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "lines", "misses", "penalty_cycles"),
+    [
+        ("recall", {}, 1926, 96574),
+        ("recall", conventions._LINES, 1316, 66379),
+        ("training", {}, 1642, 87231),
+        ("training", conventions._LINES, 1149, 62341),
+    ],
+)
+def test_misses_of_the_closed_form_and_what_they_cost(kernel, lines, misses, penalty_cycles):
+    """Both fall with the lines that a code takes."""
+    assert conventions._misses(kernel, lines) == misses
+    assert conventions._penalty(kernel, lines) == penalty_cycles
+
+
 def test_cycles_go_to_the_label_that_an_instruction_stands_behind():
     labels = {"product_0": 1, "loop_product": 2, "other": 4}
     times, rows = np.array([0, 3, 4, 9, 10]), np.array([0, 1, 2, 3, 4])

@@ -1,0 +1,47 @@
+"""Blocks of Winograd's algorithm: which numbers of rows, images and channels are tried."""
+
+import pytest
+
+from tilewright.ops import conv2d
+from tilewright.seeds.space import seeds_for
+
+
+def blocks(size, **values):
+    op = conv2d(
+        batch=1, in_channels=8, out_channels=8, height=9, width=9, kernel=3, padding=1, dtype="f32"
+    )
+    (seed,) = seeds_for(op, f"winograd{size}", addressed=True)
+    shape = {"out_rows": 32, "out_cols": 32, "batch": 1, "in_channels": 64, "out_channels": 32}
+    return seed.blocks(shape | values)
+
+
+def distinct(found, *names):
+    return list(dict.fromkeys(tuple(block[name] for name in names) for block in found))
+
+
+def test_rows_of_tiles_are_cut_into_equal_blocks():
+    found = distinct(blocks(4, out_rows=55), "block_rows", "blocks")
+    assert found == [(14, 1), (7, 2), (5, 3), (4, 4), (3, 5), (2, 7), (1, 14)]
+    assert distinct(blocks(2, out_rows=5), "block_rows", "blocks") == [(3, 1), (2, 2), (1, 3)]
+
+
+def test_images_are_computed_together_as_long_as_their_tiles_are_few():
+    """64 tiles an image, of 256 that share one read of the filters."""
+    found = distinct(blocks(4, batch=8), "block_images", "image_blocks")
+    assert found == [(1, 8), (2, 4), (4, 2)]
+    assert distinct(blocks(4, batch=8, out_cols=33), "block_images") == [(1,), (2,)]
+    assert {b["block_rows"] for b in blocks(4, batch=8) if b["block_images"] > 1} == {8}
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups"),
+    [(32, [1]), (64, [1, 2]), (96, [1]), (192, [1, 2]), (512, [1, 2, 4, 8, 16])],
+)
+def test_channels_are_cut_into_groups_of_32_at_least(channels, groups):
+    found = distinct(blocks(4, out_channels=channels), "group_channels", "channel_groups")
+    assert found == [(channels // count, count) for count in groups]
+
+
+@pytest.mark.parametrize(("channels", "pitch"), [(256, 256), (512, 528), (520, 520), (1024, 1040)])
+def test_rows_that_would_meet_in_few_sets_of_a_cache_are_a_line_further_apart(channels, pitch):
+    assert distinct(blocks(4, in_channels=channels), "in_pitch") == [(pitch,)]
