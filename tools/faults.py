@@ -1,12 +1,12 @@
 """Seed faults in the code, one after the other, and see whether the nearest tests notice.
 
 A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
-`any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those that reach its statement
-(`warm_tests.py`), those of the nearest files and fast ones first, within a limit of processor time;
-one that fails has to pass without the fault. A fault that only an import shows is
-tried in a fresh process. All of that happens in a copy of the tree. Each fault is recorded when it
-is done, so that a run that was stopped goes on where it was; what the tests of a file reach is
-recorded once for each text of that file.
+`any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those of the whole suite
+that reach its statement (`warm_tests.py`), fast ones and those of the nearest files first, within a
+limit of processor time; one that fails has to pass without the fault. A fault that only an import
+shows, or in what Numba compiles, is tried in a fresh process. All of that happens in a copy of the
+tree. Each fault is recorded when it is done, so that a run that was stopped goes on where it was;
+what the tests of a file reach is recorded once for each text of that file, before the first fault.
 
     make faults COUNT=100 SEED=0
     python tools/faults.py --only common/intervals.py cost/
@@ -54,8 +54,8 @@ BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python
 """Modules that most tests import, loaded once for all of them."""
 COMPILED = Path(".pytest_cache/compiled")
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
-NEAR, FRESH = 6, 3
-"""Test files that judge a fault, and how many a fresh process imports."""
+FRESH = 6
+"""Test files that a fresh process imports to judge a fault."""
 
 Swapped = dict[type[ast.AST], type[ast.AST]]
 _COMPARISONS: Swapped = {
@@ -133,8 +133,9 @@ def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
         tree = copied(Path(folder).resolve())
-        near = {test for fault in faults for test in nearest_tests(fault.path, tree)}
-        tests = WarmTests(tree, records.parent / "reached", sorted(near))
+        tests = WarmTests(tree, records.parent / "reached", list(_tests(tree)))
+        for test in track(_tests(tree), "what tests reach"):
+            tests.learn(test)
         for fault in track(faults, "faults"):
             verdict = judged(fault, tree, tests, limit_seconds)
             record = Record(fault, verdict.outcome, round(verdict.seconds, 2), verdict.test)
@@ -244,25 +245,46 @@ def copied(folder: Path) -> Path:
 
 
 def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> Verdict:
-    """Verdict of the tests that reach a fault: of near files, then of files that were recorded for
-    other faults.
+    """Verdict of the tests that reach a fault."""
+    source, near = (tree / SOURCES / fault.path).read_bytes(), nearest_tests(fault.path, tree)
+    keys = [] if is_compiled(source) else keys_at(fault.path, source, fault.line)
+    chosen = tests.reaching(keys or _keys_of_users(fault.path, tree), near, limit_seconds)
+    verdict = None
+    if not is_compiled(source):
+        verdict = tests.judged(fault.path, fault.seeded(source), chosen, limit_seconds)
+    if verdict and (verdict.outcome != "alive" or not tests.imported & set(keys)):
+        return verdict
+    files = list(dict.fromkeys(name.partition("::")[0] for _, name in chosen))[:FRESH]
+    names = [name for _, name in chosen if name.partition("::")[0] in files]
+    return _freshly(fault, tree, names or near[:FRESH], limit_seconds)
+
+
+def _keys_of_users(path: str, tree: Path) -> list[int]:
+    """Keys of all statements of the files that import one, directly or through compiled ones."""
+    found, users = set[int](), [path]
+    for used in users:
+        for user, (imports, keys) in _importing(tree).items():
+            if module_of(used) in imports and user not in users:
+                found.update(keys)
+                if not keys:
+                    users.append(user)
+    return list(found)
+
+
+@cache
+def _importing(tree: Path) -> dict[str, tuple[set[str], list[int]]]:
+    """Modules that each source file imports from, and keys of its statements; none where they are
+    compiled or outside functions.
     """
-    source = (tree / SOURCES / fault.path).read_bytes()
-    keys, near = keys_at(fault.path, source, fault.line), nearest_tests(fault.path, tree)
-    running, spent = not is_compiled(source), 0.0
-    for file in dict.fromkeys((*near, *tests.known)) if running else ():
-        left = limit_seconds - spent
-        if left > 0 and (chosen := tests.reaching(keys, file, left)):
-            found = tests.judged(fault.path, fault.seeded(source), chosen, left)
-            if found is None:
-                running = False
-                break
-            spent += found.seconds
-            if found.outcome != "alive":
-                return found._replace(seconds=spent)
-    if running and not tests.imported & set(keys):
-        return Verdict("alive", "", spent)
-    return _freshly(fault, tree, near[:FRESH], limit_seconds)
+    found = {}
+    for place in sorted((tree / SOURCES).rglob("*.py")):
+        path, source = place.relative_to(tree / SOURCES).as_posix(), place.read_bytes()
+        imports = set[str]()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imports |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        found[path] = imports, [] if is_compiled(source) else keys_at(path, source, 0)
+    return found
 
 
 def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: float) -> Verdict:
@@ -286,12 +308,18 @@ def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: floa
     return Verdict(outcome, test, seconds)
 
 
+def module_of(path: str) -> str:
+    """Name of the module of a file."""
+    return f"tilewright.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+
+
+@cache
 def nearest_tests(path: str, tree: Path) -> list[str]:
-    """Test files of a file, nearest first: of the folder that mirrors its own, or of the nearest
-    one above it, that of the same name; those that import the module; others of the folder, those
-    that say its name most often first. What tests another package comes last.
+    """Test files, those nearest to a file first: of the folder that mirrors its own, or of the
+    nearest one above it, that of the same name; those that import the module; others of the folder,
+    those that say its name most often first. What tests another package comes last.
     """
-    module = f"tilewright.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+    module = module_of(path)
     package, _, last = module.rpartition(".")
     texts = _tests(tree)
     imports = (f"from {module} import", f"from {package} import {last}\n", f"{module} as")
@@ -305,9 +333,7 @@ def nearest_tests(path: str, tree: Path) -> list[str]:
         imported = any(line in text for line in imports)
         return foreign, not own, not imported, test not in mirror, -text.count(last)
 
-    found = {test: distance(test) for test in texts}
-    near = [test for test, (_, *far, _) in found.items() if not all(far)]
-    return sorted(near, key=found.__getitem__)[:NEAR]
+    return sorted(texts, key=distance)
 
 
 @cache

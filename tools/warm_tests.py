@@ -6,6 +6,7 @@ A fault within functions takes their place in a fork, and the tests that reach i
 and fastest first, until one fails. What is compiled, and what an import computes, cannot change so.
 
 A fork begins as a process of its own would: no cached value, what the tests share not yet made.
+While what they reach is recorded, each test begins so, and each reaches what its fixtures do.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import importlib.machinery
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -36,15 +39,26 @@ SOURCES = Path("src/tilewright")
 EXAMPLES = 10
 """Per cent of the stated examples of a property that are drawn while faults run."""
 LONGEST_SECONDS, FILE_SECONDS = 10.0, 30.0
-"""Processor time of a test, and of those of a file, while they are recorded; others judge none."""
-LEFT_OUT = ("tests/architecture/", "tests/docs/")
-"""Tests of the text of the sources and of examples in pages."""
+"""Processor time of a test, and of those of a file, while they are recorded; others judge none. A
+case of every function comes before the second one of any.
+"""
+NEAR = 6
+"""Files near a fault, which have half of the time."""
+LEFT_OUT = ("tests/architecture/",)
+"""Tests of the text of the sources."""
+
+CACHE = Path(".pytest_cache/compiled/tilewright")
+COMPILED = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
+"""Where the tests' cache is, and what in it does not follow from all sources."""
 
 PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
 _COMPILED = b"tilewright.common.compiled import"
 _OPTIONS = ("-q", "-s", "--assert=plain", "-p", "no:cacheprovider")
 _MARKS = "__reached__"
+
+Test = tuple[float, str]
+"""Processor seconds and name."""
 
 
 class Verdict(NamedTuple):
@@ -66,8 +80,8 @@ class Reached:
     bits: np.ndarray
     """Statements reached, a row for each test, eight in a byte."""
 
-    def by(self, keys: Sequence[int]) -> Iterator[tuple[float, str]]:
-        """Seconds and name of the tests that reach one of some statements."""
+    def by(self, keys: Sequence[int]) -> Iterator[Test]:
+        """The tests that reach one of some statements."""
         places = np.flatnonzero(np.isin(self.statements, np.array(keys, np.int64)))
         hits = (self.bits[:, places // 8] >> (7 - places % 8)) & 1
         for row in np.flatnonzero(hits.any(axis=1)):
@@ -191,6 +205,9 @@ class _Server:
     asks: Connection
     items: dict[str, pytest.Item] = field(default_factory=dict)
     functions: dict[tuple[str, str, int], list[FunctionType]] = field(default_factory=dict)
+    caches: list[functools._lru_cache_wrapper[Any]] = field(default_factory=list)
+    fixtures: dict[str, np.ndarray] = field(default_factory=dict)
+    """What making a fixture reached last, by its name."""
     failed: bool = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -202,12 +219,12 @@ class _Server:
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         gc.unfreeze()  # tests/conftest.py freezes what is looked for
         for each in gc.get_objects():
-            if isinstance(each, functools._lru_cache_wrapper):
-                if str(each.__module__).startswith("tilewright"):
-                    each.cache_clear()
+            if isinstance(each, functools._lru_cache_wrapper) and self._is_own(each):
+                self.caches.append(each)
             elif isinstance(each, FunctionType) and str(SOURCES) in each.__code__.co_filename:
                 self.functions.setdefault(_place(each.__code__), []).append(each)
         imported = getattr(builtins, _MARKS)
+        self._forget()
         self.asks.send({_Marking.keys[place] for place in np.flatnonzero(_as_array(imported))})
         gc.collect()
         gc.freeze()
@@ -215,13 +232,38 @@ class _Server:
             self.asks.send(in_a_fork(getattr(self, asked[0]), asked[1], *asked[2:]))
         return True
 
+    def _is_own(self, cached: functools._lru_cache_wrapper[Any]) -> bool:
+        code = getattr(cached.__wrapped__, "__code__", None)
+        return code is not None and code.co_filename.startswith(str(self.tree))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Keeps what making a fixture reaches, for every test that it is given to."""
+        marks = getattr(builtins, _MARKS)
+        before = _as_array(marks)
+        marks[:] = bytes(len(marks))
+        try:
+            return (yield)
+        finally:
+            self.fixtures[fixturedef.argname] = made = _as_array(marks)
+            marks[:] = (before | made).tobytes()
+
+    def _forget(self) -> None:
+        for each in self.caches:
+            each.cache_clear()
+
     def record(self, says: Connection, tests: str) -> None:
         """Sends what each test of a file reaches."""
         marks, names, rows = getattr(builtins, _MARKS), [], []
         seconds: list[float] = []
         chosen = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
+        chosen = _functions_first(chosen)
         signal.signal(signal.SIGPROF, _too_long)
+        for kind in (self.tree / CACHE).glob("*"):
+            if kind.name not in COMPILED:
+                shutil.rmtree(kind)
         for item, following in zip(chosen, [*chosen[1:], None], strict=False):
+            self._forget()
             marks[:] = bytes(len(marks))
             self.failed, started = False, _processor_seconds()
             if sum(seconds) > FILE_SECONDS:
@@ -231,7 +273,8 @@ class _Server:
             if not self.failed:
                 names.append(item.nodeid)
                 seconds.append(_processor_seconds() - started)
-                rows.append(_as_array(marks).copy())
+                given = [self.fixtures[n] for n in item.fixturenames if n in self.fixtures]
+                rows.append(functools.reduce(np.bitwise_or, given, _as_array(marks)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         keys = np.array(_Marking.keys, np.int64)
         table = np.array(rows, np.uint8).reshape(len(rows), -1)[:, : len(keys)]
@@ -240,9 +283,7 @@ class _Server:
         bits = np.packbits(table[:, used], axis=1) if rows else np.zeros((0, 0), np.uint8)
         says.send(Reached(names, np.array(seconds), keys[used], bits))
 
-    def judge(
-        self, says: Connection, path: str, seeded: bytes | None, tests: list[tuple[float, str]]
-    ) -> None:
+    def judge(self, says: Connection, path: str, seeded: bytes | None, tests: list[Test]) -> None:
         """Sends outcome and test of a fault; None where it cannot be put into running code."""
         if seeded is not None and not self._put(path, seeded):
             says.send(None)
@@ -274,6 +315,21 @@ class _Server:
         with open(place, "wb") as file:  # for processes that a test starts, and keys of caches
             file.write(seeded)
         return bool(known)
+
+
+def _within(seconds: float, tests: Sequence[Test]) -> list[Test]:
+    """The first tests, for so long."""
+    taken = np.cumsum([each for each, _ in tests])
+    return [test for test, until in zip(tests, taken, strict=True) if until < seconds]
+
+
+def _functions_first(items: list[Any]) -> list[Any]:
+    """Tests so that the first case of every function comes before the second of any."""
+    seen, turns = Counter[str](), dict[str, int]()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        turns[item.nodeid], seen[function] = seen[function], seen[function] + 1
+    return sorted(items, key=lambda item: turns[item.nodeid])
 
 
 def _place(code: CodeType) -> tuple[str, str, int]:
@@ -368,59 +424,59 @@ class WarmTests:
         self._asked.send(None)
         self._process.join()
 
-    @property
-    def known(self) -> list[str]:
-        """Test files of which it is known what they reach."""
-        return list(self._reached)
-
-    def reaching(
-        self, keys: Sequence[int], file: str, limit_seconds: float
-    ) -> list[tuple[float, str]]:
-        """Seconds and name of the tests of a file that reach one of some statements, fast ones
-        first, within a time.
-        """
-        if file not in self._reached:
-            self._reached[file] = self._recorded(file)
-        found = sorted(self._reached[file].by(keys))
-        taken = np.cumsum([seconds for seconds, _ in found])
-        return [each for each, until in zip(found, taken, strict=True) if until < limit_seconds]
-
-    def _recorded(self, tests: str) -> Reached:
-        """Statements that the tests of one file reach: kept, or recorded now."""
-        text = (self._tree / tests).read_bytes()
-        path = self._kept / f"{blake2b(tests.encode() + text, digest_size=12).hexdigest()}.npz"
+    def learn(self, file: str) -> None:
+        """Makes known what the tests of one file reach: kept, or recorded now."""
+        text = (self._tree / file).read_bytes()
+        path = self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
         if not path.exists():
-            _, found = self._ask("record", 2 * FILE_SECONDS, tests)
+            _, found = self._ask("record", 2 * FILE_SECONDS, file)
             if not isinstance(found, Reached):
                 found = Reached([], np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8))
             found.saved(path)
-        return Reached.loaded(path)
+        self._reached[file] = Reached.loaded(path)
+
+    def reaching(self, keys: Sequence[int], files: Sequence[str], seconds: float) -> list[Test]:
+        """Tests that reach one of some statements, within a time, by files: the fastest ones of the
+        nearest files, and for as long those of every other file in turn.
+        """
+        found = [each for file in files if (each := sorted(self._reached[file].by(keys)))]
+        near = sorted(test for tests in found[:NEAR] for test in tests)
+        turns = [(turn, test) for tests in found[NEAR:] for turn, test in enumerate(tests)]
+        far = [test for _, test in sorted(turns)]
+        places = {file: place for place, file in enumerate(files)}
+        chosen = _within(seconds / 2, near) + _within(seconds / 2, far)
+        return sorted(chosen, key=lambda test: places[test[1].partition("::")[0]])
 
     def judged(
-        self, path: str, seeded: bytes, tests: list[tuple[float, str]], limit_seconds: float
+        self, path: str, seeded: bytes, tests: list[Test], limit_seconds: float
     ) -> Verdict | None:
         """Outcome of a fault; None where only a process that imports it shows it.
 
-        A test that fails for the first time has to pass without the fault.
+        A test that fails for the first time has to pass without the fault. One that is out of time
+        decides if no later one fails.
         """
         place = self._tree / SOURCES / path
-        source, total = place.read_bytes(), 0.0
+        source, total, late, left = place.read_bytes(), 0.0, list[str](), tests
         while True:
-            seconds, found = self._ask("judge", 3 * limit_seconds, path, seeded, tests)
+            seconds, found = self._ask("judge", 3 * limit_seconds, path, seeded, left)
             place.write_bytes(source)
             total += seconds
             if found is None:
                 return None
             outcome, test = found
-            if outcome != "killed" or test in self._sound:
-                return Verdict(outcome, test, total)
-            alone = [each for each in tests if each[1] == test]
-            seconds, (without, _) = self._ask("judge", 3 * limit_seconds, path, None, alone)
-            total += seconds
-            if without == "alive":
-                self._sound.add(test)
-            else:
-                tests = [each for each in tests if each[1] != test]
+            if outcome == "alive":
+                return Verdict("out of time" if late else "alive", "".join(late[:1]), total)
+            at = [name for _, name in left].index(test) if test else len(left)
+            if outcome == "out of time":
+                late.append(test)
+            elif test not in self._sound:
+                seconds, (alone, _) = self._ask("judge", 3 * limit_seconds, path, None, [left[at]])
+                total += seconds
+                if alone == "alive":
+                    self._sound.add(test)
+            if outcome == "killed" and test in self._sound:
+                return Verdict("killed", test, total)
+            left = left[at + 1 :]
 
     def _ask(self, *asked: object) -> Any:
         self._asked.send(asked)
