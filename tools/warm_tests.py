@@ -255,9 +255,9 @@ class _Server:
     def record(self, says: Connection, tests: str) -> None:
         """Sends what each test of a file reaches."""
         marks, names, rows = getattr(builtins, _MARKS), [], []
-        seconds: list[float] = []
-        chosen = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
-        chosen = _functions_first(chosen)
+        seconds, begun = list[float](), _processor_seconds()
+        own = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
+        chosen: list[Any] = _functions_first(own)  # `fixturenames` are those of functions
         signal.signal(signal.SIGPROF, _too_long)
         for kind in (self.tree / CACHE).glob("*"):
             if kind.name not in COMPILED:
@@ -266,7 +266,7 @@ class _Server:
             self._forget()
             marks[:] = bytes(len(marks))
             self.failed, started = False, _processor_seconds()
-            if sum(seconds) > FILE_SECONDS:
+            if started - begun > FILE_SECONDS:
                 break
             signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -323,7 +323,7 @@ def _within(seconds: float, tests: Sequence[Test]) -> list[Test]:
     return [test for test, until in zip(tests, taken, strict=True) if until < seconds]
 
 
-def _functions_first(items: list[Any]) -> list[Any]:
+def _functions_first(items: list[pytest.Item]) -> list[pytest.Item]:
     """Tests so that the first case of every function comes before the second of any."""
     seen, turns = Counter[str](), dict[str, int]()
     for item in items:
@@ -344,8 +344,12 @@ def _processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
+class _TooLong(BaseException):
+    """Ends a test, and the examples that a property would try after any other exception."""
+
+
 def _too_long(*_: object) -> None:
-    raise TimeoutError
+    raise _TooLong
 
 
 def _end(says: Connection, said: object) -> None:
@@ -429,7 +433,7 @@ class WarmTests:
         text = (self._tree / file).read_bytes()
         path = self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
         if not path.exists():
-            _, found = self._ask("record", 2 * FILE_SECONDS, file)
+            _, found = self._ask("record", FILE_SECONDS + 3 * LONGEST_SECONDS, file)
             if not isinstance(found, Reached):
                 found = Reached([], np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8))
             found.saved(path)

@@ -83,6 +83,14 @@ def test_short_work_is_repeated():
     assert calls_for(Contender("nothing", lambda calls: sum(range(calls))), 1e-3) > 100
 
 
+def test_samples_of_work_that_waits_take_sixteen_times_as_long():
+    class Waits(Contender):
+        def sample(self, calls):
+            return Sample(1e-2 * calls, 1e-5 * calls, calls)
+
+    assert calls_for(Waits("waits", print), 0.5) == 16 * 50
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_slow_first_run_does_not_shorten_the_samples(threads):
     """Threads that sleep and cold caches: the first runs say nothing of the later ones."""
@@ -102,7 +110,8 @@ def test_a_slow_first_run_does_not_shorten_the_samples(threads):
     ("cpu", "threads", "good"), [(0.98, 1, True), (0.9, 1, False), (1.9, 2, False), (1.95, 2, True)]
 )
 def test_every_thread_needs_a_processor(cpu, threads, good):
-    assert Sample(1.0, cpu, 1).is_undisturbed(0.97, threads) is good
+    for wall in (0.25, 1.0, 4.0):
+        assert Sample(wall, cpu * wall, 1).is_undisturbed(0.97, threads) is good
 
 
 @given(st.dictionaries(st.integers(0, 40), st.floats(1e-9, 1.0), min_size=2))
