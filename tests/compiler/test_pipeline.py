@@ -11,10 +11,12 @@ from tilewright.compiler import alone
 from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.entry import compile, load
 from tilewright.compiler.settings import Settings
+from tilewright.compiler.whole import WAY
+from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.machine.build import changed
-from tilewright.ops import conv2d, gemm
+from tilewright.ops import conv2d, gemm, relu
 from tilewright.tune.records import Records
 
 ONE_GROUP = load_machine("sw26010_cg")
@@ -141,6 +143,20 @@ def test_progress_is_told_stage_by_stage():
         ("check", 2, 2),
     ]
     assert [kernel.checked for kernel in compiled.kernels.values()] == ["exact", "exact"]
+
+
+def test_each_step_on_a_whole_network_is_told(tmp_path):
+    told = []
+    steps = {"progress": lambda *step: told.append(step)}
+    net = NetworkBuilder("net", "f64")
+    small = net.build((net.apply(relu((4, 8)), net.input("x", (4, 8)), name="y"),))
+    made, here = (compile(small, machine) for machine in (ONE_GROUP, load_machine("host_portable")))
+    found = WAY.judged(made, check=True, measure=False, **steps)
+    assert found.comparison is not None
+    WAY.write(made, tmp_path / "net", None, found, **steps)
+    WAY.judged(here, check=False, measure=True, **steps)
+    WAY.figures(here, **steps)
+    assert told == [("check", 0, 1), ("simulate", 0, 1), ("write", 0, 1), ("run", 0, 1)]
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -107,7 +107,8 @@ def test_a_slow_first_run_does_not_shorten_the_samples(threads):
 
 
 @pytest.mark.parametrize(
-    ("cpu", "threads", "good"), [(0.98, 1, True), (0.9, 1, False), (1.9, 2, False), (1.95, 2, True)]
+    ("cpu", "threads", "good"),
+    [(0.97, 1, True), (0.96, 1, False), (1.93, 2, False), (1.94, 2, True)],
 )
 def test_every_thread_needs_a_processor(cpu, threads, good):
     for wall in (0.25, 1.0, 4.0):
