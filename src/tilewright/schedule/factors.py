@@ -252,7 +252,7 @@ def _tiles(
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
         fixed = dict(zip((a.name for a in whole), sizes, strict=True))
         granules = _granules(axes, fixed, vector, blocks, packs)
-        if any(a.even and a.extent % granules.get(a.name, 1) for a in axes):
+        if any(a.even and a.extent % granules[a.name] for a in axes):  # they are spread
             continue
         choices = [
             (fixed[a.name],)
