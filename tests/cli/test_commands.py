@@ -258,6 +258,9 @@ def test_explain_accounts_for_the_whole_time(artifact):
     assert run("check", artifact, "--batch", 2, code=2).stderr == (
         f"error: {artifact} is written already: leave --batch\n"
     )
+    for command in ("explain", "simulate"):
+        refused = run(command, artifact, "--layer", "gemm", code=2).stderr
+        assert refused == f"error: {artifact} holds one operator: leave --layer\n"
     assert sum(c["cycles"] for c in found["causes"]) == found["layer"]["simulated_cycles"]
     assert {t["direction"] for t in found["traffic"]} == {"get", "put"}
     assert [change["retuned"] for change in found["changes"]] == [False, False, False, True]

@@ -154,6 +154,11 @@ def test_a_terminal_shows_a_prompt_on_the_line_of_each_command(
                 "definition",
             ],
         ),
+        *(
+            (words, ["error: break takes a label, a number, or the word line and its number"])
+            for words in ("break", "break turn 1", "break line 7 8")
+        ),
+        ("print", ["error: print takes the name of declared data"]),
         ("break line", ["error: no label 'line'", "  fix: labels: turn"]),
         (
             "watch vector 32767 2",

@@ -112,6 +112,50 @@ REFUSALS = [
     (["compile", "gemm", "--layers"], 2, "--layers is for networks, found gemm", ""),
     *[
         (
+            ["compile", *words, "--training"],
+            2,
+            "--training is for networks that are compiled as a whole",
+            "",
+        )
+        for words in (
+            ("lenet5", "--layers"),
+            ("gemm", "--m", "3", "--n", "3", "--k", "3"),
+            ("lenet5", "-m", "bwdsp-56"),
+        )
+    ],
+    (
+        ["compile", "lenet5", "--strict"],
+        2,
+        "--strict counts in the run that --check makes: add --check",
+        "",
+    ),
+    *[
+        (
+            ["compile", *words, "--check", "--strict"],
+            2,
+            "--strict counts in the run of a whole network, not of layers alone",
+            "",
+        )
+        for words in (("lenet5", "--layers"), ("gemm", "--m", "3", "--n", "3", "--k", "3"))
+    ],
+    (
+        ["compile", "lenet5", "--onnx-out", "x.onnx"],
+        2,
+        "--onnx-out is for networks on machines whose cores divide them",
+        "",
+    ),
+    *[
+        (
+            ["check", "gemm", "--m", "8", "--n", "8", "--k", "8", "--tile", tile],
+            2,
+            f"--tile takes [MEMORY:]m=M,n=N,k=K, found {tile!r}",
+            "",
+        )
+        for tile in ("8,8,8", "m=8,n=8", "m=8,n=8,k=0", "m=8,n=8,m=8")
+    ],
+    (["simulate", __file__, "--layer", "y"], 2, f"{__file__} is no network: leave --layer", ""),
+    *[
+        (
             ["compile", "lenet5", *words],
             2,
             f"{words[0]} is for kernels that are compiled alone: add --layers",
