@@ -1,5 +1,7 @@
 """Mappings and reductions on a mesh: programs compute the reference and cost what is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
-from tilewright.seeds.mapping import mapping
+from tilewright.seeds.mapping import mapping, reduction
 from tilewright.seeds.steps import Walk
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.search import rank
@@ -82,6 +84,15 @@ def test_windows_are_spread_one_after_the_other():
 def test_windows_that_leave_cores_idle_are_not_spread():
     """A core without a window would read beyond the last one."""
     assert walking(windows_of_rows(11, 9)) == []
+
+
+def test_a_core_gathers_the_axes_that_share_no_dimension_and_loops_over_the_taps_of_windows():
+    operand = Access((6, 9, 5), (((0, 1),), ((1, 1), (2, 1)), ((3, 1),)), (0, 0, 0))
+    op = InMemory((6, 7, 3, 5), straight((6, 7)), (operand,), "x0", "sum")
+    (space,) = reduction(op).spaces
+    assert space.nest.roles == (("i0", "p"), ("i1", "q"), ("i3", "k"))
+    whole = replace(op, extents=(6, 7, 3), operands=(Access((6, 9), operand.terms[:2], (0, 0)),))
+    assert [axis.name for axis in reduction(whole).spaces[0].nest.axes][-1] == "unit"
 
 
 def windows_of_rows(rows, cols):
