@@ -373,7 +373,7 @@ class _Builder:
         for name, _ in list(self.inputs):
             value = dict(self.inputs)[name]  # numbers change with each input that is taken
             readers = [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]
-            if len(readers) != 1 or readers[0].work != "layout" or len(readers[0].arguments) != 2:
+            if len(readers) != 1 or len(readers[0].arguments) != 2:
                 continue
             copy = readers[0].arguments[-1][1]
             makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
