@@ -39,6 +39,7 @@ PASSES: dict[str, tuple[Callable[[Mapping[str, str]], Pass], Stage, Stage]] = {
     "first_product": (lambda _: FirstProduct(), "staged", "staged"),
     "simplify": (lambda _: Simplify(MESH), "staged", "staged"),
     "double_buffer": (lambda _: DoubleBuffer(), "staged", "explicit"),
+    "late_stores": (lambda _: DoubleBuffer(late=True), "staged", "explicit"),
     "divide_threads": (lambda _: DivideThreads(frozenset({"block"}), 4), "staged", "staged"),
 }
 """For each pass its function, the stage of its input and of its output."""
