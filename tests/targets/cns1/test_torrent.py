@@ -1,7 +1,6 @@
 """The Torrent in register transfer notation: text, words, and what a node computes and when."""
 
 import contextlib
-import re
 
 import numpy as np
 import pytest
@@ -243,10 +242,27 @@ def test_every_cycle_has_its_cause():
     assert found.issue_cycles + sum(found.stalls.values()) == found.cycles
 
 
-def test_addresses_outside_a_memory_are_refused():
-    with pytest.raises(SimulationError) as caught:
-        run("$v1 = d[$7].w\n", r7=4090)
-    assert re.search(r"4090", caught.value.message)
+@pytest.mark.parametrize(
+    ("line", "size", "memory", "bytes_"),
+    [
+        ("$v1 = d[$4+=$0].w", 128, "cache", 4096),
+        ("d[$4+=$0].w = $v1", 128, "cache", 4096),
+        ("$v1 = m[$4+=$0].h", 64, "main", 8388608),
+        ("m[$4+=$0].h = $v1", 64, "main", 8388608),
+        ("$v3 = m[$4+$v2].b", 1, "main", 8388608),
+    ],
+)
+def test_addresses_outside_a_memory_are_refused(line, size, memory, bytes_):
+    least = max(1, size // 32)
+    for address in (0, bytes_ - size):
+        run(f"{line}\n", r4=address)
+    for address in (-least, bytes_ - size + least):
+        with pytest.raises(SimulationError) as caught:
+            run(f"{line}\n", r4=address)
+        assert caught.value.message == (
+            f"{line}: {size} bytes at address {address} lie outside the {bytes_}-byte memory "
+            f"'{memory}'"
+        )
 
 
 def test_an_image_keeps_its_code():
