@@ -150,7 +150,7 @@ fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over 
 fuzz-core-programs: $(VENV)/installed-dev ## the same by programs of cores, then whole networks; COUNT=100
 	$(RUN) -m fuzz.partition --programs --count $(COUNT) --seed $(SEED)
 
-faults: $(VENV)/installed-dev ## COUNT=10000 seeded faults, each before its nearest tests; goes on where it stopped; SEED=0
+faults: $(VENV)/installed-dev ## COUNT=10000 seeded faults, each before the tests that reach it; goes on where it stopped; SEED=0
 	$(BIN)/python tools/faults.py --count $(COUNT) --seed $(SEED)
 
 cross-check: $(VENV)/installed-dev ## COUNT=10000 random kernels and those of networks by their emitted text; SEED=0
