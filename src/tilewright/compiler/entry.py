@@ -87,9 +87,8 @@ def compile(
         return compiled(own, chain, settings, alone=layers)
     if layers:
         raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
-    return compiled(
-        Workload(workload.kind, ((workload.kind, as_named(workload)),)), chain, settings
-    )
+    own = Workload(workload.kind, ((workload.kind, as_named(workload)),))
+    return compiled(own, chain, settings, alone=True)
 
 
 def _has_kernels(op: Definition | Assembly) -> bool:
@@ -98,7 +97,7 @@ def _has_kernels(op: Definition | Assembly) -> bool:
 
 
 def compiled(
-    workload: Workload, chain: Toolchain, settings: Settings, *, alone: bool = False
+    workload: Workload, chain: Toolchain, settings: Settings, *, alone: bool
 ) -> Compiled[Any]:
     """The workload compiled; layers `alone`, as operators always are. Raises as `compile` does."""
     alone = alone or workload.is_operator
