@@ -1,6 +1,7 @@
 """Choosing: the best of every partition and algorithm, for all operators together."""
 
 import os
+from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -16,6 +17,7 @@ from tilewright.tune import candidate, kept
 from tilewright.tune.choose import choose, padded_axes
 from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.measure import schedule_text
+from tilewright.tune.refills import best_first, with_refills
 from tilewright.tune.search import rank
 from tilewright.tune.sums import adding, divided_sums
 
@@ -148,3 +150,18 @@ def test_shares_of_partial_results_are_the_least_that_cover_the_result(rows):
     assert 4 * (share - unit) < rows * 10 <= 4 * share
     numbers = [np.full(found.out_shape, 10.0**group) for group in range(4)]
     assert set(found.reference(*numbers).tolist()) == {1111.0}
+
+
+@pytest.mark.parametrize("extents", [(120, 100, 1000), (200, 600, 128), (1000, 200, 500)])
+def test_where_routines_evict_each_other_candidates_that_seldom_change_them_are_found(extents):
+    op = gemm(*extents)
+    cases = [(op, seed) for seed in seeds_for(op)]
+    refilled = partial(with_refills, machine=ONE_GROUP)
+    few, all_that_may_win = (
+        best_first([c for r in rank(cases, ONE_GROUP, keep=keep) for c in r.best], refilled)[0]
+        for keep in (4, 400)
+    )
+    best = choose([op], ONE_GROUP)[0].best.candidate
+    assert few.refill_cycles > 0.05 * few.cycles
+    assert best.cycles == all_that_may_win.cycles < 0.97 * few.cycles
+    assert simulate(best.program(ONE_GROUP), ONE_GROUP).cycles < few.cycles

@@ -33,7 +33,7 @@ from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.refills import best_first, lacks_refills, with_refills
+from tilewright.tune.refills import lacks_refills, steadied, with_refills
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.sums import adding
@@ -146,7 +146,7 @@ def choose(
         options = [few_roundings(own, machine, max_roundings, _candidate_of) for own in options]
     if beside:
         _refill_beside(options, machine, steps)
-    best = (_best_first(own, machine) for own in options)
+    best = steadied(options, machine, _candidate_of, _with_candidate)
     return [Choice(*own) for own in zip(ops, best, counts, strict=True)]
 
 
@@ -154,19 +154,19 @@ def _candidate_of(option: Option) -> Candidate:
     return option.candidate
 
 
-def _best_first(options: Sequence[Option], machine: Machine) -> tuple[Option, ...]:
-    return best_first(options, partial(_refilled, machine=machine))
+def _with_candidate(option: Option, candidate: Candidate) -> Option:
+    return replace(option, candidate=candidate)
 
 
 def _refill_beside(every: Sequence[Sequence[Option]], machine: Machine, steps: Steps) -> None:
     """Find refills of operators in several processes, where those of the best are not kept."""
     leaders = (min(own, key=lambda option: option.cycles) for own in every)
     unknown = [lacks_refills(leader.candidate, machine) for leader in leaders]
-    call_beside([partial(_best_first, own, machine) for own in compress(every, unknown)], steps)
-
-
-def _refilled(option: Option, machine: Machine) -> Option:
-    return replace(option, candidate=with_refills(option.candidate, machine))
+    calls = (
+        partial(steadied, [own], machine, _candidate_of, _with_candidate)
+        for own in compress(every, unknown)
+    )
+    call_beside([*calls], steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,9 +33,9 @@ _KEPT = CacheStore("rankings")
 _MOST = 64
 """Candidates of a seed that are worth keeping: who asks for more wants all of them, once."""
 
-Case = tuple[Seed, frozenset[str]]
-"""A seed, and the tensors that all groups read together."""
-Cases = dict[tuple[int, frozenset[str]], Case]
+Case = tuple[Seed, frozenset[str], int | None]
+"""A seed, the tensors that all groups read together, and the most changes of products' extents."""
+Cases = dict[tuple[int, frozenset[str], int | None], Case]
 """The different ones of an operator."""
 
 
@@ -63,6 +63,7 @@ def kept_rankings(
     *,
     shared: Sequence[frozenset[str]] = (),
     keep: int = 4,
+    changes: Sequence[int | None] = (),
     beside: bool = False,
     steps: Steps = uncounted,
 ) -> list[Ranking]:
@@ -71,10 +72,11 @@ def kept_rankings(
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     if keep > _MOST or not keeps(machine):
-        return rank(cases, machine, shared=together, keep=keep, steps=steps)
+        return rank(cases, machine, shared=together, keep=keep, changes=changes, steps=steps)
+    limits = [*zip(together, changes or [None] * len(cases), strict=True)]
     asked: dict[Op, Cases] = {}
-    for (op, seed), names in zip(cases, together, strict=True):
-        asked.setdefault(op, {})[id(seed), names] = seed, names
+    for (op, seed), own_limits in zip(cases, limits, strict=True):
+        asked.setdefault(op, {})[id(seed), *own_limits] = seed, *own_limits
     keys = _keys(asked, machine, keep)
     found = {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in asked.items()}
     new = {op: own for op, own in asked.items() if found[op] is None}
@@ -86,12 +88,14 @@ def kept_rankings(
         found |= {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in new.items()}
         new = {op: own for op, own in new.items() if found[op] is None}
     known = sum(map(len, asked.values())) - sum(map(len, new.values()))
+    lacking = [(op, *case) for op, own in new.items() for case in own.values()]
     fresh = iter(
         rank(
-            [(op, seed) for op, own in new.items() for seed, _ in own.values()],
+            [(op, seed) for op, seed, _, _ in lacking],
             machine,
-            shared=[names for own in new.values() for _, names in own.values()],
+            shared=[names for _, _, names, _ in lacking],
             keep=keep,
+            changes=[most for *_, most in lacking],
             steps=lambda done, total: steps(known + done, known + total),
         )
     )
@@ -105,7 +109,7 @@ def kept_rankings(
         for op, own in asked.items()
         for case, ranking in zip(own, found[op] or (), strict=True)
     }
-    return [by_case[op, id(seed), n] for (op, seed), n in zip(cases, together, strict=True)]
+    return [by_case[op, id(seed), *own] for (op, seed), own in zip(cases, limits, strict=True)]
 
 
 def _parts(new: Mapping[Op, Cases], machine: Machine, keep: int) -> Iterator[Call]:
@@ -113,13 +117,14 @@ def _parts(new: Mapping[Op, Cases], machine: Machine, keep: int) -> Iterator[Cal
     parts = min(process_count(), len(new))
     for i in range(parts):
         own = [(op, *case) for op in [*new][i::parts] for case in new[op].values()]
-        pairs, shared = [(op, seed) for op, seed, _ in own], [names for _, _, names in own]
-        yield partial(kept_rankings, pairs, machine, shared=shared, keep=keep)
+        pairs = [(op, seed) for op, seed, _, _ in own]
+        shared, changes = [names for _, _, names, _ in own], [most for *_, most in own]
+        yield partial(kept_rankings, pairs, machine, shared=shared, keep=keep, changes=changes)
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:
     """Operators print all that they are."""
-    seeds = {id(seed): seed for own in asked.values() for seed, _ in own.values()}
+    seeds = {id(seed): seed for own in asked.values() for seed, *_ in own.values()}
     texts = {number: _text(seed) for number, seed in seeds.items()}
     decides = (machine.content_hash(), str(keep), own_sources())
     return {
@@ -131,8 +136,9 @@ def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, st
 
 
 def _of(op: Op, case: Case, texts: Mapping[int, str]) -> tuple[str, ...]:
-    seed, shared = case
-    return texts[id(seed)], repr(list(seed.blocks(parameters(op)))), " ".join(sorted(shared))
+    seed, shared, changes = case
+    blocks = repr(list(seed.blocks(parameters(op))))
+    return texts[id(seed)], blocks, " ".join(sorted(shared)), str(changes)
 
 
 def _text(seed: Seed) -> str:
@@ -175,7 +181,7 @@ def _recalled(op: Op, cases: Sequence[Case], machine: Machine, key: str) -> list
 
 
 def _ranking(op: Op, case: Case, kept: _Ranked, machine: Machine) -> Ranking:
-    seed, shared = case
+    seed, shared, _ = case
     best = (_candidate(op, seed, whole, shared, machine) for whole in kept.best)
     return Ranking(seed, tuple(best), kept.counts)
 

@@ -1,13 +1,14 @@
 """Fetching again what routines evict of each other, in the price of candidates that may be chosen.
 
 In: candidates with their estimates, which take routines to lie in the instruction cache. Out: the
-candidates with what refills add. A refill may hide behind transfers, so that the simulation says
-what it adds.
+candidates with what refills add, best first. A refill may hide behind transfers, so that the
+simulation says what it adds. The estimate knows nothing of them: where they slow down the best,
+candidates that seldom change routines are searched for apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -19,6 +20,7 @@ from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import KernelTime, simulate, without_and_with
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.kept import kept_rankings
 from tilewright.tune.prepared import keeps
 
 _KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
@@ -44,6 +46,55 @@ def best_first(every: Iterable[_Kind], refilled: Callable[[_Kind], _Kind]) -> tu
     return tuple(sorted(found, key=lambda own: own.cycles))
 
 
+def steadied(
+    every: Sequence[Sequence[_Kind]],
+    machine: Machine,
+    candidate_of: Callable[[_Kind], Candidate],
+    made: Callable[[_Kind, Candidate], _Kind],
+) -> list[tuple[_Kind, ...]]:
+    """`best_first` of each operator. Where refills slow down the best, `_steadier` candidates are
+    among them, each `made` of the best one, until the best has none or is one of those.
+    """
+
+    def refilled(one: _Kind) -> _Kind:
+        return made(one, with_refills(candidate_of(one), machine))
+
+    found, searched = [best_first(own, refilled) for own in every], set[tuple[object, ...]]()
+    while True:
+        asked: dict[tuple[object, ...], tuple[int, _Kind]] = {}
+        for i, own in enumerate(found):
+            best = candidate_of(own[0]) if own else None
+            if best is not None and best.refill_cycles:
+                asked[i, best.op, id(best.seed), best.shared] = i, own[0]
+        new = [asked[way] for way in asked if way not in searched]
+        if not new:
+            return found
+        searched.update(asked)
+        steadier = _steadier([candidate_of(one) for _, one in new], machine)
+        for (i, one), more in zip(new, steadier, strict=True):
+            found[i] = best_first((*found[i], *(made(one, c) for c in more)), refilled)
+
+
+def _steadier(slow: Sequence[Candidate], machine: Machine) -> list[tuple[Candidate, ...]]:
+    """The best candidates of the algorithm of each one that change routines so seldom that a whole
+    cache fetched at each change takes less than its refills.
+    """
+    rankings = kept_rankings(
+        [(one.op, one.seed) for one in slow],
+        machine,
+        shared=[frozenset(one.shared) for one in slow],
+        changes=[int(one.refill_cycles // _fetch_cycles(machine)) for one in slow],
+    )
+    return [ranking.best for ranking in rankings]
+
+
+def _fetch_cycles(machine: Machine) -> int:
+    """Cycles of filling a core's instruction cache."""
+    name = machine.core.instruction_table
+    cache = load_table(name).instruction_cache if name else None
+    return cache.sets * cache.ways * cache.miss_cycles if cache else 0
+
+
 def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
     """The candidate with what refills add to a launch that follows its like; nothing where its
     routines fit the cache together. Numbers of machines that ship with tilewright are kept.
@@ -63,8 +114,7 @@ def lacks_refills(candidate: Candidate, machine: Machine) -> bool:
 
 def _evicts(machine: Machine) -> bool:
     """True if the machine's routines may evict each other."""
-    name = machine.core.instruction_table
-    return name is not None and load_table(name).instruction_cache is not None
+    return _fetch_cycles(machine) > 0
 
 
 def _refill_cycles(candidate: Candidate, machine: Machine) -> int:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared
+from tilewright.cost.changes import product_changes
 from tilewright.cost.estimate import Estimate, PricedNest, estimates
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
@@ -39,6 +40,8 @@ Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 _TOGETHER = 1 << 13
 """Tiles of several structures that are priced together; more gain no time and take memory."""
+_Limits = tuple[frozenset[str], int | None]
+"""Of a pair that is ranked: the tensors that all groups read together, and the most changes."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
 
@@ -123,31 +126,34 @@ def rank(
     *,
     shared: Sequence[frozenset[str]] = (),
     keep: int = 4,
+    changes: Sequence[int | None] = (),
     steps: Steps = uncounted,
 ) -> list[Ranking]:
     """Rank each (operator, seed) pair.
 
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
     overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared`
-    names, pair by pair, the tensors that every group of cores reads at the same time. `steps`
-    counts the different pairs that are ranked.
+    names, pair by pair, the tensors that every group of cores reads at the same time, `changes` the
+    most changes of a product's extents (`cost.changes`) that a candidate may have, None for any.
+    `steps` counts the different pairs that are ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
-    groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}
-    for (op, seed), names in zip(cases, together, strict=True):
-        groups.setdefault((id(seed), op.dtype, names), {})[op] = seed
-    found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
+    limits = [*zip(together, changes or [None] * len(cases), strict=True)]
+    groups: dict[tuple[int, str, _Limits], dict[Op, Seed]] = {}
+    for (op, seed), own_limits in zip(cases, limits, strict=True):
+        groups.setdefault((id(seed), op.dtype, own_limits), {})[op] = seed
+    found: dict[tuple[int, Op, _Limits], Ranking] = {}
     total = sum(map(len, groups.values()))
     steps(0, total)
-    asked = [_question_of(ops, names, machine) for (_, _, names), ops in groups.items()]
+    asked = [_question_of(ops, *own, machine) for (_, _, own), ops in groups.items()]
     every = [(structure, own) for own in asked for nest in own.nests for structure in nest]
     priced = _price_all(every, machine, keep)
-    for ((number, _, names), ops), own in zip(groups.items(), asked, strict=True):
+    for ((number, _, limit), ops), own in zip(groups.items(), asked, strict=True):
         nests = [[next(priced) for _ in nest] for nest in own.nests]
         rankings = _rankings(own, nests, machine, keep)
-        found |= {(number, op, names): r for op, r in zip(ops, rankings, strict=True)}
+        found |= {(number, op, limit): r for op, r in zip(ops, rankings, strict=True)}
         steps(len(found), total)
-    return [found[id(seed), op, n] for (op, seed), n in zip(cases, together, strict=True)]
+    return [found[id(seed), op, limit] for (op, seed), limit in zip(cases, limits, strict=True)]
 
 
 def choice_of(
@@ -183,7 +189,7 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
     for seed in seeds_for(op, whole=True):
         if seed.name != candidate.seed.name and not takes_whole_depth(op.kind, seed.name):
             continue
-        asked = _question_of({op: seed}, frozenset(), machine)
+        asked = _question_of({op: seed}, frozenset(), None, machine)
         for structure in asked.nests[0] if len(asked.nests) == 1 else ():
             for _, blocks in asked.cases:
                 ((priced,),) = _price([structure], [(op, blocks)], machine, seed, 0)
@@ -206,22 +212,25 @@ def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[f
 @dataclass(frozen=True, eq=False)
 class _Question:
     """Operators that share a seed, with each size of its blocks, and the legal structures of each
-    of its nests; no nests where one has none.
+    of its nests; no nests where one has none. Candidates have at most so many `changes`.
     """
 
     seed: Seed
     cases: Sequence[tuple[Op, Mapping[str, int]]]
     nests: Sequence[Sequence[Structure]] = ()
+    changes: int | None = None
 
 
-def _question_of(ops: Mapping[Op, Seed], shared: frozenset[str], machine: Machine) -> _Question:
+def _question_of(
+    ops: Mapping[Op, Seed], shared: frozenset[str], changes: int | None, machine: Machine
+) -> _Question:
     seed, dtype = next(iter(ops.values())), next(iter(ops)).dtype
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     try:
         nests = [ready_structures(machine, seed, space, dtype) for space in seed.spaces]
     except ScheduleError:  # no schedule is legal on this machine
         return _Question(seed, cases)
-    return _Question(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
+    return _Question(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests], changes)
 
 
 def _rankings(
@@ -337,7 +346,11 @@ def _grids(structure: Structure, asked: _Question, machine: Machine) -> _Grids:
     at = {**env, **copies, **mesh_values(machine)}
     room = prices_of(machine).has_room(structure.staged, machine, at)
     fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
-    some = np.flatnonzero(fits[0])  # with one copy of each buffer
+    single = fits[0]  # with one copy of each buffer
+    if asked.changes is not None:
+        prepared = prepared_of(structure, asked.seed, machine)
+        single = single & np.less_equal(product_changes(prepared, machine, env), asked.changes)
+    some = np.flatnonzero(single)
     if len(some) < fits.shape[1]:
         env = {name: v[some] for name, v in env.items()}
     ends = np.searchsorted(some, bounds[1:]).tolist()

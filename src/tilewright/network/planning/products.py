@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 from msgspec import structs
@@ -24,7 +23,7 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
-from tilewright.tune.refills import Refills, best_first, with_refills
+from tilewright.tune.refills import Refills, steadied
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.ways import ways
 
@@ -117,8 +116,8 @@ def ranked_products(
         candidates = {
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
-    added = partial(with_refills, machine=single)
-    return Ranked({op: best_first(own, added) for op, own in candidates.items()}, images)
+    best = steadied([*candidates.values()], single, lambda c: c, lambda _, candidate: candidate)
+    return Ranked(dict(zip(candidates, best, strict=True)), images)
 
 
 def ranked_stages(
