@@ -40,7 +40,6 @@ from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import Engine
-from tilewright.passes.double_buffer import fetches_behind
 
 if TYPE_CHECKING:
     from tilewright.cost import window
@@ -385,15 +384,17 @@ def operation_window(
         early,
         np.array(rotates or [0], np.int64),
         np.array(beside or [0], np.int64),
-        np.array([_in_pieces(i, prepared) for i in prepared.items] or [False]),
+        np.array([_in_pieces(i, prepared, prices) for i in prepared.items] or [False]),
         np.array(_overlapping(prepared, env) or [False]),
-        _behind(prepared),
+        np.array([_spread(i, prepared) for i in prepared.items] or [False]),
+        np.arange(max(1, len(prepared.items))),
         np.zeros((loops, 2, int(first[-1]))),
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
         np.zeros(loops),
         np.array([_moved(d, prepared) for d in range(loops)], np.float64),
         int(rules.freed == "in_order"),
+        np.zeros(1),
         np.zeros(1),
         np.zeros((max(1, count), 2), np.int64),
         np.zeros(1, np.int64),
@@ -515,9 +516,13 @@ def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ..
             yield operand.buffer, (operand.slot, *(r.start for r in operand.ranges))
 
 
-def _in_pieces(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a store of a buffer that calls in loops inside its own write part by part."""
-    if isinstance(item.step, CallStep) or item.step.stmt.direction == "get":
+def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:
+    """True for a store of a buffer that calls in loops inside its own write part by part, and a
+    call that takes vector after vector of what it works on.
+    """
+    if isinstance(item.step, CallStep):
+        return prices.in_pieces(item.step.stmt.primitive)
+    if item.step.stmt.direction == "get":
         return False
     name = item.step.stmt.buffer
     made = [i for i in prepared.items if _names(i.step)[0] == name]
@@ -537,20 +542,13 @@ def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
     ]
 
 
-def _behind(prepared: Prepared) -> Ints:
-    """The items behind which transfers fetch ahead: their own numbers but where calls let them come
-    between.
-    """
-    found, items = np.arange(max(1, len(prepared.items))), prepared.items
-    for level in {(i.level, i.after) for i in items}:
-        own = [
-            number
-            for number, i in enumerate(items)
-            if (i.level, i.after) == level and i.condition == Const(1)
-        ]
-        for get, call in fetches_behind([items[n].step.stmt for n in own]).items():
-            found[own[get]] = own[call]
-    return found
+def _spread(item: ChainItem, prepared: Prepared) -> bool:
+    """True for a fetch or a call that spreads fetches, in all iterations of a candidate or none."""
+    if free_vars(item.condition) & {loop.var for loop in prepared.loops}:
+        return False
+    if isinstance(item.step, CallStep):
+        return item.step.stmt.primitive.spreads
+    return item.step.stmt.direction == "get"
 
 
 def _start(step: CallStep | TransferStep) -> frozenset[str]:

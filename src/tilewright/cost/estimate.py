@@ -70,7 +70,7 @@ else:  # heavy: Numba, for which this computer's nests have no need
 
 Cycles = tuple[Value, ...]
 """(of service or of the call, of issue, `own` and `apart` as of `Cost`), of the form (kinds, tiles)
-or what broadcasts to it; where cores keep a window of operations in flight its other three instead
+or what broadcasts to it; where cores keep a window of operations in flight its other four instead
 of the fourth.
 """
 
@@ -109,7 +109,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item; zero where it does not happen."""
-    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 4)] * len(items)
+    found: list[Cycles] = [(0.0,) * (7 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -193,8 +193,7 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
         cycles = own = apart = call_cycles(machine, call, prices.costs)
         if machine.has_window:
-            first, last, around = prices.ends(machine, call)
-            return cycles, prices.operations(machine, call), own, first, last, around
+            return cycles, prices.operations(machine, call), own, *prices.ends(machine, call)
         if machine.cores > 1 and isinstance(call.primitive, Repack):
             full, empty = where_data_lie(call.dims), where_no_data_lie(call.dims)
             own, apart = (
@@ -213,7 +212,7 @@ def _transfer_cycles(
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
     if machine.has_window:
         each = service / np.maximum(1, shape.blocks)
-        return service, shape.blocks, shape.moving, each, each, prices.around(shape)
+        return service, shape.blocks, shape.moving, each, each, *prices.around(shape)
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return service + issue, 0.0, service + issue, service + issue

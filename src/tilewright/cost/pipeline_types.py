@@ -150,7 +150,8 @@ class Cost(Protocol):
     cores that have any data, `apart` those of others; of a transfer `own` is the share of the cores
     that have a part in it, all of them in the share `apart`.
     Where cores keep a window of operations in flight `issue` counts them, `first` and `last` are
-    the cycles of the ends of several, and `around` those of issue of the statements around them.
+    the cycles of the ends of several, and `before` and `behind` those of issue of the statements
+    around them.
     """
 
     service: float
@@ -159,7 +160,8 @@ class Cost(Protocol):
     apart: float
     first: float
     last: float
-    around: float
+    before: float
+    behind: float
 
 
 class Count(Protocol):

@@ -29,6 +29,9 @@ from tilewright.machine import Capability, Machine
 from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
 
+Ends = tuple[Value, Value, Value, Value]
+"""`first`, `last`, `before` and `behind` as of `Cost`."""
+
 
 class Limited(Protocol):
     """A part of generated code limited by its instructions, for one candidate or arrays of them."""
@@ -101,22 +104,26 @@ class Prices:
         """Operations that a call becomes where cores keep a window of them in flight."""
         return 1
 
-    def ends(self, machine: Machine, call: PricedCall[Any]) -> tuple[Value, Value, Value]:
+    def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
         """The cycles of a call's first and last operation, and those of issue of the statements
-        around them, where cores keep a window of operations in flight.
+        before and behind them, where cores keep a window of operations in flight.
         """
         each = call_cycles(machine, call, self.costs) / np.maximum(
             1, self.operations(machine, call)
         )
-        return each, each, 0
+        return each, each, 0, 0
 
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Which of `count` operands that a call reads its last operation reads."""
         return range(count)
 
-    def around(self, shape: TransferShape) -> Value:
-        """Cycles of issue of the statements around a transfer's operations."""
-        return 0
+    def in_pieces(self, primitive: Primitive) -> bool:
+        """True if each operation of a call takes a part of its own of the first operand read."""
+        return False
+
+    def around(self, shape: TransferShape) -> tuple[Value, Value]:
+        """Cycles of issue of the statements before and behind a transfer's operations."""
+        return 0, 0
 
     def service_cycles(
         self,

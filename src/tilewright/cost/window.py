@@ -56,19 +56,22 @@ class OperationWindow(NamedTuple):
 
     `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
     when each unit is free, and for both slots of each buffer when its last writer, its last readers
-    and the writer before the last are done; `first` are the places of these parts. Stores in
-    `pieces` begin with what earlier writers have made. `slots` has the slot that each buffer's
-    users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
-    none; those read `early` the last of several operations does not read. A buffer of two slots
+    and the writer before the last are done; `first` are the places of these parts. What works in
+    `pieces` begins with what earlier writers of its first buffer have made. `slots` has the slot
+    that each buffer's users work on. Items have a `unit`, and `uses`: the buffers that they write
+    and read, -1 for none; those read `early` the last of several operations does not read. A
+    buffer of two slots
     that no transfer fills or empties rotates in each turn of the loop that `rotates` has the level
     of, 0 for none. What is written `beside` all that is in use there need not wait; what is written
     there `AHEAD`, one iteration before it is read, is due at the next such write. Transfers that
     `overlap` use both slots of a buffer that has two; those under a condition stand where the
-    program has them; each fetches ahead `behind` an item, mostly itself (`passes.double_buffer`).
+    program has them; each fetches ahead `behind` an item, mostly itself, but where calls that
+    `spread` fetches over them hold (`passes.double_buffer`).
     Stores of buffers of two slots that have no loop of several iterations inside theirs, whose
     level is `inmost`, stand behind the next iteration's items: `late` are the row of the cost and
     the item of each one, -1 for none.
     `moved[d]` places move from turn to turn of loop d, a statement each, and one before it begins.
+    They move before the last operation, from the `clock` on that it found; the branch is behind it.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -84,6 +87,7 @@ class OperationWindow(NamedTuple):
     beside: Ints
     pieces: Flags
     overlap: Flags
+    spread: Flags
     behind: Ints
     kept: Floats
     kept_slots: Ints
@@ -92,6 +96,7 @@ class OperationWindow(NamedTuple):
     moved: Floats
     in_order: int
     last_freed: Floats
+    clock: Floats
     late: Ints
     inmost: Ints
 
@@ -100,7 +105,7 @@ class OperationWindow(NamedTuple):
 def _fly(w: OperationWindow, unit: int, clear: float, cycles: float) -> Any:
     """Issue one operation, which may start when all is `clear`; returns when it ends."""
     state, ring, ring_end = w.state, w.first[1], w.first[2]
-    oldest = ring
+    oldest, w.clock[0] = ring, state[0]
     for place in range(ring, ring_end):
         if state[place] < state[oldest]:
             oldest = place
@@ -142,8 +147,8 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     """Issue the operations of an item on its buffers; what a transfer fetches ahead goes into
     `slot`, all else (-1) works on the present ones.
     """
-    state, first = w.state, w.first
-    units, writers, readers, earlier = first[2], first[3], first[4], first[5]
+    state = w.state
+    units, writers, readers, earlier = w.first[2], w.first[3], w.first[4], w.first[5]
     clear, written, made = 0.0, w.writes[number], 0
     if written >= 0:
         made = 2 * written + (slot if slot >= 0 else w.slots[written])
@@ -152,16 +157,19 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
         elif w.beside[number] == AHEAD:
             state[writers + made] = max(state[writers + made], state[writers + made + 1])
             made += 1
+    all_clear = clear
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
-            clear = max(clear, state[writers + 2 * read + w.slots[read]])
-    all_clear = clear
-    if w.pieces[number]:
-        read = w.reads[number, 0]
-        clear = state[earlier + 2 * read + w.slots[read]]
+            place = 2 * read + w.slots[read]
+            all_clear = max(all_clear, state[writers + place])
+            first = earlier if w.pieces[number] and i == 0 else writers
+            clear = max(clear, state[first + place])
+    state[0] += cost.before
     end = _fly_all(w, units + w.unit[number], clear, all_clear, cost)
-    state[0] += cost.around
+    state[0] += cost.behind
+    if cost.behind > 0.0:
+        w.clock[0] = state[0]
     if written >= 0:
         state[earlier + made] = state[writers + made]
         state[writers + made] = max(state[writers + made], end)
@@ -225,6 +233,32 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
 
 
 @piece
+def _spread_fetches(s: PipelineState, w: OperationWindow) -> None:
+    """Put fetches of the innermost loop evenly behind the calls that spread them."""
+    level, calls, gets, get = at(s.levels, s.clock.loops), 0, 0, 0
+    for number in range(level.before, level.before_end):
+        w.behind[number] = number
+        if _counts(s, w, number):
+            fetches = at(s.items, number).kind == GET
+            calls, gets = calls + (not fetches), gets + fetches
+    for number in range(level.before, level.before_end):
+        if at(s.items, number).kind == GET and _counts(s, w, number):
+            get += 1
+            left, other = get * calls // (gets + 1), level.before
+            while left > 0:
+                if at(s.items, other).kind != GET and _counts(s, w, other):
+                    left -= 1
+                    w.behind[number] = other
+                other += 1
+
+
+@piece
+def _counts(s: PipelineState, w: OperationWindow, number: int) -> bool:
+    """True for a fetch or a call that spreads fetches in all iterations of this candidate."""
+    return w.spread[number] and at(s.costs, at(s.items, number).base).service > 0.0
+
+
+@piece
 def _fill(s: PipelineState, w: OperationWindow) -> None:
     """Fetch the tiles that are fetched ahead of the loops."""
     for d in range(s.clock.loops, 0, -1):
@@ -265,6 +299,7 @@ def _skip(w: OperationWindow, loop: int) -> None:
     for i in range(w.state.size):
         w.state[i] += later
     w.last_freed[0] += later
+    w.clock[0] += later
     w.left[loop] -= 2.0 * pairs
 
 
@@ -305,8 +340,6 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
-    if iterations_of(s, loop) > 1.0:
-        w.state[0] += w.moved[loop] + TURN_STATEMENTS
     for i in range(w.slots.size):
         if w.rotates[i] == loop + 1:
             w.slots[i] = 1 - w.slots[i]
@@ -324,6 +357,7 @@ def _reset(s: PipelineState, w: OperationWindow) -> None:
     for b in range(w.slots.size):
         w.late[b, 0] = -1
     w.last_freed[0], w.inmost[0] = 0.0, 0
+    _spread_fetches(s, w)
     for d in range(s.clock.loops):
         at(s.levels, d).kind, at(s.levels, d).following = 0, -1
         if iterations_of(s, d) > 1.0:
@@ -368,6 +402,9 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
         loop -= 1
         if loop < 0:
             break
+        if iterations_of(s, loop) > 1.0:
+            turned = w.clock[0] + w.moved[loop] + TURN_STATEMENTS
+            w.clock[0] = w.state[0] = max(w.state[0] + 1.0, turned)
         _keep(w, loop)
         level = at(s.levels, loop)
         goes_on = w.left[loop] > 0.0
@@ -409,7 +446,8 @@ def play_window(
         for row in range(tables.issue.shape[0]):
             cost = at(s.costs, row)
             cost.issue, cost.first = tables.issue[row, j], tables.others[0, row, j]
-            cost.last, cost.around = tables.others[1, row, j], tables.others[2, row, j]
+            cost.last = tables.others[1, row, j]
+            cost.before, cost.behind = tables.others[2, row, j], tables.others[3, row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):

@@ -94,7 +94,7 @@ def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
     doubled: list[str] = []
     now, ahead = _slot(loops, 0), _slot(loops, 1)
     later: dict[int, list[Transfer]] = {}
-    behind = fetches_behind(part.body)
+    behind = _fetches_behind(part.body)
     for number, stmt in enumerate(part.body):
         match stmt:
             case Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
@@ -111,11 +111,13 @@ def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
     return _Part(_with_slots(tuple(body), doubled, now), tuple(before))
 
 
-def fetches_behind(body: Sequence[Stmt]) -> dict[int, int]:
-    """Fetches of the next tile spread evenly over calls that let them come between, so that each
-    runs beside some: the places of those that are not before all such calls, and of the call that
-    each is behind.
+def _fetches_behind(body: Sequence[Stmt]) -> dict[int, int]:
+    """Fetches of the next tile in an innermost loop, spread evenly over calls that let them come
+    between, so that each runs beside some: the places of those that are not before all such calls,
+    and of the call that each is behind.
     """
+    if any(isinstance(stmt, For) for stmt in body):
+        return {}
     calls = [i for i, s in enumerate(body) if isinstance(s, Call) and s.primitive.spreads]
     gets = [i for i, s in enumerate(body) if isinstance(s, Transfer) and s.direction == "get"]
     counts = ((get, k * len(calls) // (len(gets) + 1)) for k, get in enumerate(gets, 1))

@@ -145,6 +145,18 @@ def test_pools_have_the_bits_of_the_operator(data: st.DataObject):
     assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02, abs=40)
 
 
+def test_the_next_rows_of_a_pool_are_fetched_behind_its_first_step():
+    """Two operations are in flight: behind two fetches the second step would wait for both."""
+    net, shape = NetworkBuilder("pool", "f64"), (1, 128, 28, 28)
+    y = net.apply(max_pool2d(shape, 2, stride=2), net.input("x", shape), name="y")
+    plan = planned(FixedPoint(KINDS).apply(net.build((y,)))).plan
+    (text,) = dla_source(plan).files.values()
+    lines = [line.split() for line in text.splitlines()]
+    titles = [words[1] for words in lines if words[0] == ";"]
+    first = titles.index("rounded_step")
+    assert titles[first - 1 : first + 3] == ["get", "rounded_step", "get", "rounded_step"]
+
+
 def test_a_bias_and_a_rectifier_stand_behind_the_product():
     """In the vector scratchpad, on two rows of the tile while the next one is made."""
     net = NetworkBuilder("layer", "f64")

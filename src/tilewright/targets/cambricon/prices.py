@@ -20,7 +20,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, Dims, PricedCall, call_cycles
 from tilewright.cost.pipeline_types import TURN_STATEMENTS
-from tilewright.cost.prices import Prices
+from tilewright.cost.prices import Ends, Prices
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Direction
@@ -74,26 +74,31 @@ class Turns:
             found = found * loop.turns
         return found
 
-    def around(self, cycles: Value, each: Value = 0, operations: int = 1, flight: int = 1) -> Value:
-        """Cycles of issue before the first instruction and behind the last one; more where loops of
-        these `cycles` could issue ahead fewer operations than there may be in `flight`.
+    def around(
+        self, cycles: Value, each: Value = 0, operations: int = 1, flight: int = 1
+    ) -> tuple[Value, Value]:
+        """Cycles of issue before the first instruction and behind the last one; these more where
+        loops of these `cycles` could issue ahead fewer operations than there may be in `flight`.
         """
-        found = sum(loop.begin + loop.end for loop in self.loops)
         count = self.count * operations
-        behind = (flight - 1) * cycles / np.maximum(1, count) - self._ahead(each)[1]
-        return found + np.where(count > flight, np.maximum(0, behind), 0)
+        before, behind = (sum(getattr(loop, n) for loop in self.loops) for n in ("begin", "end"))
+        ahead = np.maximum(0, self._ahead(each)[1] - np.greater(before, 0))
+        more = (flight - 1) * cycles / np.maximum(1, count) - ahead
+        return before, behind + np.where(count > flight, np.maximum(0, more), 0)
 
     def cycles(self, each: Value, operations: int, in_flight: int) -> Value:
         """Cycles of all turns, each of so many operations that take `each` together, or what its
         statements take. Where a loop begins anew statements have the operations in flight for their
-        time: as many as the turns of the loops inside could issue ahead.
+        time: as many as the turns of the loops inside could issue ahead. An operation issues beside
+        the last statement before a loop, not beside a branch.
         """
         flight = each * in_flight / max(1, operations)
-        whole, found = self.count, np.asarray(each)
+        whole, found, beside = self.count, np.asarray(each), np.asarray(0)
         for loop, gap, ahead in self._ahead(each)[0]:
             whole = whole // np.maximum(1, loop.turns)
-            waits = np.maximum(0, gap - np.minimum(flight, each + ahead))
+            waits = np.maximum(0, gap - beside - np.minimum(flight, each + ahead - beside))
             found = found + (loop.turns - 1) * whole * (each + waits)
+            beside = np.maximum(beside, loop.begin > 0)
         return found
 
     def _ahead(self, each: Value) -> tuple[list[tuple[WrittenLoop, Value, Value]], Value]:
@@ -256,18 +261,18 @@ class CambriconPrices(Prices):
         once, each = _mnemonics(call)
         return len(once) + _turns(call).count * len(each)
 
-    def ends(self, machine: Machine, call: PricedCall[Any]) -> tuple[Value, Value, Value]:
+    def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
         """Cycles of the first and the last instruction, and of the loops around all."""
         if isinstance(call.primitive, OuterProduct):
             return super().ends(machine, call)
         if isinstance(call.primitive, MatrixProduct | Turned):
-            first, last, _ = super().ends(machine, call)
+            first, last, *_ = super().ends(machine, call)
             letter = "m" if isinstance(call.primitive, Turned) else call.primitive.across
-            return first, last, Turns(1, (WrittenLoop(call.dims[letter], 2),)).around(0)
+            return first, last, *Turns(1, (WrittenLoop(call.dims[letter], 2),)).around(0)
         turns, (once, each) = _turns(call), _mnemonics(call)
         every = [instruction_cycles(machine, m, size=turns.run) for m in (*once, *each)]
         own, cycles = sum(every[len(once) :]), call_cycles(machine, call, self.costs)
-        return every[0], every[-1], turns.around(cycles, own, len(each), _in_flight(machine))
+        return every[0], every[-1], *turns.around(cycles, own, len(each), _in_flight(machine))
 
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Of a map the operands of its last instruction."""
@@ -275,7 +280,11 @@ class CambriconPrices(Prices):
             return range(count)
         return [source - 1 for source in primitive.steps(count).steps[-1].sources]
 
-    def around(self, shape: TransferShape) -> Value:
+    def in_pieces(self, primitive: Primitive) -> bool:
+        """True for an addition: it takes the results of a product one by one."""
+        return isinstance(primitive, SaturatingAdd)
+
+    def around(self, shape: TransferShape) -> tuple[Value, Value]:
         """Cycles of the loop over its blocks."""
         return Turns(1, (WrittenLoop(shape.blocks, 2),)).around(0)
 

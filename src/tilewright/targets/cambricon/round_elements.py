@@ -58,7 +58,13 @@ from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
 from tilewright.ir.scalar import Apply, Element, renumbered
 from tilewright.ir.visit import rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
-from tilewright.targets.cambricon.primitives import RoundedMap, RoundedReduce, StepByStep, Turned
+from tilewright.targets.cambricon.primitives import (
+    RoundedMap,
+    RoundedReduce,
+    RoundedStep,
+    StepByStep,
+    Turned,
+)
 from tilewright.targets.cambricon.vector_steps import raw_number, with_constants
 
 _COMBINED = {"sum": "+", "max": "max", "prod": "*"}
@@ -255,7 +261,7 @@ def _largest_of_two(
     moved = {s.buffer for loop in loops for s in walk(loop.body) if isinstance(s, Transfer)}
     if gather.expression != "max(x0, x1)" or (not along and x.buffer in moved):
         return None
-    both = RoundedMap(gather.expression, gather.fraction_bits)
+    both = RoundedStep(gather.expression, gather.fraction_bits)
 
     def place(x: View, turns: Mapping[str, Expr]) -> View:
         ranges = tuple(replace(r, start=substitute(r.start, turns)) for r in x.ranges)
