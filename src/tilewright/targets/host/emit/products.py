@@ -186,6 +186,9 @@ def _product(
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
+    if bounds_of(rows, scope)[1] <= scalars:
+        # One block takes each panel: all are one stream, which the processor fetches ahead.
+        kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -223,21 +226,31 @@ def _with_epilogue(
 def _prefetched(
     call: Call, vectorised: Along, program: Program, machine: Machine
 ) -> frozenset[Prefetch]:
-    """Operands that may have to be fetched from far away: those in place, and panels of a tensor
-    larger than half the level 2 cache.
+    """Operands in place that come from far away: those larger than half the level 2 cache, and
+    constants larger than the level 1 cache and than the result, which other stages have displaced.
     """
     c, a, b = call.operands
     broadcast, loaded = (a, b) if vectorised == "n" else (b, a)
-    found: set[Prefetch] = {"c"} if isinstance(c, Tile) else set()
-    if isinstance(broadcast, Tile):
-        found.add("rows")
     caches = machine.find_section(Caches)
-    if isinstance(loaded, Tile) and caches is not None:
-        tensor = program.tensor(loaded.tensor)
-        size = int(evaluate(product(tensor.shape), {})) * dtype(tensor.dtype).size_bytes
-        if size > caches.l2.capacity_bytes // 2:
-            found.add("panels")
+    operands: tuple[tuple[Prefetch, Operand], ...]
+    operands = (("c", c), ("rows", broadcast), ("panels", loaded))
+    found = set[Prefetch]()
+    for name, operand in operands:
+        if not isinstance(operand, Tile):
+            continue
+        size = _bytes_of(operand, program)
+        least = caches.l2.capacity_bytes // 2 if caches else 0
+        if caches and isinstance(c, Tile) and program.tensor(operand.tensor).kind == "constant":
+            least = min(least, max(caches.l1.capacity_bytes, _bytes_of(c, program)))
+        if size > least:
+            found.add(name)
     return frozenset(found)
+
+
+def _bytes_of(tile: Tile, program: Program) -> int:
+    """Bytes of the tensor that a tile is of."""
+    tensor = program.tensor(tile.tensor)
+    return int(evaluate(product(tensor.shape), {})) * dtype(tensor.dtype).size_bytes
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:

@@ -69,7 +69,7 @@ class RegisterBlock:
             *(["long z_gap", "long z_first"] if self.kernel.c_run else []),
             *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
-            *(["long beyond", "long turn", "long turns"] if streams_ahead(self.kernel) else []),
+            *(["long beyond", "long lines"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
@@ -158,11 +158,10 @@ class RegisterBlock:
             for i in range(self.height):
                 writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
         if streams_ahead(kernel):
-            with writer.block("if (turn-- == 0)"):
-                writer.line("turn = turns - 1;")
-                lines = LINE_BYTES // size * kernel.width * size
-                for at in range(0, lines, LINE_BYTES):
-                    writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
+            at = f"l * {LINE_BYTES // kernel.vector_dtype.size_bytes}"
+            writer.line("for (long l = 0; l < lines; l++)")
+            with writer.deeper():
+                writer.line(f"__builtin_prefetch(y0 + beyond + {at}, 0, 2);")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
@@ -227,9 +226,20 @@ class RegisterBlock:
         return self._offset_of(i, v * self.kernel.lanes)
 
     def _offset_of(self, i: int | str, column: int) -> str:
-        if self.kernel.c_run:
-            return f"{i} * ldz + (z_first + {i}) / {self.kernel.c_run} * z_gap + {column}"
-        return f"{i} * ldz + {column}"
+        return f"{i} * ldz + {self._gaps(i)}{column}"
+
+    def _gaps(self, i: int | str) -> str:
+        """Elements between the runs of C up to row i, as a term before others: the row is in the
+        run of the same number as if row 0 began one, or in the next.
+        """
+        run = self.kernel.c_run
+        if not run:
+            return ""
+        if isinstance(i, str):
+            return f"(z_first + {i}) / {run} * z_gap + "
+        whole, rest = divmod(i, run)
+        gaps = f"{whole} * z_gap + " if whole else ""
+        return gaps + (f"(z_first >= {run - rest} ? z_gap : 0) + " if rest else "")
 
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""

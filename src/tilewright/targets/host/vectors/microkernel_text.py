@@ -101,12 +101,16 @@ def _write_function(
         f"static void {name}",
         [*operands, f"{kind} *z", "long ldz", *runs, *declared_parameters(kernel)],
     )
-    over_rows = "for (long i = 0, height; i < rows; i += height)"
+    over_rows = "for (long i = 0, turn = 0, height; i < rows; i += height, turn++)"
+    if not streams_ahead(kernel):
+        over_rows = "for (long i = 0, height; i < rows; i += height)"
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
     with writer.block():
         if kernel.scalar_runs_along_k and not kernel.offsets:
             _write_copying(kernel, name, writer)
+        if streams_ahead(kernel):
+            writer.line(f"const long share = {_share(kernel)};")
         if kernel.inner == kernel.vectorised:
             with writer.block(over_rows):
                 writer.line(height)
@@ -160,21 +164,15 @@ def _height(kernel: Microkernel) -> str:
     return f"(rows - i + {blocks} - 1) / {blocks}"
 
 
-def _next_panel(kernel: Microkernel) -> str:
-    """Elements from this panel to the one after it; the first follows the last, for the next call
-    may well begin with it.
+def _share(kernel: Microkernel) -> str:
+    """Lines of the next panel, of those beside each line of the broadcast operand, that one of the
+    blocks that use a panel prefetches: all along, for far memory takes as long as all of them.
     """
-    return f"j + {kernel.width} < columns ? ldy : -j / {kernel.width} * ldy"
-
-
-def _turns(kernel: Microkernel) -> tuple[str, str]:
-    """(number of this block among those that use one panel, how many they are): each fetches its
-    share of the next panel, all along, for far memory takes as long as all of them.
-    """
+    lines = kernel.width * kernel.vector_dtype.size_bytes // kernel.dtype.size_bytes
     if kernel.inner == kernel.vectorised:
-        return "0", "1"
-    turns = f"((rows + {kernel.scalars - 1}) / {kernel.scalars})"
-    return f"i * {turns} / rows", turns
+        return str(lines)
+    blocks = f"((rows - 1) / {kernel.scalars} + 1)"
+    return f"({lines - 1} + {blocks}) / {blocks}"
 
 
 def _ahead(kernel: Microkernel) -> str:
@@ -203,8 +201,9 @@ def _write_cases(
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
     if streams_ahead(kernel):
-        given += ["beyond", *_turns(kernel)]
-        writer.line(f"const long beyond = {_next_panel(kernel)};")
+        line = LINE_BYTES // kernel.vector_dtype.size_bytes
+        sweeps = kernel.inner == kernel.vectorised
+        given += ["ldy" if sweeps else f"ldy + turn * share * {line}", "share"]
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:
