@@ -441,6 +441,16 @@ _CIRCLE = f"""\
 """
 
 
+_CIRCULAR_FAST = f"""\
+static inline FLOAT tw_NAME@(FLOAT x)
+{{
+    if (!tw_all@(tw_absolute@(x) < {SMALL}))
+        return tw_NAME_any@(x);
+    return tw_NAME_small@(x);
+}}
+"""
+
+
 def _circular(name: str, ahead: int) -> _Vectorised:
     """The sine of an angle so many quarters ahead, from the nearest half of a turn. A small one
     loses its halves in three parts, of which the first leaves an exact rest. Of the part of a turn
@@ -483,15 +493,7 @@ static inline FLOAT tw_{name}_any@(FLOAT x)
     return tw_choose@(tw_absolute@(x) < {SMALL}, tw_{name}_small@(x), turned);
 }}
 """
-    fast = f"""\
-static inline FLOAT tw_{name}@(FLOAT x)
-{{
-    if (!tw_all@(tw_absolute@(x) < {SMALL}))
-        return tw_{name}_any@(x);
-    return tw_{name}_small@(x);
-}}
-"""
-    return _Vectorised(text, (), fast, small)
+    return _Vectorised(text, (), _CIRCULAR_FAST.replace("NAME", name), small)
 
 
 _LOG2_FIT = (0.416220218, 0.577064753, 0.961796701)
