@@ -1,6 +1,7 @@
 """Functions of single precision on this computer: largest error over all arguments, and speed.
 
-    PYTHONPATH=src python benchmarks/host_functions.py [--every 4] [--best avx2] [--csv FILE]
+    PYTHONPATH=src python benchmarks/host_functions.py [NAME ...] [--every 4] [--best avx2]
+        [--csv FILE]
 
 Errors are in units of the last place of the correctly rounded result, against the C library's
 double precision, over every fourth of all 2^32 bit patterns (`--every 1`: all). On them every
@@ -15,6 +16,7 @@ import argparse
 import ctypes
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,14 +28,21 @@ from tilewright.ir.scalar import FUNCTIONS
 from tilewright.ops.mapping import mapping
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.network.loops import write_in_memory
-from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.vectors.functions import SEPARATE, called_functions, vector_names
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
-_ELEMENTS, _PART, _ROUNDS = 1 << 14, 4096, 401
-_ARRAYS = "const float *restrict x, const float *restrict z"
+_ELEMENTS, _PART, _ROUNDS, _TURNS = 1 << 14, 4096, 401, 8
+_ARRAYS = "const float *restrict x, const float *restrict z, float *restrict y, long n"
+_VECTORS_OF_DOUBLES = """\
+__attribute__((simd("notinbranch"))) double NAME(PARAMETERS);
+"""
+"""The C library's functions of whole vectors, within 4 units in the last place of doubles."""
 _WALK = """\
 void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at)
 {
     static float x[4096], z[4096], y[4096];
+    static double exact[4096];
+    static int units[4096];
     for (unsigned long first = 0; first < 1ul << 32; first += 4096 * every) {
         for (long i = 0; i < 4096; i++) {
             const unsigned bits = first + i * every;
@@ -42,51 +51,66 @@ void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at
             z[i] = other & 3 ? other * 0x1p-20f : other >> 18;
         }
         own_NAME(x, z, y, 4096);
+        unsigned long found = 0;
         for (long i = 0; i < 4096; i++) {
             unsigned bits;
             memcpy(&bits, &y[i], sizeof bits);
-            *sum += y[i] == y[i] ? bits * (2ul * i + 1) : 0;
+            found += y[i] == y[i] ? bits * (2ul * i + 1) : 0;
         }
-        for (long i = 0; worst && i < 4096; i++) {
-            const double exact = NAME(EXACT);
-            const float nearest = (float)exact;
-            const int power = nearest == 0 ? -149 : ilogb(nearest) - 23;
-            const double unit = ldexp(1, power < -149 ? -149 : power);
-            const int same = y[i] == nearest || (y[i] != y[i] && nearest != nearest);
-            double units = same ? 0 : INFINITY;
-            if (isfinite(nearest))
-                units = fabs(y[i] - exact) / unit;
-            if (units > *worst || units != units) {
-                *worst = units == units ? units : INFINITY;
+        *sum += found;
+        if (!worst)
+            continue;
+        for (long i = 0; i < 4096; i++)
+            exact[i] = NAME(EXACT);
+        int most = 0;
+        for (long i = 0; i < 4096; i++) {
+            const float nearest = (float)exact[i];
+            int bits;
+            memcpy(&bits, &nearest, sizeof bits);
+            const int power = bits >> 23 & 255;
+            const long inverse = 1023l + 150 - (power > 1 ? power : 1) << 52;
+            double scale;
+            memcpy(&scale, &inverse, sizeof scale);
+            const int finite = power < 255;
+            const int same = (y[i] == nearest) | ((y[i] != y[i]) & (nearest != nearest));
+            const float off = finite ? (float)(fabs(y[i] - exact[i]) * scale) : same ? 0 : INFINITY;
+            memcpy(&units[i], &off, sizeof off);
+            most = units[i] > most ? units[i] : most;
+        }
+        float off;
+        memcpy(&off, &most, sizeof off);
+        for (long i = 0; (off > *worst || off != off) && i < 4096; i++) {
+            if (units[i] == most) {
+                *worst = off == off ? off : INFINITY;
                 *at = x[i];
+                break;
             }
         }
     }
 }
 """
 """Bit patterns, one of so many, beside a second operand from -8 to 8 or an integer: a sum of the
-results' bits, and the largest error with its argument where that is wanted.
+results' bits, and the largest error with its argument where that is wanted. An error that is no
+number is larger than any as an integer.
 """
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", nargs="*", help="functions; all unless given")
     parser.add_argument("--every", type=int, default=4, help="try one bit pattern of so many")
     names = [isa.name for isa in native_instruction_sets()]
     parser.add_argument("--best", choices=names, default=names[0], help="an instruction set")
     add_csv_option(parser)
     arguments = parser.parse_args()
     isa, *others = native_instruction_sets()[names.index(arguments.best) :]
-    library = _library(isa.compiler_flags)
+    library, *further = map(_library, (isa, *others))
     rows = []
-    for name in vector_names():
+    for name in arguments.name or vector_names():
         bits, units, argument = _walked(name, library, arguments.every)
-        for other in others:
-            if (
-                bits
-                != _walked(name, _library(other.compiler_flags), arguments.every, alone=True)[0]
-            ):
+        for other, own in zip(others, further, strict=True):
+            if bits != _walked(name, own, arguments.every, alone=True)[0]:
                 raise SystemExit(f"{name}: {other.name} gives other bits than {isa.name}")
         note(f"{name}: {units:.3f} units in the last place at {argument:.9g}")
         own, libm, copy = _seconds(name, library)
@@ -108,25 +132,40 @@ def main() -> None:
         title="Functions by vectors, single precision"
         + (", AVX-512" if isa.name == "avx512" else ""),
         kind="measured",
-        conditions=f"{isa.name}, every {arguments.every}. of 2^32 arguments, with the same bits by "
-        f"{' and '.join(i.name for i in others)}; speeds of a loop over "
+        conditions=f"{isa.name}, {(1 << 32) // arguments.every:,} arguments of each, with the "
+        f"same bits by {' and '.join(i.name for i in others)}; speeds of a loop over "
         f"{_ELEMENTS} elements, least of {_ROUNDS} interleaved rounds, processor time",
     )
 
 
-def _library(flags: tuple[str, ...]) -> ctypes.CDLL:
+def _library(isa: InstructionSet) -> ctypes.CDLL:
     """Loops over arrays: own and libm's of each function, and a copy."""
-    calls = {f"libm_{name}": f"{name}f" for name in vector_names()}
-    loops = [
-        f"void {loop}({_ARRAYS}, float *restrict y, long n)\n"
-        f"{{ for (long i = 0; i < n; i++) y[i] = {c}({_operands(loop.split('_')[-1])}); }}\n"
-        for loop, c in {**calls, "copy": ""}.items()
-    ]
-    text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
-    text += "".join([*map(_own, vector_names()), *loops])
-    for name in vector_names():
+    names = vector_names()
+    own = "\n".join(map(_own, names))
+    text = "#include <math.h>\n#include <string.h>\n"
+    for name in names if _has_vectors_of_doubles() else ():
+        parameters = ", ".join(["double"] * FUNCTIONS[name].arity)
+        text += _VECTORS_OF_DOUBLES.replace("NAME", name).replace("PARAMETERS", parameters)
+    text += called_functions(own, isa) + own
+    for loop, c in {**{f"libm_{name}": f"{name}f" for name in names}, "copy": ""}.items():
+        element = f"{c}({_operands(loop.split('_')[-1])})"
+        text += f"void {loop}({_ARRAYS})\n{{ for (long i = 0; i < n; i++) y[i] = {element}; }}\n"
+    for loop in ("copy", *(f"{kind}_{name}" for kind in ("own", "libm") for name in names)):
+        text += f"void turns_{loop}({_ARRAYS})\n{{ for (long t = 0; t < {_TURNS}; t++) {{"
+        text += f'{loop}(x, z, y, n); __asm__ volatile("" ::: "memory"); }} }}\n'
+    for name in names:
         text += _WALK.replace("NAME", name).replace("EXACT", _operands(name, "(double)"))
-    return load_library({"functions.c": text}, [*COMPILE_FLAGS, *flags, SEPARATE])
+    return load_library({"functions.c": text}, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
+
+
+@cache
+def _has_vectors_of_doubles() -> bool:
+    """True if the C library has them, which are then loaded."""
+    try:
+        ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
 
 
 def _own(name: str) -> str:
@@ -167,14 +206,15 @@ def _seconds(name: str, library: ctypes.CDLL) -> tuple[float, float, float]:
     """Nanoseconds an element: own, libm's, a copy's."""
     x = np.random.default_rng(0).uniform(0.01, 8, _ELEMENTS).astype(np.float32)
     z, y = x[::-1] - np.float32(4), np.empty_like(x)
-    loops = [_loop(library, loop, x, z, y) for loop in (f"own_{name}", f"libm_{name}", "copy")]
+    loops = [
+        _loop(library, f"turns_{loop}", x, z, y) for loop in (f"own_{name}", f"libm_{name}", "copy")
+    ]
     times: list[list[float]] = [[], [], []]
     for _ in range(_ROUNDS):
         for loop, own in zip(loops, times, strict=True):
             start = time.process_time_ns()
-            for _ in range(8):
-                loop()
-            own.append((time.process_time_ns() - start) / 8 / _ELEMENTS)
+            loop()
+            own.append((time.process_time_ns() - start) / _TURNS / _ELEMENTS)
     own, libm, copy = map(min, times)
     return own, libm, copy
 

@@ -8,7 +8,7 @@
 #define TW_LANES(VECTOR) (sizeof(VECTOR) / sizeof((VECTOR){0}[0]))
 #define TW_EACH_LANE(VECTOR) for (unsigned i = 0; i < TW_LANES(VECTOR); i++)
 
-#define TW_EMULATED(PS, TYPE, MASK, FMA)                                               \
+#define TW_EMULATED(PS, TYPE, TRUTH, MASK, FMA, SCALE)                                 \
     typedef TYPE tw_emulated_##PS __attribute__((vector_size(64)));                    \
     static inline tw_emulated_##PS tw_emulated_load_##PS(                              \
         const TYPE *p, tw_emulated_##PS v, MASK mask)                                  \
@@ -43,10 +43,25 @@
     {                                                                                  \
         TW_EACH_LANE(tw_emulated_##PS) b[i] = a[i] < b[i] ? a[i] : b[i];               \
         return b;                                                                      \
+    }                                                                                  \
+    static inline tw_emulated_##PS tw_emulated_scale_##PS(                             \
+        tw_emulated_##PS a, tw_emulated_##PS n)                                        \
+    {                                                                                  \
+        TW_EACH_LANE(tw_emulated_##PS)                                                 \
+            n[i] = n[i] == n[i] ? SCALE(a[i], (int)n[i]) : n[i];                       \
+        return n;                                                                      \
+    }                                                                                  \
+    typedef TRUTH tw_emulated_truth_##PS __attribute__((vector_size(64)));             \
+    static inline MASK tw_emulated_test_##PS(                                          \
+        tw_emulated_truth_##PS a, tw_emulated_truth_##PS b)                            \
+    {                                                                                  \
+        MASK set = 0;                                                                  \
+        TW_EACH_LANE(tw_emulated_truth_##PS) set |= (MASK)(((a[i] & b[i]) != 0) << i); \
+        return set;                                                                    \
     }
 
-TW_EMULATED(ps, float, uint16_t, __builtin_fmaf)
-TW_EMULATED(pd, double, uint8_t, __builtin_fma)
+TW_EMULATED(ps, float, int, uint16_t, __builtin_fmaf, __builtin_ldexpf)
+TW_EMULATED(pd, double, long long, uint8_t, __builtin_fma, __builtin_ldexp)
 
 #define __builtin_ia32_loadups512_mask tw_emulated_load_ps
 #define __builtin_ia32_loadupd512_mask tw_emulated_load_pd
@@ -60,3 +75,7 @@ TW_EMULATED(pd, double, uint8_t, __builtin_fma)
 #define __builtin_ia32_maxpd512_mask(a, b, without, mask, mode) tw_emulated_max_pd(a, b)
 #define __builtin_ia32_minps512_mask(a, b, without, mask, mode) tw_emulated_min_ps(a, b)
 #define __builtin_ia32_minpd512_mask(a, b, without, mask, mode) tw_emulated_min_pd(a, b)
+#define __builtin_ia32_scalefps512_mask(a, n, without, mask, mode) tw_emulated_scale_ps(a, n)
+#define __builtin_ia32_scalefpd512_mask(a, n, without, mask, mode) tw_emulated_scale_pd(a, n)
+#define __builtin_ia32_ptestmd512(a, b, mask) tw_emulated_test_ps(a, b)
+#define __builtin_ia32_ptestmq512(a, b, mask) tw_emulated_test_pd(a, b)

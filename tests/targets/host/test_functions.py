@@ -14,9 +14,7 @@ from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
-    SMALL,
     functions_text,
-    small_names,
     vector_names,
 )
 from tilewright.targets.host.vectors.instruction_sets import vector_text
@@ -38,12 +36,18 @@ SPECIAL = np.float32(
 )
 BITS = np.arange(0, 2**32, 9973, dtype=np.uint32)
 """Arguments of every size, of both signs, subnormal and no numbers."""
-ARGUMENTS = np.concatenate([np.repeat(SPECIAL, SPECIAL.size), BITS.view(np.float32)])
+_LOGARITHMS = np.linspace(-124, 124, 1 << 15, dtype=np.float32)
+_USUAL = np.concatenate([np.exp2(_LOGARITHMS), np.exp2(_LOGARITHMS / 200)])
+"""Positive numbers of every size, and some close to 1: vectors of them have powers that are neither
+too large nor too small by the exponents `_USUAL_POWERS`.
+"""
+ARGUMENTS = np.concatenate([np.repeat(SPECIAL, SPECIAL.size), BITS.view(np.float32), _USUAL])
 _SMALL = np.random.default_rng(0).uniform(-9, 9, BITS.size).astype(np.float32)
 _SHUFFLED = np.random.default_rng(1).permutation(BITS).view(np.float32)
 _OTHERS = np.choose(BITS % 3, [_SMALL, np.rint(_SMALL), _SHUFFLED])
-SECOND = np.concatenate([np.tile(SPECIAL, SPECIAL.size), _OTHERS])
-"""Every pair of special arguments; small ones, integers among them, and any."""
+_USUAL_POWERS = np.concatenate([np.cos(_LOGARITHMS), 200 * np.cos(_LOGARITHMS)])
+SECOND = np.concatenate([np.tile(SPECIAL, SPECIAL.size), _OTHERS, _USUAL_POWERS])
+"""Every pair of special arguments; small ones, integers among them, and any; usual ones."""
 
 
 VECTORS = """\
@@ -73,12 +77,12 @@ def on_vectors(isa):
     return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
 
 
-def computed(isa, others=None):
-    """The results of each function by code for an instruction set, some of it by `others`."""
+def computed(isa):
+    """The results of each function by code for an instruction set."""
     loops = "".join(
         f"void all_{name}(const float *x, const float *z, float *y, long n)\n"
         f"{{ for (long i = 0; i < n; i++) y[i] = {c}({given(name, 'x[i]', 'z[i]')}); }}\n"
-        for name, c in (vector_names() | (others or {})).items()
+        for name, c in vector_names().items()
     )
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names()) + loops
     return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE, "-Wall", "-Werror"])
@@ -155,7 +159,7 @@ def test_errors_are_below_two_units_in_the_last_place(best, name):
     plain = np.isfinite(nearest)
     np.testing.assert_array_equal(found[~plain], nearest[~plain])
     unit = np.spacing(np.abs(nearest[plain]))
-    assert (np.abs(found[plain] - exact[plain]) <= 1.5 * unit).all()
+    assert (np.abs(found[plain] - exact[plain]) <= 1.75 * unit).all()
     np.testing.assert_array_equal(
         np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0])
     )
@@ -173,15 +177,6 @@ def test_other_instruction_sets_give_the_same_bits(best, isa):
     for name, found in computed(isa).items():
         same = (found.view(np.uint32) == best[name].view(np.uint32)) | np.isnan(found)
         assert same.all(), name
-
-
-@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
-def test_small_arguments_give_the_same_bits_apart(best, isa):
-    results = computed(isa, small_names())
-    small = np.abs(ARGUMENTS) < float.fromhex(SMALL[:-1])
-    for name in small_names():
-        pair = (found[name][small].view(np.uint32) for found in (results, best))
-        np.testing.assert_array_equal(*pair, name)
 
 
 def test_powers_that_are_numbers_are_exact():

@@ -21,7 +21,8 @@ from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.threads import THREAD, THREADS
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
-from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.vectors.functions import SEPARATE, called_functions
+from tilewright.targets.host.vectors.instruction_sets import PORTABLE
 
 HEADERS = "#include <math.h>\n#include <string.h>\n"
 UNTOUCHED = 77.0
@@ -48,8 +49,7 @@ def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
         with writer.block():
             writer.lines(written(op, threads))
     text = writer.text()
-    called = [name for name, c in vector_names().items() if f"{c}(" in text]
-    files = {"loops.c": HEADERS + functions_text(called) + turns_text(text) + text}
+    files = {"loops.c": HEADERS + called_functions(text, PORTABLE) + turns_text(text) + text}
     return quick_library(files, ("-lm", SEPARATE))
 
 

@@ -33,12 +33,8 @@ from tilewright.targets.host.emit.threads import (
 from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
 from tilewright.targets.host.network.places import KernelCall, Place, Places
-from tilewright.targets.host.vectors.functions import (
-    SEPARATE,
-    functions_text,
-    own_flags,
-    vector_names,
-)
+from tilewright.targets.host.vectors.functions import SEPARATE, called_functions, own_flags
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 _END = ["const void *constants", "void *arena"]
 _OWN = ("constants", "arena", "m", "i", "own")
@@ -52,6 +48,7 @@ class Emitted:
     plan: Plan
     places: Places
     threads: int
+    isa: InstructionSet
     cases: tuple[Case, ...] = ()
 
     @property
@@ -189,7 +186,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     for number, own in enumerate(found.functions):
         _write_function(number, own, found, stages)
     text = stages.text()
-    writer.lines(functions_text(name for name, c in vector_names().items() if f"{c}(" in text))
+    writer.lines(called_functions(text, found.isa))
     writer.lines(turns_text(text))
     writer.lines(text)
     team = ", long, long" if found.threads > 1 else ""

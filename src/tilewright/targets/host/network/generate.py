@@ -58,13 +58,14 @@ def network_code(
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
     places = everything_placed(plan, kernels, progress)
-    emitted = Emitted(name, plan, places, machine.thread_count, network.cases)
+    isa = instruction_set_of(machine)
+    emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases)
     tensors = network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(
         name,
         plan.dtype,
-        instruction_set_of(machine).name,
+        isa.name,
         flags,
         machine.thread_count,
         host_sources(emitted, kernels.artifacts, flags),

@@ -2,7 +2,7 @@
 
 In: an operator of `ops.mapping`. Out: lines in a writer, on arrays called y and x0, x1, ... Loops
 run in the order of the memory that is written; the innermost is left to the compiler's vectoriser,
-one of them is divided among threads.
+or written on vectors where functions are, and one of them is divided among threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from math import prod
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import BF16, DTYPES, DType
+from tilewright.common.dtypes import BF16, DTYPES, F32, DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import (
     Apply,
@@ -31,9 +31,8 @@ from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.packing import emit_turn
-from tilewright.targets.host.emit.threads import THREAD, loop_head
-from tilewright.targets.host.vectors.expressions import angles_of, write_value
-from tilewright.targets.host.vectors.functions import SMALL
+from tilewright.targets.host.emit.threads import THREAD, THREADS, loop_head, run_of
+from tilewright.targets.host.vectors.expressions import functions_of, runs_by_vectors, write_value
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""
@@ -97,40 +96,59 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
             index = f"(long)x{operand}[{places[operand]}]"
             places[i] += f" + tw_within({index}, {size}L, node) * {stride}L"
     turned = _turned(op)
-    if turned is None:
-        _write_straight(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer, threads)
-    else:
+    if turned is not None:
         _write_turned(op, turned, places, writer, threads)
+    elif (steps := _vector_steps(op)) is not None:
+        _write_vectors(op, steps, places, writer, threads)
+    else:
+        with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
+            _write_element(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer)
 
 
-def _write_straight(op: InMemory, elements: list[str], writer: CWriter, threads: int) -> None:
-    """Elements in the order of y. Where angles are large, which compilers would have to compute of
-    every one, is seen ahead along the innermost axis.
+def _vector_steps(op: InMemory) -> list[int] | None:
+    """How far apart neighbours of each operand lie along the innermost axis, 0 or 1, where an
+    expression that calls functions is computed by vectors along it; None elsewhere.
     """
     longer = [axis for axis, extent in enumerate(op.extents) if extent > 1]
+    if op.has_look_ups or op.numerics.is_mixed or not longer or not functions_of(op.scalar):
+        return None
+    to, *steps = (_address(x, op.extents).strides[longer[-1]] for x in (op.result, *op.operands))
+    close = to == 1 and {0, 1}.issuperset(steps)
     kind = op.numerics.sums
-    angles = angles_of(op.scalar, kind) if not op.numerics.is_mixed else []
-    if not angles:
-        with _nest(op.extents, longer, writer, threads, independent=True):
-            _write_element(op, elements, writer)
-        return
-    outer, apart = (longer[:-1], 1) if len(longer) > 1 else ([], threads)
-    inside = partial(_nest, op.extents, longer[-1:], writer, apart, independent=True)
-    with _nest(op.extents, outer, writer, 1 if apart > 1 else threads), writer.block():
-        writer.line("int large = 0;")
-        for angle in angles:
-            with inside():
-                value = write_value(angle, elements, kind, writer)
-                writer.line(f"large |= !(fabsf({value}) < {SMALL});")
-        for test, small in (("if (!large)", True), ("else", False)):
-            with writer.block(test), inside():
-                _write_element(op, elements, writer, small=small)
+    return steps if close and kind == F32 and runs_by_vectors(op.scalar, kind) else None
 
 
-def _write_element(
-    op: InMemory, elements: list[str], writer: CWriter, *, small: bool = False
+def _write_vectors(
+    op: InMemory, steps: list[int], places: list[str], writer: CWriter, threads: int
 ) -> None:
-    """One element of y from those of the operands, of which angles may be `small`."""
+    """Whole vectors of elements along the innermost axis, then a part of one."""
+    *outer, inner = (axis for axis, extent in enumerate(op.extents) if extent > 1)
+    divided = threads > 1 and _threaded_axis(op.extents, [*outer, inner], threads) == inner
+    extent, i = f"{op.extents[inner]}L", f"i{inner}"
+    first, end = run_of(extent, THREAD, THREADS) if divided else ("0", extent)
+    y = _address(op.result, op.extents).text()
+
+    def write(load: str, store: str, count: str) -> None:
+        loads = [
+            f"{load}(x{n} + {place}{count})" if step else f"tw_broadcast_f32(x{n}[{place}])"
+            for n, (place, step) in enumerate(zip(places, steps, strict=True))
+        ]
+        value = write_value(op.scalar, loads, F32, writer, vectors=True)
+        writer.line(f"{store}(y + {y}{count}, {value});")
+
+    with _nest(op.extents, outer, writer, 1 if divided else threads), writer.block():
+        writer.line("const long lanes = sizeof(tw_vector_f32) / sizeof *y;")
+        writer.line(f"const long end = {end};")
+        writer.line(f"long {i} = {first};")
+        with writer.block(f"for (; {i} + lanes <= end; {i} += lanes)"):
+            write("tw_load_f32", "tw_store_f32", "")
+        with writer.block(f"if ({i} < end)"):
+            writer.line(f"const long rest = end - {i};")
+            write("tw_load_first_f32", "tw_store_first_f32", ", rest")
+
+
+def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
+    """One element of y from those of the operands."""
     numerics, kind = op.numerics, op.numerics.sums
     y = f"y[{_address(op.result, op.extents).text()}]"
     scalar = expanded(op.scalar)
@@ -147,7 +165,7 @@ def _write_element(
     if numerics.is_mixed:
         pairs = zip(elements, numerics.operands, strict=True)
         elements = [e if k == kind else c_real(e, k, kind) for e, k in pairs]
-    value = write_value(scalar, elements, kind, writer, small=small)
+    value = write_value(scalar, elements, kind, writer)
     if numerics.result != kind or (kind == BF16 and isinstance(scalar, Number)):
         value = c_converted(value, numerics.result)
     writer.line(f"{y} = {value};")

@@ -27,11 +27,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
-from tilewright.targets.host.vectors.functions import (
-    function_operations,
-    small_names,
-    vector_names,
-)
+from tilewright.targets.host.vectors.functions import function_operations, vector_names
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
@@ -45,10 +41,8 @@ def write_value(
     writer: CWriter,
     *,
     vectors: bool = False,
-    small: bool = False,
 ) -> str:
-    """The C text of an expression, after lines that name its common parts; `small`: the arguments
-    of all functions of `angles_of` are.
+    """The C text of an expression, after lines that name its common parts.
 
     >>> from tilewright.common.dtypes import F32
     >>> writer = CWriter()
@@ -63,7 +57,7 @@ def write_value(
     """
     own = f"tw_vector_{kind}" if vectors else kind.c_name
     scalar, texts = _with_roots(expanded(scalar)), list(operands)
-    called = vector_names() | (small_names() if small else {}) if kind == F32 else {}
+    called = vector_names() if kind == F32 else {}
     repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
     def text(scalar: Scalar) -> str:
@@ -97,8 +91,9 @@ def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
     and functions that have a text for vectors.
 
     >>> from tilewright.common.dtypes import F32
-    >>> [runs_by_vectors(parse_scalar(s), F32) for s in ("x0 * sigmoid(x0)", "round(x0)", "x0 < 1")]
-    [True, False, False]
+    >>> texts = ("x0 * sigmoid(x0)", "round(x0)", "x0 < 1", "pow(x0, 3.1)", "pow(x0, 0.5)")
+    >>> [runs_by_vectors(parse_scalar(text), F32) for text in texts]
+    [True, False, False, True, False]
     """
 
     def is_truth(part: Scalar) -> bool:
@@ -118,24 +113,13 @@ def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
         known = called or part.function in _OPERATORS or part.function == "abs"
         return known and all(map(is_number, part.arguments))
 
-    return kind.is_float and is_number(expanded(scalar))
+    return kind.is_float and is_number(_with_roots(expanded(scalar)))
 
 
 def functions_of(scalar: Scalar) -> set[str]:
     """The functions of an expression that have a text for vectors."""
     found = {part.function for part in _parts(expanded(scalar)) if isinstance(part, Apply)}
     return found & vector_names().keys()
-
-
-def angles_of(scalar: Scalar, kind: DType) -> list[Scalar]:
-    """The arguments of those functions that have a text for small ones alone.
-
-    >>> from tilewright.common.dtypes import F32
-    >>> angles_of(parse_scalar("sin(2 * x0) + exp(x0)"), F32) == [parse_scalar("2 * x0")]
-    True
-    """
-    parts = [part for part in _parts(expanded(scalar)) if part.function in small_names()]
-    return list(dict.fromkeys(part.arguments[0] for part in parts)) if kind == F32 else []
 
 
 def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:

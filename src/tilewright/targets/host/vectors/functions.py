@@ -1,14 +1,13 @@
-"""Functions of single precision as C that compilers turn into vectors: no branch, no table.
+"""Functions of single precision as C, of elements that compilers make vectors of or of vectors.
 
-In: names of elementary functions of `ir.scalar`. Out: C text. Results are within 1.5 units in the
-last place on every fourth bit pattern, subnormal, infinite and no numbers included (`make
-host-functions`). Products are added by fused instructions, without these in double precision, where
-the sum of an exact product rounds twice: that no result differs is seen by trying arguments, all of
-them for exp, expm1 and log. Where single precision does not suffice, terms are of double precision.
-Its products and sums, and others, round apart (`SEPARATE`), so that every instruction set gives the
-same bits. The polynomials are fits of our own, of the least relative error; reductions are Cody and
-Waite's, "Software Manual for the Elementary Functions" (1980), and of angles Payne and Hanek's,
-"Radian Reduction for Trigonometric Functions" (1983).
+In: names of elementary functions of `ir.scalar`. Out: C text, without tables. Results are within 2
+units in the last place for any argument, subnormal, infinite and no numbers included (`make
+host-functions`). Products are added by fused instructions; without these in double precision, where
+the sum of an exact product gets an odd last bit if it is not exact, and so rounds as if once. Other
+products and sums round apart (`SEPARATE`), so that every instruction set gives the same bits. The
+polynomials are fits of our own, of the least relative error; reductions are Cody and Waite's,
+"Software Manual for the Elementary Functions" (1980), and of angles Payne and Hanek's, "Radian
+Reduction for Trigonometric Functions" (1983).
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tilewright.common.dtypes import F32
 from tilewright.ir.scalar import operations, parse_scalar
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 
 SEPARATE = "-ffp-contract=off"
 """The compiler flag of files that call these functions."""
@@ -30,13 +31,15 @@ def own_flags(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Vectorised:
-    """C of one function, and the functions that it calls. `small`, where it is apart, is that for
-    sizes below `SMALL`, with the same results.
+    """C of one function, and the functions that it calls. Where whole vectors have a `fast` text,
+    which leaves arguments that are rare to the other, that is the function of `any` argument; a
+    `shared` text is called by both.
     """
 
     text: str
     calls: tuple[str, ...] = ()
-    small: str = ""
+    fast: str = ""
+    shared: str = ""
 
 
 SMALL = "0x1p17f"
@@ -53,15 +56,6 @@ def vector_names(*, vectors: bool = False) -> dict[str, str]:
     return {name: f"tw_{name}{suffix}" for name in _FUNCTIONS}
 
 
-def small_names() -> dict[str, str]:
-    """The C names of those functions that have a text of their own for small arguments.
-
-    >>> small_names()
-    {'cos': 'tw_cos_smallf', 'sin': 'tw_sin_smallf'}
-    """
-    return {name: f"tw_{name}_smallf" for name, own in _FUNCTIONS.items() if own.small}
-
-
 def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
     """C of these functions and of what they call; empty for none. Those of `vectors` take and give
     the `tw_vector_f32` of an instruction set.
@@ -75,15 +69,17 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
         own = _FUNCTIONS[name]
         for called in own.calls:
             add(called)
-        found.setdefault(name, own.small + own.text)
+        text = own.text + own.fast if vectors else own.text.replace("_any@", "@")
+        found.setdefault(name, own.shared + text)
 
     for name in sorted(names):
         add(name)
     if not found:
         return ""
-    own = "\n".join(found.values())
-    if not vectors:  # where a loop calls one, and many do, it would not become vectors
-        own = own.replace("static inline", "static inline __attribute__((always_inline))")
+    # Where a loop calls one, and many do, it would not become vectors otherwise.
+    own, inlined = "\n".join(found.values()), "static inline __attribute__((always_inline))"
+    own = own.replace("static inline", inlined)
+    own = re.sub(r"static inline \S+ (FLOAT \w+_any@)", r"static __attribute__((noinline)) \1", own)
     text = "\n".join([_VECTOR if vectors else _SCALAR, _HELPERS, own])
     words = ("float", "int", "double", "f")
     if vectors:
@@ -93,15 +89,25 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
     return text
 
 
+def called_functions(text: str, isa: InstructionSet) -> str:
+    """C of the functions that a text calls, on elements and on the vectors of `isa`."""
+    parts = [vector_text(isa, (F32,))] if "tw_vector_f32" in text else []
+    for vectors in (False, True):
+        names = vector_names(vectors=vectors).items()
+        called = [name for name, c in names if f"{c}(" in text]
+        parts.append(functions_text(called, vectors=vectors))
+    return "\n".join(filter(None, parts))
+
+
 def function_operations(name: str) -> int:
     """Vector operations of a function and of those that it calls, as their texts have them, for
-    small arguments where these are apart; a quotient takes the time of several.
+    arguments that are not rare; a quotient takes the time of several.
 
     >>> function_operations("exp"), function_operations("tanh") > function_operations("exp")
     (19, True)
     """
     own = _FUNCTIONS[name]
-    return _operations(own.small or own.text) + sum(map(function_operations, own.calls))
+    return _operations(own.shared + own.fast or own.text) + sum(map(function_operations, own.calls))
 
 
 _OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
@@ -121,9 +127,9 @@ def _operations(text: str) -> int:
 
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
-    "absolute": 1, "choose": 1, "converted": 1, "first": 1, "fused": 1, "larger": 1, "less": 1,
-    "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "signed": 3, "smaller": 1, "whole": 1,
-    "wide": 1,
+    "absolute": 1, "all": 2, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "left": 1,
+    "less": 1, "narrow": 2, "near": 1, "pick": 1, "scaled": 6, "shifted": 2, "signed": 3,
+    "smaller": 1, "whole": 1, "wide": 1,
 }  # fmt: skip
 
 
@@ -150,21 +156,27 @@ def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
-def _doubles(of: str, coefficients: Sequence[float]) -> str:
-    """Horner's rule in double precision, products and sums rounded apart."""
-    first, *others = coefficients
-    text = f"{first!r}"
-    for c in others:
-        text = f"({text} * {of} + {c!r})"
-    return text
-
-
+# The power of 2 stands in the lowest bits of `n`, with twice the bias of an exponent: two of them,
+# each with half of it, since one would not reach subnormal results. Or, without a bias, it is added
+# to an exponent.
 _HELPERS = """\
 static inline FLOAT tw_absolute@(FLOAT x) { return tw_from_bits@(tw_bits@(x) & 0x7fffffff); }
 static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
 {
     return tw_from_bits@((tw_bits@(size) & 0x7fffffff) | (tw_bits@(x) & ~0x7fffffff));
 }
+static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@(tw_left@(n, 23)); }
+static inline FLOAT tw_shifted@(FLOAT x, INT n)
+{
+    return tw_from_bits@(tw_more@(tw_bits@(x), tw_left@(n, 23)));
+}
+#ifndef tw_scaled@
+static inline FLOAT tw_scaled@(FLOAT x, FLOAT whole, INT n)
+{
+    const INT half = n >> 1;
+    return x * tw_power_of_2@(half) * tw_power_of_2@(n - half);
+}
+#endif
 """
 
 # Of arguments without a result, integers wrap around like those of vectors. The smaller of numbers
@@ -179,7 +191,7 @@ static inline float tw_smallerf(float high, float x)
     const int a = tw_bitsf(high), b = tw_bitsf(x);
     return tw_from_bitsf(a < b ? a : b);
 }
-static inline int tw_firstf(int i) { return (int)((unsigned)i << 31); }
+static inline int tw_leftf(int i, int bits) { return (int)((unsigned)i << bits); }
 static inline float tw_convertedf(int i) { return (float)i; }
 static inline float tw_fillf(float x) { return x; }
 static inline double tw_widef(float x) { return x; }
@@ -197,12 +209,23 @@ static inline double tw_wholef(double x)
     return near + tw_nearf(x - near);
 }
 #endif
-static inline float tw_power_of_2f(int n) { return tw_from_bitsf((int)((unsigned)n << 23)); }
 #ifdef __FP_FAST_FMAF
 static inline float tw_fusedf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #else
-static inline float tw_fusedf(float a, float b, float c) { return (float)((double)a * b + c); }
+static inline float tw_fusedf(float a, float b, float c)
+{
+    const double x = (double)a * b, sum = x + c, other = sum - x;
+    const double lost = (x - (sum - other)) + (c - other);
+    long long bits;
+    memcpy(&bits, &sum, sizeof bits);
+    const long long odd = ((lost > 0) | (lost < 0)) & ~bits & 1;
+    bits += (lost > 0) == (sum > 0) ? odd : -odd;
+    double nearest;
+    memcpy(&nearest, &bits, sizeof bits);
+    return (float)nearest;
+}
 #endif
+static inline int tw_moref(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
 static inline int tw_lessf(int a, int b) { return (int)((unsigned)a - (unsigned)b); }
 """
 
@@ -227,18 +250,26 @@ static inline INT tw_bits@(FLOAT x) { return (INT)x; }
 static inline FLOAT tw_choose@(INT c, FLOAT a, FLOAT b) { return tw_select_f32(c, a, b); }
 static inline FLOAT tw_larger@(FLOAT low, FLOAT x) { return tw_maximum_f32(low, x); }
 static inline FLOAT tw_smaller@(FLOAT high, FLOAT x) { return tw_minimum_f32(high, x); }
-static inline INT tw_first@(INT i) { return i << 31; }
 static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
 static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
-static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@(n << 23); }
 #ifdef tw_fused_f32
 #define tw_fused@ tw_multiply_add_f32
 #else
 static inline FLOAT tw_fused@(FLOAT a, FLOAT b, FLOAT c)
 {
-    return tw_narrow@(tw_wide@(a) * tw_wide@(b) + tw_wide@(c));
+    const DOUBLE x = tw_wide@(a) * tw_wide@(b), third = tw_wide@(c), sum = x + third;
+    const DOUBLE other = sum - x, lost = (x - (sum - other)) + (third - other);
+    const tw_longs odd = ((lost > 0) | (lost < 0)) & ~(tw_longs)sum & 1;
+    const tw_longs away = (lost > 0) ^ (sum > 0);
+    return tw_narrow@((DOUBLE)((tw_longs)sum + (odd ^ away) - away));
 }
 #endif
+#ifdef tw_scaled_f32
+#define tw_scaled@(x, whole, n) tw_scaled_f32(x, whole)
+#endif
+#define tw_all@ tw_all_f32
+#define tw_left@(i, bits) ((i) << (bits))
+#define tw_more@(a, b) ((a) + (b))
 #define tw_less@(a, b) ((a) - (b))
 """
 
@@ -262,15 +293,13 @@ def _split(bias: int, most: int) -> str:
 _EXP_FIT = (
     0.00138131448, 0.00836941879, 0.041668456, 0.166665152, 0.49999994, 1, 1,
 )  # fmt: skip
-# Two powers of 2, each with half of the bias: one of them would not reach subnormal results.
 _EXP = f"""\
 static inline FLOAT tw_exp@(FLOAT x)
 {{
     const FLOAT a = tw_larger@(tw_fill@(-104.0f), x);
 {_split(2 * 127, 129)}\
 {_horner("p", "r", _EXP_FIT)}
-    const INT half = n >> 1;
-    return p * tw_power_of_2@(half) * tw_power_of_2@(n - half);
+    return tw_scaled@(p, whole, n);
 }}
 """
 
@@ -298,19 +327,34 @@ _LOG_FIT = (
 )  # fmt: skip
 # x = 2 ** e (1 + f), where 1 + f is from the root of 1/2 on, which has the bits 0x3f3504f3. A
 # subnormal x has the bits of 2 ** 25 times as much, with an exponent of 25 less, below 0.
-_LOG = f"""\
-static inline FLOAT tw_log@(FLOAT x)
-{{
-    const FLOAT more = tw_from_bits@(tw_less@(tw_bits@(x * 0x1p25f), 25 << 23));
-    const INT i = tw_bits@(tw_choose@(x < 0x1p-126f, more, x));
+_LOGARITHM = f"""\
     const INT above = tw_less@(i, 0x3f3504f3);
     const FLOAT f = tw_from_bits@(tw_less@(i, above & ~0x7fffff)) - 1.0f, square = f * f;
 {_polynomial("p", "f", *_LOG_FIT)}
     const FLOAT near = tw_fused@(tw_fused@(p, f, tw_fill@(-0.5f)), square, f);
     const FLOAT y = tw_fused@(tw_converted@(above >> 23), tw_fill@(0.693147182f), near);
-    const FLOAT z = tw_choose@(x < INFINITY, y, x);
-    const FLOAT none = tw_choose@(x == 0.0f, tw_fill@(-INFINITY), tw_fill@(NAN));
-    return tw_choose@(x > 0.0f, z, none);
+"""
+_SUBNORMAL = """\
+    const FLOAT scaled = tw_from_bits@(tw_less@(tw_bits@(a * 0x1p25f), 25 << 23));
+    const INT i = tw_bits@(tw_choose@(a < 0x1p-126f, scaled, a));
+"""
+_LOG = f"""\
+static inline FLOAT tw_log_any@(FLOAT a)
+{{
+{_SUBNORMAL}{_LOGARITHM}\
+    const FLOAT z = tw_choose@(a < INFINITY, y, a);
+    const FLOAT none = tw_choose@(a == 0.0f, tw_fill@(-INFINITY), tw_fill@(NAN));
+    return tw_choose@(a > 0.0f, z, none);
+}}
+"""
+_LOG_FAST = f"""\
+static inline FLOAT tw_log@(FLOAT x)
+{{
+    if (!tw_all@((x >= 0x1p-126f) & (x < INFINITY)))
+        return tw_log_any@(x);
+    const INT i = tw_bits@(x);
+{_LOGARITHM}\
+    return y;
 }}
 """
 
@@ -379,8 +423,7 @@ _TURN = (
 """1 / (2 pi) in parts of 26 bits, which a number times is exact in double precision, and one of 53:
 for sizes below 2 ** 40, below 2 ** 84, and others, without the bits that make whole turns alone.
 """
-_SIN_FIT = (-0.000195171378, 0.00833217707, -0.166666552)
-_COS_FIT = (2.44329694e-05, -0.00138873141, 0.0416666456, -0.5)
+_SIN_FIT = (2.60609568e-06, -0.000198097769, 0.00833306927, -0.166666597)
 
 
 def _turned(part: int) -> str:
@@ -389,98 +432,135 @@ def _turned(part: int) -> str:
     return f"wide * tw_pick@(square < 0x1p80, {near}, {beyond})"
 
 
-# The sine of `n` quarters and `r`, which lacks `lost`.
+# The sine of `n` halves of a turn and `r`.
 _CIRCLE = f"""\
     const FLOAT z = r * r;
 {_horner("p", "z", _SIN_FIT)}
-{_horner("q", "z", _COS_FIT)}
-    const FLOAT sine = r + tw_fused@(r * z, p, lost);
-    const FLOAT cosine = tw_fused@(q, z, tw_fill@(1.0f));
-    const FLOAT y = tw_choose@((n & 1) == 0, sine, cosine);
-    const FLOAT turned = tw_from_bits@(tw_bits@(y) ^ tw_first@(n >> 1));
+    const FLOAT sine = tw_fused@(r * z, p, r);
+    const FLOAT turned = tw_from_bits@(tw_bits@(sine) ^ tw_left@(n, 31));
+"""
+
+
+_CIRCULAR_FAST = f"""\
+static inline FLOAT tw_NAME@(FLOAT x)
+{{
+    if (!tw_all@(tw_absolute@(x) < {SMALL}))
+        return tw_NAME_any@(x);
+    return tw_NAME_small@(x);
+}}
 """
 
 
 def _circular(name: str, ahead: int) -> _Vectorised:
-    """The sine of an angle so many quarters ahead. A small one loses its quarters in three parts,
-    of which the first leaves an exact rest. Of the part of a turn that another is, what makes whole
-    ones is taken away after each product, so that sums stay exact until they are as small as any
-    argument leaves. Then comes the nearest quarter. Squares are compared since compilers compare
+    """The sine of an angle so many quarters ahead, from the nearest half of a turn. A small one
+    loses its halves in three parts, of which the first leaves an exact rest. Of the part of a turn
+    that another is, what makes whole ones is taken away after each product, so that sums stay exact
+    until they are as small as any argument leaves. Squares are compared since compilers compare
     numbers in single precision and widen the truths for each choice. The sine of a zero has its
     sign.
     """
+    scaled = "tw_fused@(x, tw_fill@(0.318309886f), "
+    halves = f"{scaled}tw_fill@(-0.5f)) + up" if ahead else f"{scaled}up)"
+    middle, behind = (" + 0.5f", " - 0.25") if ahead else ("", "")
     result = "turned" if ahead else "tw_choose@(x == 0.0f, x, turned)"
     small = f"""\
 static inline FLOAT tw_{name}_small@(FLOAT x)
 {{
     const FLOAT up = tw_fill@({12582912 + ahead}.0f);
-    const FLOAT shifted = tw_fused@(x, tw_fill@(0.636619772f), up), whole = shifted - up;
+    const FLOAT shifted = {halves}, whole = shifted - up{middle};
     const INT n = tw_bits@(shifted);
-    const FLOAT most = tw_fused@(whole, tw_fill@(-1.57079637f), x);
-    const FLOAT more = whole * 4.37113883e-8f, r = most + more;
-    const FLOAT least = tw_fused@(whole, tw_fill@(4.37113883e-8f), -more);
-    const FLOAT rest = tw_fused@(whole, tw_fill@(1.71512451e-15f), least);
-    const FLOAT lost = more - (r - most) + rest;
+    const FLOAT most = tw_fused@(whole, tw_fill@(-3.1415925f), x);
+    const FLOAT more = tw_fused@(whole, tw_fill@(-1.50995789e-7f), most);
+    const FLOAT r = tw_fused@(whole, tw_fill@(-1.07806051e-14f), more);
 {_CIRCLE}\
     return {result};
 }}
 """
     text = f"""\
-static inline FLOAT tw_{name}@(FLOAT x)
+static inline FLOAT tw_{name}_any@(FLOAT x)
 {{
     const DOUBLE wide = tw_wide@(x), square = wide * wide;
     const DOUBLE first = {_turned(0)};
     const DOUBLE high = first - tw_whole@(first);
     const DOUBLE more = high - tw_near@(high) + {_turned(1)};
     const DOUBLE most = more - tw_near@(more) + {_turned(2)};
-    const DOUBLE part = most - tw_near@(most) + {_turned(3)};
-    const DOUBLE nearest = part + 0x1.8p50 - 0x1.8p50;
-    const DOUBLE angle = (part - nearest) * 0x1.921fb54442d18p2;
-    const FLOAT quarters = tw_narrow@(nearest) * 4.0f + {12582912 + ahead}.0f;
-    const INT n = tw_bits@(quarters);
-    const FLOAT r = tw_narrow@(angle), lost = tw_narrow@(angle - tw_wide@(r));
+    const DOUBLE part = most - tw_near@(most) + {_turned(3)}{behind};
+    const DOUBLE nearest = part + 0x1.8p51 - 0x1.8p51;
+    const FLOAT r = tw_narrow@((part - nearest) * 0x1.921fb54442d18p2);
+    const FLOAT halves = tw_narrow@(nearest) * 2.0f + {12582912 + ahead}.0f;
+    const INT n = tw_bits@(halves);
 {_CIRCLE}\
     return tw_choose@(tw_absolute@(x) < {SMALL}, tw_{name}_small@(x), turned);
 }}
 """
-    return _Vectorised(text, (), small)
+    return _Vectorised(text, (), _CIRCULAR_FAST.replace("NAME", name), small)
 
 
-_LOG2_FIT = (
-    0.3407301086687153, 0.4116727180317792, 0.5770835849941093, 0.9617966733415659,
-    2.88539008179009,
-)  # fmt: skip
+_LOG2_FIT = (0.416220218, 0.577064753, 0.961796701)
 _EXP2_FIT = (
-    0.0001535336062090902, 0.00133988748663455, 0.009618437366442738, 0.05550332469694381,
-    0.24022647913498832, 0.6931472028559703, 1,
+    0.00015327103, 0.00133912417, 0.00961850584, 0.0555035919, 0.240226477, 0.693147182,
 )  # fmt: skip
-# In double precision log2 of the size as that of log, of 1 + f by s = f / (2 + f), then 2 to the
-# power: powers that are numbers of single precision are those. An end is what powers of 0 and of
-# infinity are, or infinite powers.
-_POW = f"""\
+_EXP2 = f"""\
+    const FLOAT square = r * r;
+{_horner("q", "r", _EXP2_FIT[:2])}
+{_horner("q1", "r", _EXP2_FIT[2:4])}
+{_horner("q2", "r", _EXP2_FIT[4:])}
+    q = tw_fused@(tw_fused@(q, square, q1), square, q2);
+    const FLOAT root = tw_fused@(q, r, tw_fill@(1.0f));
+"""
+# log2 of the number of bits `i`: of m, from the fourth root of 1/2 on, by s = (m - c) / (m + c),
+# which lacks `tail`, where c is 1 or the root of 2; in two parts, since the product with `y` needs
+# 7 bits more. Powers that are numbers of single precision are those.
+_POWER = f"""\
+    const INT above = tw_less@(i, 0x3f5744fd);
+    const FLOAT m = tw_from_bits@(tw_less@(i, above & ~0x7fffff));
+    const INT upper = m >= 1.18920708f;
+    const FLOAT half = tw_choose@(upper, tw_fill@(0.5f), tw_fill@(0.0f));
+    const FLOAT c = tw_choose@(upper, tw_fill@(1.41421354f), tw_fill@(1.0f));
+    const FLOAT f = m - c, t = m + c, inverse = 1.0f / t, s = f * inverse, z = s * s;
+    const FLOAT missed = tw_fused@(-s, m - (t - c), tw_fused@(-s, t, f)), tail = missed * inverse;
+{_horner("p", "z", _LOG2_FIT)}
+    const FLOAT high = s * 2.88539004f, lost = tw_fused@(s, tw_fill@(2.88539004f), -high);
+    const FLOAT least = tw_fused@(half, tw_fill@(-4.93813483e-8f), lost), cubic = z * p;
+    const FLOAT lower = tw_fused@(s, tw_fill@(3.85192599e-8f), least);
+    const FLOAT slope = tw_fused@(z, tw_fill@(2.88539004f), tw_fill@(2.88539004f));
+    const FLOAT low = tw_fused@(s, cubic, tw_fused@(slope, tail, lower));
+    const FLOAT exponent = tw_converted@(above >> 23), whole = exponent + half;
+    const FLOAT log2 = whole + high, rest = high - (log2 - whole) + low;
+"""
+_POW_FAST = f"""\
 static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
 {{
+    const INT i = tw_bits@(x);
+{_POWER}\
+    const FLOAT up = tw_fill@(12582912.0f);
+    const FLOAT shifted = tw_fused@(y, log2 + low, up), near = shifted - up;
+    if (!tw_all@((tw_absolute@(exponent) < 125.0f) & (tw_absolute@(near) < 125.0f)))
+        return tw_pow_any@(x, y);
+    const FLOAT r = tw_fused@(y, rest, tw_fused@(y, log2, -near));
+{_EXP2}\
+    return tw_shifted@(root, tw_bits@(shifted));
+}}
+"""
+# An end is what powers of 0 and of infinity are, or infinite powers.
+_POW = f"""\
+static inline FLOAT tw_pow_any@(FLOAT x, FLOAT y)
+{{
     const FLOAT a = tw_absolute@(x), b = tw_absolute@(y);
-    const FLOAT more = tw_from_bits@(tw_less@(tw_bits@(a * 0x1p25f), 25 << 23));
-    const INT i = tw_bits@(tw_choose@(a < 0x1p-126f, more, a));
-    const INT above = tw_less@(i, 0x3f3504f3);
-    const DOUBLE f = tw_wide@(tw_from_bits@(tw_less@(i, above & ~0x7fffff)) - 1.0f);
-    const DOUBLE s = f / (f + 2.0), z = s * s;
-    const DOUBLE log2 = {_doubles("z", _LOG2_FIT)} * s + tw_wide@(tw_converted@(above >> 23));
-    const DOUBLE least = log2 * tw_wide@(y);
-    const DOUBLE low = tw_pick@(least > -200.0, least, tw_spread@(-200.0));
-    const DOUBLE power = tw_pick@(low < 200.0, low, tw_spread@(200.0));
-    const DOUBLE whole = tw_near@(power);
-    const DOUBLE rest = power - whole, root = {_doubles("rest", _EXP2_FIT)};
-    const FLOAT shifted = tw_narrow@(whole) + {12582912 + 2 * 127}.0f;
-    const INT n = tw_bits@(shifted), half = n >> 1;
-    const FLOAT inner = tw_narrow@(root) * tw_power_of_2@(half) * tw_power_of_2@(n - half);
+{_SUBNORMAL}{_POWER}\
+    const FLOAT up = tw_fill@({12582912 + 2 * 127}.0f);
+    const FLOAT limited = tw_smaller@(up + 129.0f, tw_fused@(y, log2 + low, up));
+    const FLOAT shifted = tw_larger@(up - 152.0f, limited), near = shifted - up;
+    const FLOAT left = tw_fused@(y, rest, tw_fused@(y, log2, -near));
+    const FLOAT r = tw_larger@(tw_fill@(-1.0f), tw_smaller@(tw_fill@(1.0f), left));
+{_EXP2}\
+    const FLOAT inner = tw_scaled@(root, near, tw_bits@(shifted));
     const INT ends = (a == 0.0f) | (a == INFINITY) | (b == INFINITY);
     const FLOAT end = tw_choose@((a > 1.0f) == (y > 0.0f), tw_fill@(INFINITY), tw_fill@(0.0f));
     const FLOAT value = tw_choose@(ends, end, inner), unit = b + 8388608.0f;
     const INT bits = tw_bits@(tw_choose@(b < 8388608.0f, unit, b));
     const INT split = (b < 8388608.0f) & (unit - 8388608.0f != b);
-    const FLOAT odd = tw_from_bits@(tw_bits@(x) & tw_first@(bits));
+    const FLOAT odd = tw_from_bits@(tw_bits@(x) & tw_left@(bits, 31));
     const FLOAT sign = tw_choose@(split | (b >= 16777216.0f), tw_fill@(0.0f), odd);
     const FLOAT even = tw_from_bits@(tw_bits@(value) ^ tw_bits@(sign));
     const INT none = ((x < 0.0f) & (a < INFINITY) & split) | (x != x) | (y != y);
@@ -495,9 +575,9 @@ _FUNCTIONS = {
     "erf": _Vectorised(_ERF, ("exp",)),
     "exp": _Vectorised(_EXP),
     "expm1": _Vectorised(_EXPM1),
-    "log": _Vectorised(_LOG),
+    "log": _Vectorised(_LOG, (), _LOG_FAST),
     "log1p": _Vectorised(_LOG1P, ("log",)),
-    "pow": _Vectorised(_POW),
+    "pow": _Vectorised(_POW, (), _POW_FAST),
     "sin": _circular("sin", 0),
     "tanh": _Vectorised(_TANH, ("exp",)),
 }

@@ -92,6 +92,7 @@ _AVX512 = """\
 #define tw_fused_NAME(a, b, c) _mm512_fmadd_PS(a, b, c)
 #define tw_larger_NAME(a, b) _mm512_max_PS(a, b)
 #define tw_smaller_NAME(a, b) _mm512_min_PS(a, b)
+#define tw_scaled_NAME(a, n) _mm512_scalef_PS(a, n)
 #else
 #define tw_first_NAME(p, mask) \\
     __builtin_ia32_loaduPS512_mask((const void *)(p), (tw_vector_NAME){0}, mask)
@@ -100,6 +101,8 @@ _AVX512 = """\
 #define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS512_mask(a, b, c, ALL, 4)
 #define tw_larger_NAME(a, b) __builtin_ia32_maxPS512_mask(a, b, a, ALL, 4)
 #define tw_smaller_NAME(a, b) __builtin_ia32_minPS512_mask(a, b, a, ALL, 4)
+#define tw_scaled_NAME(a, n) __builtin_ia32_scalefPS512_mask(a, n, a, ALL, 4)
+#define tw_signs_NAME(c) __builtin_ia32_ptestmWORD512(c, c, ALL)
 #endif
 #define tw_mask_NAME(n) ((1u << (n)) - 1)
 """
@@ -120,6 +123,7 @@ _AVX2 = """\
 #define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS256(a, b, c)
 #define tw_larger_NAME(a, b) __builtin_ia32_maxPS256(a, b)
 #define tw_smaller_NAME(a, b) __builtin_ia32_minPS256(a, b)
+#define tw_signs_NAME(c) __builtin_ia32_movmskPS256((tw_vector_NAME)(c))
 #endif
 static inline tw_truth_NAME tw_mask_NAME(long n) { return (TRUTH)n > (tw_truth_NAME){NUMBERS}; }
 """
@@ -181,11 +185,22 @@ static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 }
 """
 
+_TRUTHS = "typedef TRUTH tw_truth_NAME __attribute__((vector_size(BYTES)));"
 _CHOICES = """\
-typedef TRUTH tw_truth_NAME __attribute__((vector_size(BYTES)));
 static inline tw_vector_NAME tw_select_NAME(tw_truth_NAME c, tw_vector_NAME a, tw_vector_NAME b)
 {
     return (tw_vector_NAME)((c & (tw_truth_NAME)a) | (~c & (tw_truth_NAME)b));
+}
+static inline int tw_all_NAME(tw_truth_NAME c)
+{
+#ifdef tw_signs_NAME
+    return tw_signs_NAME(c) == (1 << LANES) - 1;
+#else
+    TRUTH every = -1;
+    for (long i = 0; i < LANES; i++)
+        every &= c[i];
+    return every != 0;
+#endif
 }
 static inline tw_vector_NAME tw_size_NAME(tw_vector_NAME a)
 {
@@ -235,7 +250,7 @@ def vector_text(
     """
     parts = ["#include <string.h>\n", *([_HEADER] if isa.streams else [])]
     for kind in kinds:
-        own = (_CHOICES, _TEXTS[isa.name]) if kind.is_float else (_PORTABLE,)
+        own = (_TRUTHS, _TEXTS[isa.name], _CHOICES) if kind.is_float else (_PORTABLE,)
         parts += (_for_type(text, isa, kind) for text in (_VECTORS, *own))
     for narrow, kind in widened:
         bytes_ = str(isa.lanes(kind) * narrow.size_bytes)
@@ -253,6 +268,7 @@ def _for_type(text: str, isa: InstructionSet, kind: DType) -> str:
         "NAME": kind.name,
         "TYPE": kind.c_name,
         "PS": "pd" if double else "ps",
+        "WORD": "q" if double else "d",
         "BYTES": str(isa.vector_bytes),
         "LANES": str(lanes),
         "SIZE": str(kind.size_bytes),
