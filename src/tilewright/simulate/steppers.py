@@ -9,7 +9,7 @@ the cycles in which something issues; its whole run is made once, which tells wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ from tilewright.isa import Instruction
 from tilewright.simulate.image import LoadedImage
 from tilewright.simulate.instruction_level import core_after, simulate_core
 from tilewright.simulate.runs import CoreRun, IssuedInstruction
-from tilewright.simulate.stepping import Watch
+from tilewright.simulate.stepping import Stepping
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import ElementRange
 
@@ -28,14 +28,10 @@ _ELEMENT_BYTES = 8
 
 
 @dataclass
-class CoreStepper:
-    """A run of one core alone (`simulate.stepping.Stepping`); `position` steps are done. Elements
-    of memory are doubles. Errors, here and later: SimulationError where the program faults.
-    """
+class CoreStepper(Stepping):
+    """A run of one core alone; `position` steps are done. Elements of memory are doubles."""
 
     image: LoadedImage
-    breakpoints: set[int] = field(default_factory=set)
-    watches: list[Watch] = field(default_factory=list)
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -49,17 +45,14 @@ class CoreStepper:
 
     @cached_property
     def labels(self) -> Mapping[str, int]:
-        """Instructions by label."""
         return self.image.program.labels
 
     @property
     def executed(self) -> int:
-        """Instructions that have issued."""
         return sum(map(len, self._steps[: self.position]))
 
     @property
     def time(self) -> int:
-        """The cycle of the next step."""
         return self._next[0].cycle if self._next else self._whole.cycles
 
     @property
@@ -68,19 +61,18 @@ class CoreStepper:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Number of doubles of each local memory."""
         memories = self.image.program.table.memories
         return {memory.name: memory.capacity_bytes // _ELEMENT_BYTES for memory in memories}
 
     @property
     def instructions(self) -> Sequence[Instruction]:
-        """The whole program."""
         return self.image.program.instructions
 
+    @property
+    def at(self) -> Sequence[int]:
+        return [issue.instruction for issue in self._next]
+
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
-        """Up to `count` instructions that issue next, in this step and those behind it, with their
-        indices.
-        """
         behind = [issue for step in self._steps[self.position :][:count] for issue in step]
         program = self.image.program.instructions
         return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]
@@ -96,30 +88,14 @@ class CoreStepper:
         return found
 
     def elements(self, place: ElementRange) -> NDArray[Any]:
-        """Doubles of a memory."""
         doubles = self._run().memory(place.memory).view("<f8")
         return doubles[place.address : place.address + place.count]
 
     def forward(self, count: int = 1) -> None:
-        """Advance by `count` steps."""
         self.position = min(self.position + count, len(self._steps))
 
     def back(self, count: int = 1) -> None:
-        """Go back by `count` steps."""
         self.position = max(self.position - count, 0)
-
-    def go(self) -> str:
-        """Run on to a breakpoint, to a write of watched elements, or to the end; says which."""
-        while self._next:
-            before = [self.elements(watch.place).copy() for watch in self.watches]
-            self.forward()
-            for watch, old in zip(self.watches, before, strict=True):
-                text = watch.changed(old, self.elements(watch.place))
-                if text:
-                    return text
-            if any(issue.instruction in self.breakpoints for issue in self._next):
-                return "breakpoint"
-        return "the program has ended"
 
     def _run(self) -> CoreRun:
         """The core before the next step."""
@@ -134,85 +110,59 @@ class CoreStepper:
 
 
 @dataclass
-class Stepper:
-    """A run that stops on request."""
+class Stepper(Stepping):
+    """A run of a window, whose steps are instructions."""
 
     make: Callable[[], Executor]
     register_names: Sequence[str]
-    breakpoints: set[int] = field(default_factory=set)
-    watches: list[Watch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.executor = self.make()
 
     @property
     def executed(self) -> int:
-        """Instructions that have issued so far."""
         return self.executor.issued
 
     @property
     def time(self) -> int:
-        """The current cycle."""
         return self.executor.time
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """Instructions by label."""
         steps = self.executor.steps
         return {label: step.number for step in steps for label in step.instruction.labels}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Number of elements of each memory."""
         return self.executor.memories.sizes
 
     @property
     def instructions(self) -> Sequence[Instruction]:
-        """The whole program."""
         return [step.instruction for step in self.executor.steps]
 
+    @property
+    def at(self) -> Sequence[int]:
+        return [self.executor.number]
+
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
-        """The next instructions of the program with their numbers; none at the end."""
         executor = self.executor
-        if executor.is_done:
-            return ()
-        steps = executor.steps[executor.number : executor.number + count]
+        steps = executor.steps[executor.number :][:count]
         return [(step.number, step.instruction) for step in steps]
 
     def registers(self) -> Mapping[str, int]:
-        """The registers that are not zero."""
         values = zip(self.register_names, self.executor.registers, strict=True)
         return {name: value for name, value in values if value}
 
     def elements(self, place: ElementRange) -> NDArray[Any]:
-        """Elements of a memory."""
         array = self.executor.memories.arrays[place.memory]
         return array[place.address : place.address + place.count]
 
     def forward(self, count: int = 1) -> None:
-        """Issue the next `count` instructions. Errors: SimulationError."""
         for _ in range(count):
             if not self.executor.step():
                 return
 
     def back(self, count: int = 1) -> None:
-        """Go back by `count` instructions. Errors: SimulationError."""
         target = max(self.executor.issued - count, 0)
         self.executor = self.make()
         self.forward(target)
-
-    def go(self) -> str:
-        """Run on to a breakpoint, to a write of watched elements, or to the end; says which.
-
-        Errors: SimulationError.
-        """
-        while True:
-            before = [self.elements(watch.place).copy() for watch in self.watches]
-            if not self.executor.step():
-                return "the program has ended"
-            for watch, old in zip(self.watches, before, strict=True):
-                text = watch.changed(old, self.elements(watch.place))
-                if text:
-                    return text
-            if self.executor.number in self.breakpoints:
-                return "breakpoint"

@@ -61,66 +61,48 @@ static int tw_empty(const long *count)
 }
 """
 
-_ELEMENTWISE = """\
-void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last];
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        TYPE *const to = y + tw_place(at, y_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = (TYPE)value;
-    } while (tw_next(at, count));
-}
 
-void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    long at[TW_LOOPS] = {0}, i;
+def _over_elements(
+    function: str, statement: str, *, reads: bool = True, constants: str = ""
+) -> str:
+    """A function over the elements `to[i * dy]` of y, beside `from[i * dx]` of x where it `reads`;
+    its inmost loop does the `statement`.
+    """
+    stride = ", dx = x_stride[last]" if reads else ""
+    source = "        const TYPE *const from = x + tw_place(at, x_stride);\n" if reads else ""
+    return f"""\
+void tw_{function}
+{{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last]{stride};
+{constants}    long at[TW_LOOPS] = {{0}}, i;
     if (tw_empty(count))
         return;
-    do {
+    do {{
         TYPE *const to = y + tw_place(at, y_stride);
-        const TYPE *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = from[i * dx];
-    } while (tw_next(at, count));
-}
-
-void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED, double alpha, double beta)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const TYPE a = (TYPE)alpha, b = (TYPE)beta;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        TYPE *const to = y + tw_place(at, y_stride);
-        const TYPE *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = a * to[i * dy] + b * from[i * dx];
-    } while (tw_next(at, count));
-}
+{source}        for (i = 0; i < n; i++)
+            {statement};
+    }} while (tw_next(at, count));
+}}
 """
 
-_MULTIPLY_ACCUMULATE = """\
-void tw_multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const TYPE factor = *w;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        TYPE *const to = y + tw_place(at, y_stride);
-        const TYPE *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] += factor * from[i * dx];
-    } while (tw_next(at, count));
-}
-"""
+
+_FILL = _over_elements(
+    "fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value)",
+    "to[i * dy] = (TYPE)value",
+    reads=False,
+)
+_COPY = _over_elements("copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED)", "to[i * dy] = from[i * dx]")
+_SCALE_ADD = _over_elements(
+    "scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED, double alpha, double beta)",
+    "to[i * dy] = a * to[i * dy] + b * from[i * dx]",
+    constants="    const TYPE a = (TYPE)alpha, b = (TYPE)beta;\n",
+)
+_ELEMENTWISE = f"{_FILL}\n{_COPY}\n{_SCALE_ADD}"
+_MULTIPLY_ACCUMULATE = _over_elements(
+    "multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w)",
+    "to[i * dy] += factor * from[i * dx]",
+    constants="    const TYPE factor = *w;\n",
+)
 
 _REPACK = """\
 /* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
@@ -271,8 +253,7 @@ def inline_primitives(kind: DType) -> str:
         inline = re.sub(r"^(static )?(void|int|long) ", r"static inline \2 ", text, flags=re.M)
         return f"#ifndef {guard}\n#define {guard}\n{inline.rstrip()}\n#endif"
 
-    moved = _ELEMENTWISE[: _ELEMENTWISE.index("void tw_scale_add")]
-    own = _for_type(f"{moved}{_REPACK_ROWS}", kind)
+    own = _for_type(f"{_FILL}\n{_COPY}\n{_REPACK_ROWS}", kind)
     return f"{once('TW_NESTS', _LOOPS)}\n{once(f'TW_MOVES_{kind.name}', own)}"
 
 
