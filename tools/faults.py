@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
-    parser.add_argument("--limit", type=float, default=10, help="processor seconds of a fault")
+    parser.add_argument("--limit", type=float, default=30, help="processor seconds of a fault")
     parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
@@ -254,8 +254,9 @@ def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> 
         verdict = tests.judged(fault.path, fault.seeded(source), chosen, limit_seconds)
     if verdict and (verdict.outcome != "alive" or not tests.imported & set(keys)):
         return verdict
-    files = list(dict.fromkeys(name.partition("::")[0] for _, name in chosen))[:FRESH]
-    names = [name for _, name in chosen if name.partition("::")[0] in files]
+    every = [test.name for test in chosen]
+    files = list(dict.fromkeys(name.partition("::")[0] for name in every))[:FRESH]
+    names = [name for name in every if name.partition("::")[0] in files]
     return _freshly(fault, tree, names or near[:FRESH], limit_seconds)
 
 
