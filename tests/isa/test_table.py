@@ -107,6 +107,8 @@ def test_instruction_reads_writes_and_prints(
             (_r(1), Memory(32768, _r(2))),
             "vldd: operand memory = 32768 is outside -32768 .. 32767",
         ),
+        ("vldd", (_r(1), 8), "vldd: operand memory must be a displacement(base), not 8"),
+        ("bne", (_r(1), Memory(8, _r(2))), "bne: operand target must be a label, not 8($2)"),
         ("addl", (_r(1), 256, _r(2)), "addl: operand b = 256 is outside 0 .. 255"),
         ("addl", (1, 2, _r(2)), "addl: operand a must be a register, not 1"),
         ("putr", (_r(1), 16), "putr: operand b = 16 is outside 0 .. 15"),
