@@ -182,12 +182,14 @@ def faults_of(path: Path, name: str) -> list[Fault]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions that decide what a file computes: no annotations, decorators, options of
-    classes, messages.
+    """The expressions that decide what a file computes: no annotations and other types, decorators,
+    options of classes, messages.
     """
     left_out = ("annotation", "returns", "decorator_list", "type_params")
     for field, value in ast.iter_fields(node):
         if field in left_out or (isinstance(node, ast.ClassDef) and field == "keywords"):
+            continue
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.match_case):
