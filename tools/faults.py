@@ -1,4 +1,4 @@
-"""Seed faults in the code, one after the other, and see whether the nearest tests notice.
+"""Seed faults in the code, one after the other, and see whether a test notices.
 
 A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
 `any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those of the whole suite
@@ -37,6 +37,7 @@ from pathlib import Path
 import pytest
 from rich.progress import track
 from warm_tests import (
+    CACHE,
     LEFT_OUT,
     SOURCES,
     Outcome,
@@ -52,7 +53,6 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
-COMPILED = Path(".pytest_cache/compiled")
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
 FRESH = 6
 """Test files that a fresh process imports to judge a fault."""
@@ -241,8 +241,8 @@ def copied(folder: Path) -> Path:
             shutil.copytree(source, folder / name)
         else:
             shutil.copy(source, folder / name)
-    if (ROOT / COMPILED).is_dir():
-        shutil.copytree(ROOT / COMPILED, folder / COMPILED, copy_function=os.link)
+    if (ROOT / CACHE).is_dir():
+        shutil.copytree(ROOT / CACHE, folder / CACHE, copy_function=os.link)
     return folder
 
 

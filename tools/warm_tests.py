@@ -47,9 +47,10 @@ NEAR = 6
 LEFT_OUT = ("tests/architecture/",)
 """Tests of the text of the sources."""
 
-CACHE = Path(".pytest_cache/compiled/tilewright")
-COMPILED = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
-"""Where the tests' cache is, and what in it does not follow from all sources."""
+CACHE = Path(".pytest_cache/compiled")
+"""Where the tests' cache is."""
+_STAY = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
+"""What in it does not follow from all sources: it is there when a file of tests is recorded."""
 
 PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
@@ -276,10 +277,11 @@ class _Server:
         seconds, begun, fixtures = list[tuple[float, float]](), _processor_seconds(), _Fixtures()
         own = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
         chosen: list[Any] = _functions_first(own)  # `fixturenames` are those of functions
-        chosen[0].config.pluginmanager.register(fixtures)
+        if own:
+            own[0].config.pluginmanager.register(fixtures)
         signal.signal(signal.SIGPROF, _too_long)
-        for kind in (self.tree / CACHE).glob("*"):
-            if kind.name not in COMPILED:
+        for kind in (self.tree / CACHE / "tilewright").glob("*"):
+            if kind.name not in _STAY:
                 shutil.rmtree(kind)
         for item, following in zip(chosen, [*chosen[1:], None], strict=False):
             self._forget()
@@ -501,7 +503,7 @@ class WarmTests:
                 return None
             outcome, test = found
             if outcome == "alive":
-                return Verdict("out of time" if late else "alive", "".join(late[:1]), total)
+                return Verdict("out of time" if late else "alive", next(iter(late), ""), total)
             at = [each.name for each in left].index(test) if test else len(left)
             if outcome == "out of time":
                 late.append(test)
