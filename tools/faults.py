@@ -1,4 +1,4 @@
-"""Seed faults in the code, one after the other, and see whether the nearest tests notice.
+"""Seed faults in the code, one after the other, and see whether a test notices.
 
 A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
 `any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those of the whole suite
@@ -37,6 +37,7 @@ from pathlib import Path
 import pytest
 from rich.progress import track
 from warm_tests import (
+    CACHE,
     LEFT_OUT,
     SOURCES,
     Outcome,
@@ -52,7 +53,6 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
-COMPILED = Path(".pytest_cache/compiled")
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
 FRESH = 6
 """Test files that a fresh process imports to judge a fault."""
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
-    parser.add_argument("--limit", type=float, default=10, help="processor seconds of a fault")
+    parser.add_argument("--limit", type=float, default=30, help="processor seconds of a fault")
     parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
@@ -182,12 +182,14 @@ def faults_of(path: Path, name: str) -> list[Fault]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions that decide what a file computes: no annotations, decorators, options of
-    classes, messages.
+    """The expressions that decide what a file computes: no annotations and other types, decorators,
+    options of classes, messages.
     """
     left_out = ("annotation", "returns", "decorator_list", "type_params")
     for field, value in ast.iter_fields(node):
         if field in left_out or (isinstance(node, ast.ClassDef) and field == "keywords"):
+            continue
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.match_case):
@@ -239,8 +241,8 @@ def copied(folder: Path) -> Path:
             shutil.copytree(source, folder / name)
         else:
             shutil.copy(source, folder / name)
-    if (ROOT / COMPILED).is_dir():
-        shutil.copytree(ROOT / COMPILED, folder / COMPILED, copy_function=os.link)
+    if (ROOT / CACHE).is_dir():
+        shutil.copytree(ROOT / CACHE, folder / CACHE, copy_function=os.link)
     return folder
 
 
@@ -254,8 +256,9 @@ def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> 
         verdict = tests.judged(fault.path, fault.seeded(source), chosen, limit_seconds)
     if verdict and (verdict.outcome != "alive" or not tests.imported & set(keys)):
         return verdict
-    files = list(dict.fromkeys(name.partition("::")[0] for _, name in chosen))[:FRESH]
-    names = [name for _, name in chosen if name.partition("::")[0] in files]
+    every = [test.name for test in chosen]
+    files = list(dict.fromkeys(name.partition("::")[0] for name in every))[:FRESH]
+    names = [name for name in every if name.partition("::")[0] in files]
     return _freshly(fault, tree, names or near[:FRESH], limit_seconds)
 
 

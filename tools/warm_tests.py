@@ -23,7 +23,7 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib import import_module
@@ -38,7 +38,7 @@ import pytest
 SOURCES = Path("src/tilewright")
 EXAMPLES = 10
 """Per cent of the stated examples of a property that are drawn while faults run."""
-LONGEST_SECONDS, FILE_SECONDS = 10.0, 30.0
+LONGEST_SECONDS, FILE_SECONDS = 60.0, 180.0
 """Processor time of a test, and of those of a file, while they are recorded; others judge none. A
 case of every function comes before the second one of any.
 """
@@ -47,9 +47,10 @@ NEAR = 6
 LEFT_OUT = ("tests/architecture/",)
 """Tests of the text of the sources."""
 
-CACHE = Path(".pytest_cache/compiled/tilewright")
-COMPILED = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
-"""Where the tests' cache is, and what in it does not follow from all sources."""
+CACHE = Path(".pytest_cache/compiled")
+"""Where the tests' cache is."""
+_STAY = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
+"""What in it does not follow from all sources: it is there when a file of tests is recorded."""
 
 PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
@@ -57,8 +58,13 @@ _COMPILED = b"tilewright.common.compiled import"
 _OPTIONS = ("-q", "-s", "--assert=plain", "-p", "no:cacheprovider")
 _MARKS = "__reached__"
 
-Test = tuple[float, str]
-"""Processor seconds and name."""
+
+class Test(NamedTuple):
+    """Processor seconds, those among them of fixtures that tests share, and name."""
+
+    seconds: float
+    shared: float
+    name: str
 
 
 class Verdict(NamedTuple):
@@ -75,6 +81,7 @@ class Reached:
 
     tests: list[str]
     seconds: np.ndarray
+    """As in `Test`, those of shared fixtures in the second row."""
     statements: np.ndarray
     """Keys, ascending."""
     bits: np.ndarray
@@ -85,7 +92,8 @@ class Reached:
         places = np.flatnonzero(np.isin(self.statements, np.array(keys, np.int64)))
         hits = (self.bits[:, places // 8] >> (7 - places % 8)) & 1
         for row in np.flatnonzero(hits.any(axis=1)):
-            yield float(self.seconds[row]), self.tests[row]
+            seconds, shared = self.seconds[:, row].tolist()
+            yield Test(seconds, shared, self.tests[row])
 
     def saved(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,6 +206,31 @@ def _own(code: CodeType) -> tuple[object, ...]:
 
 
 @dataclass(eq=False)
+class _Fixtures:
+    """What making a fixture reached last, by its name, and what one took that tests share."""
+
+    reached: dict[str, np.ndarray] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Keeps it for every test that the fixture is given to."""
+        marks, name = getattr(builtins, _MARKS), fixturedef.argname
+        before, started = _as_array(marks), _processor_seconds()
+        marks[:] = bytes(len(marks))
+        shared = fixturedef.scope != "function"
+        left, _ = signal.setitimer(signal.ITIMER_PROF, 0) if shared else (0, 0)
+        try:
+            return (yield)
+        finally:
+            if shared:
+                self.seconds[name] = _processor_seconds() - started
+                signal.setitimer(signal.ITIMER_PROF, left)
+            self.reached[name] = made = _as_array(marks)
+            marks[:] = (before | made).tobytes()
+
+
+@dataclass(eq=False)
 class _Server:
     """Answers from within pytest, once it has collected all tests."""
 
@@ -206,8 +239,6 @@ class _Server:
     items: dict[str, pytest.Item] = field(default_factory=dict)
     functions: dict[tuple[str, str, int], list[FunctionType]] = field(default_factory=dict)
     caches: list[functools._lru_cache_wrapper[Any]] = field(default_factory=list)
-    fixtures: dict[str, np.ndarray] = field(default_factory=dict)
-    """What making a fixture reached last, by its name."""
     failed: bool = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -236,18 +267,6 @@ class _Server:
         code = getattr(cached.__wrapped__, "__code__", None)
         return code is not None and code.co_filename.startswith(str(self.tree))
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """Keeps what making a fixture reaches, for every test that it is given to."""
-        marks = getattr(builtins, _MARKS)
-        before = _as_array(marks)
-        marks[:] = bytes(len(marks))
-        try:
-            return (yield)
-        finally:
-            self.fixtures[fixturedef.argname] = made = _as_array(marks)
-            marks[:] = (before | made).tobytes()
-
     def _forget(self) -> None:
         for each in self.caches:
             each.cache_clear()
@@ -255,25 +274,31 @@ class _Server:
     def record(self, says: Connection, tests: str) -> None:
         """Sends what each test of a file reaches."""
         marks, names, rows = getattr(builtins, _MARKS), [], []
-        seconds, begun = list[float](), _processor_seconds()
+        seconds, begun, fixtures = list[tuple[float, float]](), _processor_seconds(), _Fixtures()
         own = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
         chosen: list[Any] = _functions_first(own)  # `fixturenames` are those of functions
+        if own:
+            own[0].config.pluginmanager.register(fixtures)
         signal.signal(signal.SIGPROF, _too_long)
-        for kind in (self.tree / CACHE).glob("*"):
-            if kind.name not in COMPILED:
+        for kind in (self.tree / CACHE / "tilewright").glob("*"):
+            if kind.name not in _STAY:
                 shutil.rmtree(kind)
         for item, following in zip(chosen, [*chosen[1:], None], strict=False):
             self._forget()
             marks[:] = bytes(len(marks))
             self.failed, started = False, _processor_seconds()
+            before = sum(fixtures.seconds.values())
             if started - begun > FILE_SECONDS:
                 break
             signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if not self.failed:
                 names.append(item.nodeid)
-                seconds.append(_processor_seconds() - started)
-                given = [self.fixtures[n] for n in item.fixturenames if n in self.fixtures]
+                shared = sum(fixtures.seconds.get(name, 0.0) for name in item.fixturenames)
+                alone = _processor_seconds() - started + before - sum(fixtures.seconds.values())
+                seconds.append((alone + shared, shared))
+                made = (fixtures.reached.get(name) for name in item.fixturenames)
+                given = (each for each in made if each is not None)
                 rows.append(functools.reduce(np.bitwise_or, given, _as_array(marks)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         keys = np.array(_Marking.keys, np.int64)
@@ -281,7 +306,7 @@ class _Server:
         used = np.flatnonzero(table.any(axis=0)) if rows else np.zeros(0, np.int64)
         used = used[np.argsort(keys[used], kind="stable")]
         bits = np.packbits(table[:, used], axis=1) if rows else np.zeros((0, 0), np.uint8)
-        says.send(Reached(names, np.array(seconds), keys[used], bits))
+        says.send(Reached(names, np.array(seconds).reshape(-1, 2).T, keys[used], bits))
 
     def judge(self, says: Connection, path: str, seeded: bytes | None, tests: list[Test]) -> None:
         """Sends outcome and test of a fault; None where it cannot be put into running code."""
@@ -289,10 +314,10 @@ class _Server:
             says.send(None)
             return
         signal.signal(signal.SIGPROF, lambda *_: _end(says, ("out of time", items[at].nodeid)))
-        items = [self.items[name] for _, name in tests]
+        items = [self.items[test.name] for test in tests]
         for at, item in enumerate(items):
             following = items[at + 1] if at + 1 < len(items) else None
-            signal.setitimer(signal.ITIMER_PROF, 4 + 6 * tests[at][0])
+            signal.setitimer(signal.ITIMER_PROF, 4 + 6 * tests[at].seconds)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
                 _end(says, ("killed", item.nodeid))
@@ -317,10 +342,17 @@ class _Server:
         return bool(known)
 
 
-def _within(seconds: float, tests: Sequence[Test]) -> list[Test]:
-    """The first tests, for so long."""
-    taken = np.cumsum([each for each, _ in tests])
-    return [test for test, until in zip(tests, taken, strict=True) if until < seconds]
+def _within(seconds: float, tests: Iterable[Test]) -> list[Test]:
+    """The first tests for so long, one at least."""
+    found, taken, made = list[Test](), 0.0, dict[str, float]()
+    for test in tests:
+        file = test.name.partition("::")[0]
+        taken += test.seconds - min(test.shared, made.get(file, 0.0))
+        if found and taken > seconds:
+            break
+        found.append(test)
+        made[file] = max(test.shared, made.get(file, 0.0))
+    return found
 
 
 def _functions_first(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -435,7 +467,9 @@ class WarmTests:
         if not path.exists():
             _, found = self._ask("record", FILE_SECONDS + 3 * LONGEST_SECONDS, file)
             if not isinstance(found, Reached):
-                found = Reached([], np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8))
+                found = Reached(
+                    [], np.zeros((2, 0)), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
+                )
             found.saved(path)
         self._reached[file] = Reached.loaded(path)
 
@@ -449,7 +483,7 @@ class WarmTests:
         far = [test for _, test in sorted(turns)]
         places = {file: place for place, file in enumerate(files)}
         chosen = _within(seconds / 2, near) + _within(seconds / 2, far)
-        return sorted(chosen, key=lambda test: places[test[1].partition("::")[0]])
+        return sorted(chosen, key=lambda test: places[test.name.partition("::")[0]])
 
     def judged(
         self, path: str, seeded: bytes, tests: list[Test], limit_seconds: float
@@ -469,8 +503,8 @@ class WarmTests:
                 return None
             outcome, test = found
             if outcome == "alive":
-                return Verdict("out of time" if late else "alive", "".join(late[:1]), total)
-            at = [name for _, name in left].index(test) if test else len(left)
+                return Verdict("out of time" if late else "alive", next(iter(late), ""), total)
+            at = [each.name for each in left].index(test) if test else len(left)
             if outcome == "out of time":
                 late.append(test)
             elif test not in self._sound:

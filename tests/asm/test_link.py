@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tilewright.asm import LinkErrors, Object, SourceErrors, assemble, elf_bytes, link, read_elf
 from tilewright.asm.objects.elf import _signed
-from tilewright.asm.text.macros import split_arguments
+from tilewright.asm.text.macros import split_arguments, without_comment
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 
@@ -163,6 +163,16 @@ def test_commas_in_brackets_and_quotes_part_nothing() -> None:
     ]  # fmt: skip
     assert split_arguments('"a, b", c', "()") == ['"a, b"', "c"]
     assert split_arguments(", a", "()") == ["", "a"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["", "m a, b", '"#", 1', "'#', 1", r"'\'', 1", r'"\"#", 1', "'a #", "it's"],
+)
+def test_a_comment_begins_at_a_mark_outside_quotes(code: str) -> None:
+    kept = code.partition("#")[0] if code == "'a #" else code
+    for comment in ("", "#", "# a 'b' \"c\"", "// d # e"):
+        assert without_comment(code + comment, ("#", "//")) == kept
 
 
 def test_without_a_memory_data_has_no_limit_and_code_lies_behind_it() -> None:

@@ -9,7 +9,7 @@ from support.compiled import kernel_of
 from tilewright.common.errors import BusyError, CapacityError, GraphError, ScheduleError, ShapeError
 from tilewright.compiler import alone
 from tilewright.compiler.alone import compile_layers, with_option
-from tilewright.compiler.entry import compile, load
+from tilewright.compiler.entry import _has_kernels, compile, load
 from tilewright.compiler.settings import Settings
 from tilewright.compiler.whole import WAY
 from tilewright.graph.builder import NetworkBuilder
@@ -17,6 +17,9 @@ from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.machine.build import changed
 from tilewright.ops import conv2d, gemm, relu
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import InMemory
+from tilewright.ops.notation import operator_of
 from tilewright.tune.records import Records
 
 ONE_GROUP = load_machine("sw26010_cg")
@@ -125,6 +128,48 @@ def test_results_introduce_themselves(product):
         f"<Compiled lenet5: 5 layers alone on sw26010_cg, {total:.3f} ms simulated>"
     )
     assert repr(compile("lenet5", ONE_GROUP)) == "<Compiled lenet5: whole network on sw26010_cg>"
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("y[n,o] += x[n,i] * w[o,i]", True),
+        ("y[n,o] = max(x[n,o], 0.0)", False),
+        ("y[n,o] max= x[n,o,i]", False),
+        ("y[n,o] += x[n,i] * (w[o,i] + 1.0)", False),
+    ],
+)
+def test_sums_of_products_are_kernels_of_their_own_and_other_definitions_are_networks(text, alone):
+    sizes = {"n": 3, "o": 4} | ({"i": 5} if "i]" in text else {})
+    assert _has_kernels(operator_of(text, **sizes)) is alone
+    place = straight((3, 4))
+    assert _has_kernels(InMemory((3, 4), place, (place,), "exp(x0)"))
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"batch": 2}, "the batch of an operator or a loaded network is part of its shape"),
+        (
+            {"shapes": {"a": (2, 2)}},
+            "the shapes of an operator or a loaded network are its own",
+        ),
+        ({"dtype": "f32"}, "the element type of an operator or a loaded network is its own"),
+    ],
+)
+@pytest.mark.parametrize("workload", [PRODUCT, network("digits", 1)], ids=["operator", "network"])
+def test_what_has_its_shapes_is_compiled_with_no_others(workload, options, refusal):
+    with pytest.raises(ShapeError, match=f"^{refusal}$"):
+        compile(workload, ONE_GROUP, **options)
+
+
+def test_schedules_are_for_operators_and_layers_for_networks():
+    with pytest.raises(ScheduleError, match=r"^a schedule is one operator's, found a network$"):
+        compile(network("digits", 1), ONE_GROUP, schedule="algorithm gemm")
+    with pytest.raises(
+        GraphError, match=r"^the layers of a network are compiled alone, found gemm"
+    ):
+        compile(PRODUCT, ONE_GROUP, layers=True)
 
 
 def test_progress_is_told_stage_by_stage():

@@ -107,6 +107,8 @@ def test_instruction_reads_writes_and_prints(
             (_r(1), Memory(32768, _r(2))),
             "vldd: operand memory = 32768 is outside -32768 .. 32767",
         ),
+        ("vldd", (_r(1), 8), "vldd: operand memory must be a displacement(base), not 8"),
+        ("bne", (_r(1), Memory(8, _r(2))), "bne: operand target must be a label, not 8($2)"),
         ("addl", (_r(1), 256, _r(2)), "addl: operand b = 256 is outside 0 .. 255"),
         ("addl", (1, 2, _r(2)), "addl: operand a must be a register, not 1"),
         ("putr", (_r(1), 16), "putr: operand b = 16 is outside 0 .. 15"),
@@ -123,6 +125,9 @@ def test_wrong_operands_are_named(
     with pytest.raises(AssemblyError) as error:
         make_instruction(CPE, mnemonic, operands)
     assert str(error.value) == message
+
+
+_COST = "units = [{}]\nlatency_cycles = {}"
 
 
 @pytest.mark.parametrize(
@@ -156,8 +161,69 @@ def test_wrong_operands_are_named(
         ),
         (
             "fixed = { opcode = 0x08 }",
-            "fixed = { opcode = 0x48 }",
-            "t.toml: instruction 'ldi': opcode = 72 does not fit form 'load'",
+            "fixed = { opcode = 0x40 }",
+            "t.toml: instruction 'ldi': opcode = 64 does not fit form 'load'",
+        ),
+        (
+            "fixed = { opcode = 0x08 }",
+            "fixed = { code = 0x08 }",
+            "t.toml: instruction 'ldi': code = 8 does not fit form 'load'",
+        ),
+        (
+            'form = "load"\neffect = "address"\n',
+            'form = "loads"\neffect = "address"\n',
+            "t.toml: instruction 'ldi': no form 'loads'",
+        ),
+        *(
+            (
+                f'effect = "address"\n{_COST.format(*usual)}',
+                f'effect = "address"\n{_COST.format(*other)}',
+                f"t.toml: instruction 'ldi': {fault}",
+            )
+            for usual, other, fault in (
+                (('"P0", "P1"', 1), ('"P0", "P7"', 1), "no unit 'P7'"),
+                (
+                    ('"P0", "P1"', 1),
+                    ("", 1),
+                    "needs a unit, a latency and an occupancy of at least 1",
+                ),
+                (
+                    ('"P0", "P1"', 1),
+                    ('"P0"', 0),
+                    "needs a unit, a latency and an occupancy of at least 1",
+                ),
+                (
+                    ('"P0", "P1"', 1),
+                    ('"P0"', "1\noccupancy_cycles = 0"),
+                    "needs a unit, a latency and an occupancy of at least 1",
+                ),
+            )
+        ),
+        (
+            "displacement = [0, 16] }",
+            "displacement = [17, 16] }",
+            "t.toml: form 'load': field 'displacement' exceeds the 32-bit word",
+        ),
+        (
+            'base_field = "base"',
+            'base_field = "basis"',
+            "t.toml: form 'load': no field 'basis'",
+        ),
+        (
+            'immediate_field = "literal"',
+            'immediate_field = "number"',
+            "t.toml: form 'operate': no field 'number'",
+        ),
+        *(
+            (old, new, "t.toml: alias 'vfmadd' does not fit instruction '" + into)
+            for old, new, into in (
+                ("operands = [0, 1, 2, 2]", "operands = [0, 1, 2]", "vmad'"),
+                (
+                    'instruction = "vmad"\narguments = 3',
+                    'instruction = "vmadd"\narguments = 3',
+                    "vmadd'",
+                ),
+            )
         ),
     ],
 )

@@ -166,6 +166,30 @@ def test_turns_of_loops_are_skipped_exactly(changes: dict[str, str]) -> None:
     assert same > 20
 
 
+@pytest.mark.parametrize("compared", ["sgt $4, $2, $0", "smul $4, $2, #1"])
+@pytest.mark.parametrize(
+    ("change", "begin", "step"),
+    [
+        ("sadd", 0, 9999999),
+        ("ssub", 0, 9999999),
+        ("sadd", 2**31 - 500, 1),
+        ("ssub", 500 - 2**31, 1),
+    ],
+)
+def test_turns_are_skipped_until_a_number_wraps(change, begin, step, compared) -> None:
+    loop = f"next:\nvav $0, $6, $0, $0\n{change} $2, $2, $3\n{compared}\nsadd $5, $5, $4\n"
+    head = f"smove $1, #1000\nsmove $2, #{begin}\nsmove $3, #{step}\nsmove $6, #8\n"
+    program = image(f"{head}{loop}ssub $1, $1, #1\ncb $1, next\n")
+    _, expected = both(program, {})
+    executor = Device(program, find_machine("dla-al")).executor(values=False)
+    executor.keeps_events = False
+    found = timed_run(executor)
+    assert found is not None
+    assert (found.cycles, found.registers) == (expected.cycles, expected.registers)
+    sign = 1 if change == "sadd" else -1
+    assert found.registers[2] == (begin + sign * 1000 * step + 2**31) % 2**32 - 2**31
+
+
 def test_a_block_of_half_a_milliard_statements_is_timed_by_its_turns() -> None:
     layer = next(own for own in BACKWARD if own.name == "Table 3 Conv3")
     device = Device(image(layer.program), find_machine("dla-al"))
