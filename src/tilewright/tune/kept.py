@@ -56,7 +56,7 @@ class _Whole(Struct, frozen=True, array_like=True):
 class _Ranked(Struct, frozen=True, array_like=True):
     counts: Counts
     best: list[_Whole]
-    floors: tuple[float | None, ...]
+    floors: list[tuple[int, float]]
 
 
 def kept_rankings(
@@ -167,8 +167,18 @@ def _stored_ranking(ranking: Ranking, machine: Machine) -> _Ranked:
             _Whole([_nest(c.seed, *pair, machine) for pair in _by_space(c)], dict(c.blocks))
             for c in ranking.best
         ],
-        ranking.floors,
+        _numbered(ranking, machine),
     )
+
+
+def _numbered(ranking: Ranking, machine: Machine) -> list[tuple[int, float]]:
+    """The floors with the numbers of their combinations, which come in the same order."""
+    seed = ranking.seed
+    every = enumerate(combinations(seed, seed.spaces[0], rules_of(machine)))
+    return [
+        (next(number for number, steps in every if steps == own), cycles)
+        for own, cycles in ranking.floors
+    ]
 
 
 def _by_space(candidate: Candidate) -> Iterator[tuple[Space, NestChoice]]:
@@ -197,7 +207,9 @@ def _recalled(op: Op, cases: Sequence[Case], machine: Machine, key: str) -> list
 def _ranking(op: Op, case: Case, kept: _Ranked, machine: Machine) -> Ranking:
     seed, shared, _ = case
     best = (_candidate(op, seed, whole, shared, machine) for whole in kept.best)
-    return Ranking(seed, tuple(best), kept.counts, kept.floors)
+    every = combinations(seed, seed.spaces[0], rules_of(machine)) if kept.floors else ()
+    floors = tuple((every[number], cycles) for number, cycles in kept.floors)
+    return Ranking(seed, tuple(best), kept.counts, floors)
 
 
 def _candidate(

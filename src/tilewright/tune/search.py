@@ -30,7 +30,7 @@ from tilewright.ops import Op
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters, seeds_for, takes_whole_depth
-from tilewright.seeds.steps import Layout, Schedule
+from tilewright.seeds.steps import Layout, Schedule, Step
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.fit import main_memory_bytes, mesh_values
 from tilewright.tune.prepared import prepared_of, ready_structures
@@ -46,8 +46,8 @@ _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
 
 
-Floors = tuple[float | None, ...]
-"""The least cycles of each legal structure's candidates; None without any."""
+Floors = tuple[tuple[tuple[Step, ...], float], ...]
+"""Structures by their steps, in the order of their space, with the least cycles of candidates."""
 
 
 @dataclass(frozen=True)
@@ -258,8 +258,9 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
         sum((r.counts for r in rankings), Counts()),
     )
     every = zip(*(r.floors for r in rankings), strict=True)
-    floors = (min((f for f in own if f is not None), default=None) for own in every)
-    return Ranking(seed, _best_by_layout(best, keep), counts, tuple(floors))
+    floors = ((own[0][0], min(cycles for _, cycles in own)) for own in every)
+    found = tuple(floor for floor in floors if np.isfinite(floor[1]))
+    return Ranking(seed, _best_by_layout(best, keep), counts, found)
 
 
 def _best_by_layout(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
@@ -452,8 +453,7 @@ def _ranking(
 def _floors(nest: Sequence[_Priced], *others: Sequence[_Priced]) -> Floors:
     if others:
         return ()
-    every = (float(priced.cycles.min(initial=np.inf)) for priced in nest)
-    return tuple(cycles if np.isfinite(cycles) else None for cycles in every)
+    return tuple((p.structure.steps, float(p.cycles.min(initial=np.inf))) for p in nest)
 
 
 def _best_under(

@@ -27,14 +27,12 @@ from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import Op
 from tilewright.ops.op import Shape
 from tilewright.passes.base import Observer
-from tilewright.schedule.structures import Structure
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
-from tilewright.tune.prepared import ready_structures
 from tilewright.tune.search import Ranking
 
 _PATIENCE = 0.9
@@ -203,7 +201,7 @@ def ranked_epilogues(
 
     groups = [(own, _taken(own, ranked)) for own in alike.values()]
     add_paying(groups)
-    wider = (_wider(*group, found, limits, ranked, machine) for group in groups)
+    wider = (_wider(*group, found, limits, ranked) for group in groups)
     add_paying([group for group in wider if group])
     return {request: by_cycles(own) for request, own in found.items()}
 
@@ -214,18 +212,16 @@ def _wider(
     found: Mapping[Request, Sequence[Candidate]],
     limits: Mapping[Request, _Limits],
     ranked: Ranked,
-    machine: Machine,
 ) -> _Group | None:
     """The requests of a group of which no candidate pays, with the other choices of which some may,
     as the plain product is fast enough by them.
     """
     short = {request: base for request, base in own.items() if not found.get(request)}
     others = dict.fromkeys(
-        _unlaid(structure.steps)
+        _unlaid(steps)
         for request, base in short.items()
-        if (floors := ranked.floors.get((base.op, id(base.seed))))
-        for structure, cycles in zip(_structures(base, machine), floors, strict=True)
-        if cycles is not None and cycles < limits[request].least
+        for steps, cycles in ranked.floors.get((base.op, id(base.seed)), ())
+        if cycles < limits[request].least
     )
     untried = tuple(steps for steps in others if steps not in tried[0])
     return (short, [untried]) if untried else None
@@ -244,12 +240,6 @@ def saved_cycles(
         for request in requests
         if found.get(request)
     )
-
-
-def _structures(base: Candidate, machine: Machine) -> tuple[Structure, ...]:
-    """The legal structures of a candidate's algorithm, which has one nest."""
-    (space,) = base.seed.spaces
-    return ready_structures(one_group(machine), base.seed, space, base.op.dtype)
 
 
 def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
