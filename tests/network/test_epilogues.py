@@ -1,32 +1,59 @@
 """Epilogues: steps behind a product, computed on its tiles."""
 
+from dataclasses import replace
+
 from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
 from tilewright.network.build import rank_network
-from tilewright.network.planning.epilogues import Rankings, ranked_epilogues
+from tilewright.network.planning.epilogues import Rankings, Request, ranked_epilogues
 from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import variants
-from tilewright.ops import Bias, conv2d, relu
+from tilewright.ops import Bias, Conv2d, Unary, conv2d, relu
+from tilewright.ops.op import Op
+from tilewright.tune.candidate import Candidate
+
+
+def with_bias(op: Conv2d, behind: Op) -> Network:
+    net = NetworkBuilder("n", "f64")
+    y = net.input("x", op.input_shapes[0])
+    y = net.apply(op, y, net.weight("w", op.input_shapes[1]), name="conv")
+    y = net.apply(Bias(op.out_shape), y, net.weight("shift", op.out_shape[1:2]), name="bias")
+    return net.build((net.apply(behind, y, name="behind"),))
+
+
+def request_of(whole: Network) -> Request:
+    (variant,) = variants(whole, fuse=True)
+    (request,) = [chain.request for chain in variant.chains]
+    assert request is not None
+    return request
+
+
+def epilogues(request: Request, ranked: Ranked, known: Rankings) -> tuple[Candidate, ...]:
+    return ranked_epilogues([request], ranked, GROUP, known, lambda op, epilogue: 0.0, Forms())[
+        request
+    ]
 
 
 def test_a_product_with_its_epilogue_is_ranked_once_for_all_drafts(monkeypatch):
     op = conv2d(batch=1, in_channels=16, out_channels=32, height=6, width=6, kernel=1)
-    net = NetworkBuilder("n", "f64")
-    y = net.input("x", op.input_shapes[0])
-    y = net.apply(op, y, net.weight("w", op.input_shapes[1]), name="conv")
-    y = net.apply(Bias(op.out_shape), y, net.weight("shift", (32,)), name="bias")
-    whole = net.build((net.apply(relu(op.out_shape), y, name="relu"),))
-    ranked = rank_network(whole, GROUP, ONE_WAY)
-    (variant,) = variants(whole, fuse=True)
-    (request,) = [chain.request for chain in variant.chains]
-    assert request is not None
-    known = Rankings()
-    forms = Forms()
-    first = ranked_epilogues([request], ranked, GROUP, known, lambda op, epilogue: 0.0, forms)
-    assert first[request], "it pays"
+    whole = with_bias(op, relu(op.out_shape))
+    ranked, known = rank_network(whole, GROUP, ONE_WAY), Rankings()
+    first = epilogues(request_of(whole), ranked, known)
+    assert first, "it pays"
     monkeypatch.setattr("tilewright.network.planning.epilogues.kept_rankings", None)
-    (variant,) = variants(whole, fuse=True)
-    again = ranked_epilogues(
-        [variant.chains[0].request], ranked, GROUP, known, lambda op, epilogue: 0.0, forms
-    )
-    assert again == first
+    assert epilogues(request_of(whole), ranked, known) == first
+
+
+def test_where_no_schedule_of_the_best_plain_products_pays_others_that_may_are_ranked():
+    op = conv2d(batch=8, in_channels=1, out_channels=6, height=32, width=32, kernel=5)
+    whole = with_bias(op, Unary("tanh", op.out_shape))
+    request, ranked = request_of(whole), rank_network(whole, GROUP)
+    assert epilogues(request, replace(ranked, floors={}), Rankings()) == ()
+    best, *_ = epilogues(request, ranked, Rankings())
+    plain = ranked.best(op)
+    structures = {c.nests[0].structure.steps for c in ranked.candidates[op]}
+    assert best.seed.name == plain.seed.name == "direct_vectors"
+    assert best.nests[0].structure.steps not in structures
+    assert plain.cycles < best.cycles < 1.3 * plain.cycles

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +22,7 @@ from tilewright.common.straight_line import StraightLine, straight_line
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.ir.nodes import For
+from tilewright.ir.primitives import MatrixProduct
 
 Edges: TypeAlias = tuple[int, int]
 """How many of a loop's first and last iterations may each cost something of their own."""
@@ -73,6 +77,23 @@ class Moments:
                     known[place, item.kinds] = _over_kinds(values[place], item.kinds)
         items = [[known[place, item.kinds] for place in item.places] for item in self.items]
         return items, [_over_kinds(*pair) for pair in zip(extents, self.counts, strict=True)]
+
+    def product_changes(self, env: Mapping[str, Value]) -> Value:
+        """Products in a run whose extents, and so their routines, are not those of the one before,
+        at most: where those of some turn of a loop differ, there are two in each turn of the loops
+        around it.
+        """
+        items, counts = self.numbers(env)
+        turns = [*accumulate((np.max(np.atleast_2d(c), axis=0) for c in counts), mul, initial=1)]
+        found: Value = 0
+        for own, (holds, *extents) in zip(self.items, items, strict=True):
+            step = own.step
+            if isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct):
+                happens = np.any(np.atleast_2d(holds), axis=0)
+                for d in np.flatnonzero(np.greater(own.kinds, 1)).tolist():
+                    differ = reduce(np.logical_or, (_differ(e, own.kinds, d) for e in extents))
+                    found = found + 2 * (happens & differ) * turns[d]
+        return found
 
 
 def moments_of(
@@ -159,6 +180,14 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
             return _tested(a, var) | _tested(b, var)
         case _:
             return frozenset()
+
+
+def _differ(extent: Value, kinds: Kinds, loop: int) -> Value:
+    """True for tiles of which an extent is not the same in all turns of a loop."""
+    if np.ndim(extent) < 2:
+        return False
+    rows = extent.reshape(*kinds, -1)
+    return (rows != rows.take([0], axis=loop)).reshape(-1, rows.shape[-1]).any(axis=0)
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -55,6 +56,7 @@ class _Whole(Struct, frozen=True, array_like=True):
 class _Ranked(Struct, frozen=True, array_like=True):
     counts: Counts
     best: list[_Whole]
+    floors: list[tuple[int, float]]
 
 
 def kept_rankings(
@@ -88,15 +90,12 @@ def kept_rankings(
         found |= {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in new.items()}
         new = {op: own for op, own in new.items() if found[op] is None}
     known = sum(map(len, asked.values())) - sum(map(len, new.values()))
-    lacking = [(op, *case) for op, own in new.items() for case in own.values()]
     fresh = iter(
         rank(
-            [(op, seed) for op, seed, _, _ in lacking],
-            machine,
-            shared=[names for _, _, names, _ in lacking],
+            machine=machine,
             keep=keep,
-            changes=[most for *_, most in lacking],
             steps=lambda done, total: steps(known + done, known + total),
+            **_arguments(new),
         )
     )
     for op, own in new.items():
@@ -116,10 +115,24 @@ def _parts(new: Mapping[Op, Cases], machine: Machine, keep: int) -> Iterator[Cal
     """Searches for these rankings, one a process: operators share walks over the structures."""
     parts = min(process_count(), len(new))
     for i in range(parts):
-        own = [(op, *case) for op in [*new][i::parts] for case in new[op].values()]
-        pairs = [(op, seed) for op, seed, _, _ in own]
-        shared, changes = [names for _, _, names, _ in own], [most for *_, most in own]
-        yield partial(kept_rankings, pairs, machine, shared=shared, keep=keep, changes=changes)
+        own = _arguments({op: new[op] for op in [*new][i::parts]})
+        yield partial(kept_rankings, machine=machine, keep=keep, **own)
+
+
+class _Arguments(TypedDict):
+    cases: list[tuple[Op, Seed]]
+    shared: list[frozenset[str]]
+    changes: list[int | None]
+
+
+def _arguments(asked: Mapping[Op, Cases]) -> _Arguments:
+    """Cases as `search.rank` takes them."""
+    every = [(op, *case) for op, own in asked.items() for case in own.values()]
+    return {
+        "cases": [(op, seed) for op, seed, _, _ in every],
+        "shared": [names for _, _, names, _ in every],
+        "changes": [most for *_, most in every],
+    }
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:
@@ -154,7 +167,18 @@ def _stored_ranking(ranking: Ranking, machine: Machine) -> _Ranked:
             _Whole([_nest(c.seed, *pair, machine) for pair in _by_space(c)], dict(c.blocks))
             for c in ranking.best
         ],
+        _numbered(ranking, machine),
     )
+
+
+def _numbered(ranking: Ranking, machine: Machine) -> list[tuple[int, float]]:
+    """The floors with the numbers of their combinations, which come in the same order."""
+    seed = ranking.seed
+    every = enumerate(combinations(seed, seed.spaces[0], rules_of(machine)))
+    return [
+        (next(number for number, steps in every if steps == own), cycles)
+        for own, cycles in ranking.floors
+    ]
 
 
 def _by_space(candidate: Candidate) -> Iterator[tuple[Space, NestChoice]]:
@@ -183,7 +207,9 @@ def _recalled(op: Op, cases: Sequence[Case], machine: Machine, key: str) -> list
 def _ranking(op: Op, case: Case, kept: _Ranked, machine: Machine) -> Ranking:
     seed, shared, _ = case
     best = (_candidate(op, seed, whole, shared, machine) for whole in kept.best)
-    return Ranking(seed, tuple(best), kept.counts)
+    every = combinations(seed, seed.spaces[0], rules_of(machine)) if kept.floors else ()
+    floors = tuple((every[number], cycles) for number, cycles in kept.floors)
+    return Ranking(seed, tuple(best), kept.counts, floors)
 
 
 def _candidate(

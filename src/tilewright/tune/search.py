@@ -21,16 +21,16 @@ import numpy.typing as npt
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared
-from tilewright.cost.changes import product_changes
 from tilewright.cost.estimate import Estimate, PricedNest, estimates
 from tilewright.cost.prices import prices_of
+from tilewright.cost.steps import first_core
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters, seeds_for, takes_whole_depth
-from tilewright.seeds.steps import Layout, Schedule
+from tilewright.seeds.steps import Layout, Schedule, Step
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.fit import main_memory_bytes, mesh_values
 from tilewright.tune.prepared import prepared_of, ready_structures
@@ -44,6 +44,10 @@ _Limits = tuple[frozenset[str], int | None]
 """Of a pair that is ranked: the tensors that all groups read together, and the most changes."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
+
+
+Floors = tuple[tuple[tuple[Step, ...], float], ...]
+"""Structures by their steps, in the order of their space, with the least cycles of candidates."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,13 @@ class Counts:
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The best candidates of one algorithm and the best of each layout of its tensors, best first,
-    and the size of their space.
+    the size of their space, and of an algorithm of one nest the best of each structure.
     """
 
     seed: Seed
     best: tuple[Candidate, ...]
     counts: Counts
+    floors: Floors = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +139,7 @@ def rank(
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
     overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared`
     names, pair by pair, the tensors that every group of cores reads at the same time, `changes` the
-    most changes of a product's extents (`cost.changes`) that a candidate may have, None for any.
+    most of `Moments.product_changes` that a candidate may have, None for any.
     `steps` counts the different pairs that are ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
@@ -248,8 +253,14 @@ def _rankings(
 
 def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
     """The best of all sizes of blocks."""
-    best = [c for r in rankings for c in r.best]
-    return Ranking(seed, _best_by_layout(best, keep), sum((r.counts for r in rankings), Counts()))
+    best, counts = (
+        [c for r in rankings for c in r.best],
+        sum((r.counts for r in rankings), Counts()),
+    )
+    every = zip(*(r.floors for r in rankings), strict=True)
+    floors = ((own[0][0], min(cycles for _, cycles in own)) for own in every)
+    found = tuple(floor for floor in floors if np.isfinite(floor[1]))
+    return Ranking(seed, _best_by_layout(best, keep), counts, found)
 
 
 def _best_by_layout(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
@@ -348,8 +359,9 @@ def _grids(structure: Structure, asked: _Question, machine: Machine) -> _Grids:
     fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
     single = fits[0]  # with one copy of each buffer
     if asked.changes is not None:
-        prepared = prepared_of(structure, asked.seed, machine)
-        single = single & np.less_equal(product_changes(prepared, machine, env), asked.changes)
+        moments = prepared_of(structure, asked.seed, machine).moments
+        changes = moments.product_changes({**env, **first_core(machine)})
+        single = single & np.less_equal(changes, asked.changes)
     some = np.flatnonzero(single)
     if len(some) < fits.shape[1]:
         env = {name: v[some] for name, v in env.items()}
@@ -435,7 +447,13 @@ def _ranking(
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
         found += _best_wholes(op, seed, blocks, parts, keep)
-    return Ranking(seed, _best_by_layout(found, keep), counts)
+    return Ranking(seed, _best_by_layout(found, keep), counts, _floors(*nests))
+
+
+def _floors(nest: Sequence[_Priced], *others: Sequence[_Priced]) -> Floors:
+    if others:
+        return ()
+    return tuple((p.structure.steps, float(p.cycles.min(initial=np.inf))) for p in nest)
 
 
 def _best_under(

@@ -61,6 +61,10 @@ class Epilogue:
 
 
 Request = tuple[Op, Epilogue]
+_Choices = tuple[tuple[Step, ...], ...]
+"""Alternatives of one space."""
+_Group = tuple[Mapping[Request, Candidate], Sequence[_Choices]]
+"""Requests of one epilogue, each with a plain candidate of one algorithm, and what to try."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +127,15 @@ class Rankings:
         self._seeds: dict[tuple[int, Epilogue, tuple[object, ...]], Seed | None] = {}
         self._found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
 
-    def seed(self, plain: Sequence[Candidate], epilogue: Epilogue) -> Seed | None:
-        """The seed that these candidates share, with the choices that one of them takes and the
-        epilogue; None where it cannot have that.
+    def seed(self, plain: Seed, choices: Sequence[_Choices], epilogue: Epilogue) -> Seed | None:
+        """The seed with these choices for each of its spaces and the epilogue; None where it cannot
+        have that.
         """
-        narrowed = _narrowed(plain)
-        key = id(plain[0].seed), epilogue, tuple(space.choices for space in narrowed.spaces)
+        key = id(plain), epilogue, (*choices,)
         if key not in self._seeds:
-            self._seeds[key] = _finished(narrowed, epilogue)
+            pairs = zip(plain.spaces, choices, strict=True)
+            spaces = tuple(replace(space, choices=(own,)) for space, own in pairs)
+            self._seeds[key] = _finished(replace(plain, spaces=spaces), epilogue)
         return self._seeds[key]
 
     def of(
@@ -160,7 +165,8 @@ def ranked_epilogues(
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithms and
     the pieces of plain candidates that pay, or of the best one that makes whole windows
-    where these are pooled, by the schedules that are good for plain products. They pay if they are
+    where these are pooled, by the schedules that are good for plain products; where none pays, by
+    any of which plain products are fast enough. They pay if they are
     faster than the best one of the same forms and a pass over its result, with the cycles of its
     arithmetic. What is `known` is not ranked again.
     """
@@ -172,25 +178,53 @@ def ranked_epilogues(
     for request, own_limits in limits.items():
         for base in _bases(ranked, request, own_limits):
             alike.setdefault((id(base.seed), request[1]), {})[request] = base
-    pairs: list[tuple[Op, Seed]] = []
-    shared: list[frozenset[str]] = []
-    asked: list[tuple[Request, Pieces | None]] = []
-    for (_, epilogue), own in alike.items():
-        plain = [c for r, base in own.items() for c in _alike(ranked, r[0], base)]
-        seed = known.seed(plain, epilogue)
-        if seed is None:
-            continue
-        for request, base in own.items():
-            pieces = _pieces(base, epilogue)
-            pairs.append((base.op, seed))
-            shared.append(_shared_operands(ranked, pieces, epilogue, seed))
-            asked.append((request, pieces))
-    rankings = known.of(pairs, shared, machine)
     found: dict[Request, list[Candidate]] = {}
-    for (request, pieces), ranking in zip(asked, rankings, strict=True):
-        paying = tuple(c for c in ranking.best if limits[request].admit(c))
-        found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
+
+    def add_paying(groups: Sequence[_Group]) -> None:
+        pairs: list[tuple[Op, Seed]] = []
+        shared: list[frozenset[str]] = []
+        asked: list[tuple[Request, Pieces | None]] = []
+        for own, choices in groups:
+            (_, epilogue), base = next(iter(own.items()))
+            seed = known.seed(base.seed, choices, epilogue)
+            if seed is None:
+                continue
+            for request, base in own.items():
+                pieces = _pieces(base, epilogue)
+                pairs.append((base.op, seed))
+                shared.append(_shared_operands(ranked, pieces, epilogue, seed))
+                asked.append((request, pieces))
+        rankings = known.of(pairs, shared, machine)
+        for (request, pieces), ranking in zip(asked, rankings, strict=True):
+            paying = tuple(c for c in ranking.best if limits[request].admit(c))
+            found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
+
+    groups = [(own, _taken(own, ranked)) for own in alike.values()]
+    add_paying(groups)
+    wider = (_wider(*group, found, limits, ranked) for group in groups)
+    add_paying([group for group in wider if group])
     return {request: by_cycles(own) for request, own in found.items()}
+
+
+def _wider(
+    own: Mapping[Request, Candidate],
+    tried: Sequence[_Choices],
+    found: Mapping[Request, Sequence[Candidate]],
+    limits: Mapping[Request, _Limits],
+    ranked: Ranked,
+) -> _Group | None:
+    """The requests of a group of which no candidate pays, with the other choices of which some may,
+    as the plain product is fast enough by them.
+    """
+    short = {request: base for request, base in own.items() if not found.get(request)}
+    others = dict.fromkeys(
+        _unlaid(steps)
+        for request, base in short.items()
+        for steps, cycles in ranked.floors.get((base.op, id(base.seed)), ())
+        if cycles < limits[request].least
+    )
+    untried = tuple(steps for steps in others if steps not in tried[0])
+    return (short, [untried]) if untried else None
 
 
 def saved_cycles(
@@ -271,19 +305,11 @@ def _alike(ranked: Ranked, op: Op, base: Candidate) -> list[Candidate]:
     return [c for c in ranked.candidates[op] if c.seed is base.seed and c.op == base.op]
 
 
-def _narrowed(candidates: Sequence[Candidate]) -> Seed:
-    """Their common seed with the choices that one of them takes."""
-    seed = candidates[0].seed
-    spaces = tuple(
-        replace(
-            space,
-            choices=(
-                tuple(dict.fromkeys(_unlaid(c.nests[i].structure.steps) for c in candidates)),
-            ),
-        )
-        for i, space in enumerate(seed.spaces)
-    )
-    return replace(seed, spaces=spaces)
+def _taken(bases: Mapping[Request, Candidate], ranked: Ranked) -> list[_Choices]:
+    """What the plain candidates alike to `bases` of one seed choose in each of its spaces."""
+    plain = [c for (op, _), base in bases.items() for c in _alike(ranked, op, base)]
+    by_space = zip(*(c.nests for c in plain), strict=True)
+    return [tuple(dict.fromkeys(_unlaid(n.structure.steps) for n in own)) for own in by_space]
 
 
 def _unlaid(steps: Sequence[Step]) -> tuple[Step, ...]:

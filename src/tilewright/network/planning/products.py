@@ -25,6 +25,7 @@ from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.refills import Refills, steadied
 from tilewright.tune.roundings import few_roundings
+from tilewright.tune.search import Floors
 from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
@@ -39,13 +40,15 @@ def one_group(machine: Machine) -> Machine:
 class Ranked:
     """The candidates of each operator, best first, by which `images` groups compute images of their
     own; `shares` are those by which all groups compute one operator together. With them among the
-    candidates `groups` divide other work as well.
+    candidates `groups` divide other work as well. `floors` are those of `Ranking`, by operator and
+    identity of the seed.
     """
 
     candidates: Mapping[Op, tuple[Candidate, ...]]
     images: int = 1
     shares: Mapping[Op, tuple[Share, ...]] = field(default_factory=dict)
     groups: int = 1
+    floors: Mapping[tuple[Op, int], Floors] = field(default_factory=dict)
 
     @property
     def shared(self) -> bool:
@@ -108,8 +111,7 @@ def ranked_products(
     candidates: dict[Op, list[Candidate]] = {op: [] for op in ops}
     for (op, _), ranking in zip(pairs, rankings, strict=True):
         candidates[op] += ranking.best
-    short = [op for op, own in candidates.items() if not own]
-    if short:  # refused in words of the search
+    if short := [op for op, own in candidates.items() if not own]:  # in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
     if search.max_roundings is not None:
         most = search.max_roundings
@@ -117,7 +119,8 @@ def ranked_products(
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
     best = steadied([*candidates.values()], single, lambda c: c, lambda _, candidate: candidate)
-    return Ranked(dict(zip(candidates, best, strict=True)), images)
+    floors = {(op, id(seed)): r.floors for (op, seed), r in zip(pairs, rankings, strict=True)}
+    return Ranked(dict(zip(candidates, best, strict=True)), images, floors=floors)
 
 
 def ranked_stages(
