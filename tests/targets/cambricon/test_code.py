@@ -277,6 +277,17 @@ def test_floats_are_refused_before_any_search():
     assert str(caught.value).startswith("machine 'dla-al' computes i16 and i64; gemm m1 n8 k8 has")
 
 
+def test_rows_of_tall_first_windows_move_several_at_once():
+    """Each statement has a condition of its own: 38 rows move in 13, beside one for the very first
+    window and one for the next row.
+    """
+    op = conv2d(batch=1, in_channels=8, out_channels=16, height=42, width=6, kernel=(38, 3),
+                padding=1, dtype=KINDS)  # fmt: skip
+    layer = tw.compile(op, machine="dla-al", algorithm="gathered_windows").plan.only
+    assert print_program(layer.program).count("copy(") == 15
+    assert layer.check() == "exact"
+
+
 @pytest.mark.parametrize("algorithm", ["whole_windows", "gathered_windows"])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_windows_slide(algorithm: str, stride: int):

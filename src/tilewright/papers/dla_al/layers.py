@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.asm import assemble, link
+from tilewright.asm import Object, assemble, link
 from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
@@ -152,7 +152,12 @@ LAYERS = (
 def run_of_blocks(program: str, machine: Machine) -> WindowRun:
     """A program of blocks, timed, without its events."""
     table = load_table(TABLE)
-    device = Device(link([assemble(program, table)], table), machine)
+    return timed_run(link([assemble(program, table)], table), machine)
+
+
+def timed_run(image: Object, machine: Machine) -> WindowRun:
+    """A program, timed, without its events: turns of loops that repeat are skipped."""
+    device = Device(image, machine)
     return device.launch(values=False, max_cycles=_MOST_CYCLES, keeps_events=False)
 
 

@@ -29,6 +29,7 @@ from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.dla_al.versions import (
     DIRECTIONS,
     Version,
+    candidate_cycles,
     counted_stages,
     layer_plan,
     program_of_blocks,
@@ -95,7 +96,7 @@ def at_equal_segments(case: Version) -> AtSegments:
     kept = weights if case.direction == "forward" else 0
     plan = layer_plan(case.subject, case.direction, machine)
     own = [_within(stage, sizes, kept, machine) for stage in counted_stages(plan)]
-    cycles = [CODE.simulate(each.program(machine), machine).cycles for each in own]
+    cycles = [candidate_cycles(each, machine) for each in own]
     longest = own[cycles.index(max(cycles))]
     return AtSegments(sum(cycles), version_cycles(case), _order(longest, machine))
 

@@ -24,12 +24,13 @@ from tilewright.network.plans import NETWORKS
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.papers.dla_al.backward import BACKWARD, FORWARD, gradient_network
 from tilewright.papers.dla_al.benchmarks import paper_network, printed, published_layers
-from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks
+from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks, timed_run
 from tilewright.papers.dla_al.loops import PAPER_MACHINE
 from tilewright.papers.dla_al.wholes import WHOLES
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
-from tilewright.targets.cambricon.code import CODE
+from tilewright.targets.cambricon.code import CODE, image_of
+from tilewright.tune.candidate import Candidate
 
 DIRECTIONS = ("forward", "backward")
 ORDERS = {
@@ -62,9 +63,13 @@ def version_cycles(version: Version) -> int:
         made = _planned(FixedPoint(machine.core.elements or "").apply(network), machine)
         return made.simulated.cycles
     plan = layer_plan(version.subject, version.direction, machine)
-    return sum(
-        CODE.simulate(s.candidate.program(machine), machine).cycles for s in counted_stages(plan)
-    )
+    return sum(candidate_cycles(s.candidate, machine) for s in counted_stages(plan))
+
+
+def candidate_cycles(candidate: Candidate, machine: Machine) -> int:
+    """Cycles of a schedule's program."""
+    artifact = CODE.emit(candidate.program(machine), machine)
+    return timed_run(image_of(artifact, machine), machine).cycles
 
 
 def program_of_blocks(subject: str, direction: str) -> str:

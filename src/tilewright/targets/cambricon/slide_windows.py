@@ -67,6 +67,10 @@ class SlideWindows:
         return replace(program, buffers=tuple(buffers), body=body)
 
 
+_MOST_PARTS = 16
+"""Statements that move a first window at most: each stands under a condition of its own, and all
+are priced in the iterations of all.
+"""
 Firsts = list[tuple[int, Stmt]]
 """Statements that move first windows, and inside how many loops each of them stands."""
 
@@ -172,7 +176,7 @@ def _following(
     stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
 ) -> Iterator[tuple[Expr, Stmt]]:
     """The first window of the next turn of the loops around, a row in each of the last turns, or
-    several in each of few: when, and what moves.
+    several in each of few and where there are many rows: when, and what moves.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -180,9 +184,11 @@ def _following(
         ends = carry * binary("==", Var(outer.var) + 1, outer.extent)
         following[outer.var] = (Var(outer.var) + carry) * (1 if outer is around[0] else 1 - ends)
         carry = ends
-    for row in range(count):
-        turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * row // count
-        moved = _at(_part(stmt, dimension, Const(row), Const(1)), following)
+    for row in range(0, count, rows := -(-count // _MOST_PARTS)):
+        own = min(rows, count - row)
+        last = row + own - 1
+        turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * last // count
+        moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
         yield binary("==", Var(loop.var), turn) * (1 - carry), moved
 
 
