@@ -189,6 +189,8 @@ def _product(
     if bounds_of(rows, scope)[1] <= scalars:
         # One block takes each panel: all are one stream, which the processor fetches ahead.
         kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
+    if "panels" in kernel.prefetch:
+        kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -245,6 +247,20 @@ def _prefetched(
         if size > least:
             found.add(name)
     return frozenset(found)
+
+
+def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
+    """Elements that the innermost loop around a chain which moves an operand moves it by; None
+    where it stays.
+    """
+    offset, _ = side.place
+    zeros, chained = dict.fromkeys(scope.bounds, 0), {f.var for f in chain.loops}
+    for name in reversed(list(scope.bounds)):
+        if name not in chained and scope.bounds[name][1]:
+            step = evaluate(offset, {**zeros, name: 1}) - evaluate(offset, zeros)
+            if step:
+                return int(step)
+    return None
 
 
 def _bytes_of(tile: Tile, program: Program) -> int:

@@ -164,6 +164,13 @@ def _height(kernel: Microkernel) -> str:
     return f"(rows - i + {blocks} - 1) / {blocks}"
 
 
+def _next_panel(kernel: Microkernel) -> str:
+    """Elements from this panel to the one that comes next."""
+    if kernel.next_call is None:
+        return "ldy"
+    return f"(j + {kernel.width} < columns ? ldy : {kernel.next_call} - j / {kernel.width} * ldy)"
+
+
 def _share(kernel: Microkernel) -> str:
     """Lines of the next panel, of those beside each line of the broadcast operand, that one of the
     blocks that use a panel prefetches: all along, for far memory takes as long as all of them.
@@ -203,7 +210,8 @@ def _write_cases(
     if streams_ahead(kernel):
         line = LINE_BYTES // kernel.vector_dtype.size_bytes
         sweeps = kernel.inner == kernel.vectorised
-        given += ["ldy" if sweeps else f"ldy + turn * share * {line}", "share"]
+        beyond = _next_panel(kernel)
+        given += [beyond if sweeps else f"{beyond} + turn * share * {line}", "share"]
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:
