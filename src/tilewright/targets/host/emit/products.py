@@ -31,7 +31,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.emit.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Caches, has_halves
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.vectors.microkernel import (
@@ -180,6 +180,7 @@ def _product(
         prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
+        halves=has_halves(machine, kind.name),
         a_dtype=narrow[0] if narrow[0] != kind else None,
         b_dtype=narrow[1] if narrow[1] != kind else None,
     )

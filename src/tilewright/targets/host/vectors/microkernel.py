@@ -50,6 +50,9 @@ class Microkernel:
     memory. One that `streams` has non-temporal stores where rows of C are whole lines; other
     threads see them after a fence.
 
+    Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
+    last vector is at most half in C have them.
+
     Sums and C are of type `dtype`, and so are the operands unless `a_dtype` or `b_dtype` says that
     they are of a narrower one.
     """
@@ -71,6 +74,7 @@ class Microkernel:
     runs: bool = False
     c_run: int = 0
     streams: bool = False
+    halves: bool = False
     a_dtype: DType | None = None
     b_dtype: DType | None = None
 
