@@ -63,6 +63,7 @@ def gemm_seed(
     space = gemm_space(product, "row", "col", "depth", inner_only=product.epilogue is not None)
     if b_kind == "constant":
         space = replace(space, addressed=("c", "a")).choose((Stage("b", IN_PLACE),))
+        space = space.limit(largest=4096, most=8)
     operands = ("a", "b", "addend") if beta else ("a", "b")
     by_rows, by_columns = ("depth", "cols"), ("cols", "depth")
     given = by_columns if transpose_b else by_rows

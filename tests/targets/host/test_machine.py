@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import load_machine
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Caches, has_halves
 
 
 def test_it_has_caches_and_no_engine_of_its_own():
@@ -22,6 +22,17 @@ def test_single_precision_has_twice_the_lanes_and_twice_the_peak():
     assert (
         machine.peak_flops_of("f32") == 2 * machine.peak_flops_of("f64") == 2 * machine.peak_flops
     )
+
+
+@pytest.mark.parametrize(
+    ("machine", "halves"), [("host", True), ("host_zen5", False), ("host_avx2", False)]
+)
+def test_half_a_vector_takes_half_the_time_where_one_whole_one_is_multiplied_a_cycle(
+    machine, halves
+):
+    found = load_machine(machine)
+    assert {has_halves(found, kind) for kind in ("f32", "f64")} == {halves}
+    assert not has_halves(found, "i32")
 
 
 def test_other_machines_have_one_peak_and_one_width():

@@ -38,6 +38,7 @@ pytestmark = one_in(3)
 EPILOGUE = Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias("n"), Residual()))
 C_GAP = 16
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
+OVERWRITING = {"start": "overwrite", "epilogue": EPILOGUE}
 OTHER_EPILOGUE = Finish("relu(x0 + x1 + x2)", (Residual(), Bias("m")))
 
 
@@ -57,6 +58,8 @@ def variants(isa, kind):
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
         Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
         *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
+        Microkernel(isa, kind, *full, b_layout="panels", **OVERWRITING, halves=isa is AVX512),
+        Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
     )
 
 

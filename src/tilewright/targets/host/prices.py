@@ -36,7 +36,7 @@ from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimiti
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
-from tilewright.targets.host.sections import Caches, CoreCache
+from tilewright.targets.host.sections import Caches, CoreCache, has_halves
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
     row_pixels,
@@ -56,7 +56,9 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     rows = -(-width // (lanes * gemm.register_block_vectors))
     columns = -(-scalars // gemm.register_block_scalars)
     full = gemm.register_block_vectors * gemm.register_block_scalars
-    products = k * scalars * -(-width // lanes) * (timing.cycles_per_k / full)
+    part = 2 if has_halves(machine, kind) else 1
+    vectors = -(-width * part // lanes) / part
+    products = k * scalars * vectors * (timing.cycles_per_k / full)
     blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
     fixed = timing.call_cycles + rows * timing.row_cycles + blocks
     caches = machine.find_section(Caches)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from tilewright.common.dtypes import dtype
 from tilewright.machine.model import Machine, Section
 from tilewright.machine.parts import (
     NonNegativeFloat,
@@ -17,6 +18,7 @@ from tilewright.machine.parts import (
 )
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
 
+_HALVED_BYTES = 64
 _RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
@@ -102,3 +104,13 @@ SECTIONS = Sections(
     optional=(Caches, Processor),
     needs=("memory.spm", "memory.main", "dma.get", "dma.put"),
 )
+
+
+def has_halves(machine: Machine, kind: str) -> bool:
+    """True if a multiply-add of half a vector takes half the time of a whole one: with vectors of
+    64 bytes where the peak is one a cycle.
+    """
+    core, element = machine.core, dtype(kind)
+    lanes = core.lanes(kind)
+    long = element.is_float and lanes * element.size_bytes == _HALVED_BYTES
+    return long and core.peak_flops_per_cycle(kind) == 2 * lanes

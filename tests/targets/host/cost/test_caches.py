@@ -207,7 +207,8 @@ def test_a_partial_block_costs_its_part():
     assert cycles(14, 32) == pytest.approx(fixed + timing.block_cycles + 100 * timing.cycles_per_k)
     assert cycles(7, 32) - fixed - timing.block_cycles == pytest.approx(50 * timing.cycles_per_k)
     assert cycles(14, 16) == cycles(7, 32)
-    assert cycles(14, 17) == cycles(14, 32)
+    assert cycles(14, 25) == cycles(14, 32)
+    assert cycles(14, 17) == cycles(14, 24) == pytest.approx((cycles(14, 16) + cycles(14, 32)) / 2)
     assert cycles(15, 32) > cycles(14, 32) + timing.block_cycles
 
 

@@ -132,7 +132,8 @@ def exposed_cycles(
         waits = waits + moved * cache.exposed_cycles_per_byte
         moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
-    return np.maximum(waits, fills - busy_cycles)
+    waits = np.maximum(waits, fills - busy_cycles)
+    return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
 
 
 def _without_stored(
@@ -222,6 +223,23 @@ def _streamed(program: Program, env: Mapping[str, Value]) -> Value:
         size = dtype(program.buffer(view.buffer).dtype).size_bytes
         found = found + evaluate(product(view.shape), env) * size
     return found
+
+
+def _cut_panels(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Panels of a constant that a call takes a part of, on pages of its own; whole ones follow each
+    other in memory.
+    """
+    shape = _shape(program, machine, env)
+    if not isinstance(shape.loaded, Tile) or program.tensor(shape.loaded.tensor).kind != "constant":
+        return 0
+    tile, part = shape.loaded, np.False_
+    for role, r, size in zip(
+        tile.roles, tile.ranges, program.tensor(tile.tensor).shape, strict=True
+    ):
+        if role == "k":
+            extent = evaluate(r.extent, env)
+            part = part | (np.greater(extent, 1) & np.less(extent, evaluate(size, env)))
+    return np.where(part, -(-shape.columns // shape.width), 0)
 
 
 def _tiles(program: Program) -> tuple[Tile, ...]:

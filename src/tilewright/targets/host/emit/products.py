@@ -31,7 +31,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.emit.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Caches, has_halves
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.vectors.microkernel import (
@@ -180,6 +180,7 @@ def _product(
         prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
+        halves=has_halves(machine, kind.name),
         a_dtype=narrow[0] if narrow[0] != kind else None,
         b_dtype=narrow[1] if narrow[1] != kind else None,
     )
@@ -189,6 +190,8 @@ def _product(
     if bounds_of(rows, scope)[1] <= scalars:
         # One block takes each panel: all are one stream, which the processor fetches ahead.
         kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
+    if "panels" in kernel.prefetch:
+        kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -245,6 +248,20 @@ def _prefetched(
         if size > least:
             found.add(name)
     return frozenset(found)
+
+
+def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
+    """Elements that the innermost loop around a chain which moves an operand moves it by; None
+    where it stays.
+    """
+    offset, _ = side.place
+    zeros, chained = dict.fromkeys(scope.bounds, 0), {f.var for f in chain.loops}
+    for name in reversed(list(scope.bounds)):
+        if name not in chained and scope.bounds[name][1]:
+            step = evaluate(offset, {**zeros, name: 1}) - evaluate(offset, zeros)
+            if step:
+                return int(step)
+    return None
 
 
 def _bytes_of(tile: Tile, program: Program) -> int:

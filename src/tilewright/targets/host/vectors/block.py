@@ -46,13 +46,20 @@ def streams_ahead(kernel: Microkernel) -> bool:
 
 @dataclass(frozen=True)
 class RegisterBlock:
-    """One register block; `tail` where only some lanes of its last vector are in C."""
+    """One register block; `tail` is "tail" where only some lanes of its last vector are in C, and
+    "half" where at most half of them are and only these are summed.
+    """
 
     kernel: Microkernel
     name: str
     height: int
     vectors: int
     tail: str
+
+    @property
+    def function(self) -> str:
+        """The name of its function."""
+        return f"{self.name}_{self.height}x{self.vectors}{'_' if self.tail else ''}{self.tail}"
 
     def write(self, writer: CWriter) -> None:
         """The function of this block."""
@@ -72,8 +79,7 @@ class RegisterBlock:
             *(["long beyond", "long lines"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
-        name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
-        writer.head(f"static __attribute__((noinline)) void {name}", operands)
+        writer.head(f"static __attribute__((noinline)) void {self.function}", operands)
         with writer.block():
             self._write_start(writer)
             if self.kernel.offsets:
@@ -89,11 +95,14 @@ class RegisterBlock:
     def _write_start(self, writer: CWriter) -> None:
         """Sums of zero."""
         vector = f"tw_vector_{self.kernel.dtype}"
+        writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
         for i in range(self.height):
-            names = ", ".join(f"s{i}_{v} = zero" for v in range(self.vectors))
-            if i == 0:
-                writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
-            writer.line(f"{vector} {names};")
+            whole = [f"s{i}_{v} = zero" for v in range(self.vectors) if not self._is_half(v)]
+            if whole:
+                writer.line(f"{vector} {', '.join(whole)};")
+            if self.tail == "half":
+                zero = f"tw_lower_{self.kernel.dtype}(zero)"
+                writer.line(f"tw_half_{self.kernel.dtype} h{i} = {zero};")
         if self.kernel.runs:
             self._write_pointers(writer)
         elif self.kernel.scalar_runs_along_k:
@@ -177,16 +186,24 @@ class RegisterBlock:
         kind, step = self.kernel.dtype, self._x_step()
         with writer.block(loop):
             for v in range(self.vectors):
-                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
+                if self._is_half(v):
+                    writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
+                else:
+                    writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
             for i in range(self.height):
                 writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
                 for v in range(self.vectors):
-                    sum_ = f"s{i}_{v}"
-                    writer.line(f"{sum_} = tw_multiply_add_{kind}(e{i}, v{v}, {sum_});")
+                    writer.line(f"{self._multiply_added(i, v)};")
             for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
                 writer.line(f"{moving} += {step};")
             packed = self.kernel.vector_layout == "panels"
             writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+
+    def _multiply_added(self, i: int, v: int) -> str:
+        kind = self.kernel.dtype
+        if self._is_half(v):
+            return f"h{i} = tw_half_multiply_add_{kind}(tw_lower_{kind}(e{i}), v{v}, h{i})"
+        return f"s{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, s{i}_{v})"
 
     def _x_step(self) -> str:
         """Bytes from one step of k to the next."""
@@ -218,6 +235,9 @@ class RegisterBlock:
     def _is_partial(self, v: int) -> bool:
         return bool(self.tail) and v == self.vectors - 1
 
+    def _is_half(self, v: int) -> bool:
+        return self.tail == "half" and v == self.vectors - 1
+
     def _z(self, i: int, v: int) -> str:
         return f"z + {self._offset(i, v)}"
 
@@ -244,6 +264,8 @@ class RegisterBlock:
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
         kind, start = self.kernel.dtype, self.kernel.start
+        for i in range(self.height) if self.tail == "half" else ():
+            writer.line(f"tw_vector_{kind} s{i}_{self.vectors - 1} = tw_whole_{kind}(h{i});")
         if start != "overwrite":
             with writer.block("if (!first)") if start == "either" else writer.flat():
                 for i, v in self._cells():

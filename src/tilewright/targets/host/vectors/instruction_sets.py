@@ -105,6 +105,19 @@ _AVX512 = """\
 #define tw_signs_NAME(c) __builtin_ia32_ptestmWORD512(c, c, ALL)
 #endif
 #define tw_mask_NAME(n) ((1u << (n)) - 1)
+typedef TYPE tw_half_NAME __attribute__((vector_size(32)));
+#ifdef TW_INTRINSICS
+#define tw_half_multiply_add_NAME(a, b, c) _mm256_fmadd_PS(a, b, c)
+#define tw_lower_NAME(v) _mm512_castPS512_PS256(v)
+#define tw_whole_NAME(v) _mm512_castPS256_PS512(v)
+#else
+typedef double tw_doubles_NAME __attribute__((vector_size(64)));
+typedef double tw_half_doubles_NAME __attribute__((vector_size(32)));
+#define tw_half_multiply_add_NAME(a, b, c) __builtin_ia32_vfmaddPS256(a, b, c)
+#define tw_lower_NAME(v) ((tw_half_NAME)__builtin_ia32_extractf64x4_mask( \\
+    (tw_doubles_NAME)(v), 0, (tw_half_doubles_NAME){0}, (unsigned char)-1))
+#define tw_whole_NAME(v) __builtin_ia32_PS512_256PS(v)
+#endif
 """
 
 _AVX2 = """\

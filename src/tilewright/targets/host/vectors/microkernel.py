@@ -45,8 +45,13 @@ class Microkernel:
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
     argument `last` says whether C is complete. Blocks along `inner` run inside those along the
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
-    the next block takes, and the panel of the other one that comes next. One that `streams` has
-    non-temporal stores where rows of C are whole lines; other threads see them after a fence.
+    the next block takes, and the panel of the other one that comes next: after the last one of a
+    call the first of the `next_call`, so many elements from its own first, or the one after it in
+    memory. One that `streams` has non-temporal stores where rows of C are whole lines; other
+    threads see them after a fence.
+
+    Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
+    last vector is at most half in C have them.
 
     Sums and C are of type `dtype`, and so are the operands unless `a_dtype` or `b_dtype` says that
     they are of a narrower one.
@@ -65,9 +70,11 @@ class Microkernel:
     inner: Along = "m"
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
+    next_call: int | None = None
     runs: bool = False
     c_run: int = 0
     streams: bool = False
+    halves: bool = False
     a_dtype: DType | None = None
     b_dtype: DType | None = None
 

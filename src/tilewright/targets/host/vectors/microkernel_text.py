@@ -29,7 +29,7 @@ from tilewright.targets.host.vectors.microkernel import (
 
 _Widths = Sequence[tuple[int, str]]
 """Register blocks along the vectors: how many vectors, and "tail" where only some lanes of the last
-one are in C; by vectors, the full one before the one with a tail.
+one are in C, "half" where at most half of them are; by vectors, those of fewer lanes first.
 """
 _WAYS, _COPIED_BYTES = 7, 2**18
 """Lines that a set of the level 1 cache holds, about; the longest copy that keeps rows out of one
@@ -56,13 +56,21 @@ def emit_microkernel(
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
     wide = column_counts(kernel, None) if columns is None else set(columns)
-    widths = sorted({(-(-n // kernel.lanes), "tail" * (n < kernel.width)) for n in wide})
+    widths = sorted({_width(kernel, n) for n in wide})
     writer = CWriter()
     writer.lines(finish_function(kernel.epilogue, name, kernel.dtype))
     for height, (vectors, tail) in product(heights, widths):
         RegisterBlock(kernel, name, height, vectors, tail).write(writer)
     _write_function(kernel, name, heights, widths, writer)
     return writer.text()
+
+
+def _width(kernel: Microkernel, columns: int) -> tuple[int, str]:
+    """The register block for so many elements along the vectors."""
+    vectors, rest = -(-columns // kernel.lanes), -columns % kernel.lanes
+    if columns == kernel.width:
+        return vectors, ""
+    return vectors, "half" if kernel.halves and 2 * rest >= kernel.lanes else "tail"
 
 
 def _passed(kernel: Microkernel) -> list[str]:
@@ -164,6 +172,13 @@ def _height(kernel: Microkernel) -> str:
     return f"(rows - i + {blocks} - 1) / {blocks}"
 
 
+def _next_panel(kernel: Microkernel) -> str:
+    """Elements from this panel to the one that comes next."""
+    if kernel.next_call is None:
+        return "ldy"
+    return f"(j + {kernel.width} < columns ? ldy : {kernel.next_call} - j / {kernel.width} * ldy)"
+
+
 def _share(kernel: Microkernel) -> str:
     """Lines of the next panel, of those beside each line of the broadcast operand, that one of the
     blocks that use a panel prefetches: all along, for far memory takes as long as all of them.
@@ -203,7 +218,8 @@ def _write_cases(
     if streams_ahead(kernel):
         line = LINE_BYTES // kernel.vector_dtype.size_bytes
         sweeps = kernel.inner == kernel.vectorised
-        given += ["ldy" if sweeps else f"ldy + turn * share * {line}", "share"]
+        beyond = _next_panel(kernel)
+        given += [beyond if sweeps else f"{beyond} + turn * share * {line}", "share"]
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:
@@ -211,13 +227,13 @@ def _write_cases(
             with writer.deeper():
                 for vectors, tail in widths:
                     before = (vectors - 1) * kernel.lanes
-                    most = before + kernel.lanes
+                    most = before + kernel.lanes // (2 if tail == "half" else 1)
                     own = f"left > {before} && left <= {most}" if tail else f"left >= {most}"
                     writer.line(f"if ({own})")
                     with writer.deeper():
                         left = [f"left - {before}"] if tail else []
-                        suffix = "_tail" if tail else ""
-                        writer.call(f"{name}_{height}x{vectors}{suffix}", [*given, *left])
+                        block = RegisterBlock(kernel, name, height, vectors, tail)
+                        writer.call(block.function, [*given, *left])
                     writer.line("else")
                 with writer.deeper():
                     writer.line("__builtin_trap();")
