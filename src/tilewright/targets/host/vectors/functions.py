@@ -509,9 +509,9 @@ _EXP2 = f"""\
     const FLOAT root = tw_fused@(q, r, tw_fill@(1.0f));
 """
 # log2 of the number of bits `i`: of m, from the fourth root of 1/2 on, by s = (m - c) / (m + c),
-# which lacks `tail`, where c is 1 or the power of 2 with an exponent `half` of 17 bits that is
-# closest to one; in two parts, since the product with `y` needs 7 bits more. Powers that are numbers
-# of single precision are those.
+# which lacks `tail`, where c is 1 or the number that is closest to a power of 2 with an exponent of
+# 17 bits, `half`; in two parts, since the product with `y` needs 7 bits more. Powers that are
+# numbers of single precision are those.
 _POWER = f"""\
     const INT above = tw_less@(i, 0x3f5744fd);
     const FLOAT m = tw_from_bits@(tw_less@(i, above & ~0x7fffff));
