@@ -1,4 +1,4 @@
-"""Maps without functions on this computer, against a copy of the same bytes.
+"""Maps on this computer, against a copy of the same bytes.
 
     PYTHONPATH=src:tests python benchmarks/host_maps.py [NAME ...] [--quick] [--csv FILE]
 
@@ -30,6 +30,9 @@ from tilewright.targets.host.network.native import compile_network
 
 MAPS = {
     "relu": ("y[i] = max(x[i], 0)", "f32 f64 i32"),
+    "exp": ("y[i] = exp(x[i])", "f32"),
+    "sin": ("y[i] = sin(x[i])", "f32"),
+    "sigmoid": ("y[i] = sigmoid(x[i])", "f32"),
     "clip": ("y[i] = min(max(x[i], 0), 6)", "f32 f64 i32 u8"),
     "scale": ("y[i] = 2 * x[i] + 1", "f32 f64 i32 u8"),
     "add": ("y[i] = x[i] + z[i]", "f32 f64 i32 u8"),
@@ -104,7 +107,7 @@ def main() -> None:
     names = asked.name or (["where"] if asked.quick else [*MAPS])
     found = list(rows(names, 5 if asked.quick else 31))
     print(text_table([*found[0]], [[str(x) for x in row.values()] for row in found]))
-    write_results(asked.csv, found, title="Maps without functions", kind="measured",
+    write_results(asked.csv, found, title="Maps", kind="measured",
                   conditions="one thread, interleaved, least processor times")  # fmt: skip
 
 

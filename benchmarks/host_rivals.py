@@ -1,6 +1,6 @@
 """Our code on this computer against the libraries that are installed: ratios, measured in one run.
 
-    PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | yolov2 ...]
+    PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | FILE.onnx ...]
         [--threads 1] [--batch 1] [--machine host] [--only NAME] [--against NAME]
         [--quick] [--json] [--csv FILE]
 
@@ -159,9 +159,10 @@ def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> Non
 
 
 def kind_of_workload(word: str) -> str:
-    """`products` or a network."""
-    if word not in ("products", *list_networks()):
-        raise argparse.ArgumentTypeError(f"take products or one of {', '.join(list_networks())}")
+    """`products` or a network, of the zoo or of a file."""
+    if word not in ("products", *list_networks()) and not word.endswith(".onnx"):
+        known = ", ".join(list_networks())
+        raise argparse.ArgumentTypeError(f"take products, an ONNX file or one of {known}")
     return word
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright import load
 from tilewright.graph import network
 from tilewright.ops import Conv2d, Gemm, gemm
 
@@ -106,10 +107,14 @@ def products(*, quick: bool = False) -> list[Workload]:
 
 
 def layers(name: str, batch: int, *, quick: bool = False) -> list[Workload]:
-    """The distinct convolutions of a network of the zoo, with how often each occurs."""
+    """The distinct convolutions of a network of the zoo or of a file, with how often each occurs;
+    depthwise ones have that in their names.
+    """
     seen: dict[Conv2d, list[str]] = {}
-    for layer, op in network(name, batch, dtype="f32").layers():
+    own = load(name) if name.endswith(".onnx") else network(name, batch, dtype="f32")
+    for layer, op in own.layers():
         if isinstance(op, Conv2d):
-            seen.setdefault(op, []).append(layer)
-    found = [Workload(f"{name} {names[0]}", op, len(names)) for op, names in seen.items()]
+            by_depth = op.groups == op.in_channels > 1 and "depthwise" not in layer
+            seen.setdefault(op, []).append(f"{layer} depthwise" if by_depth else layer)
+    found = [Workload(f"{own.name} {names[0]}", op, len(names)) for op, names in seen.items()]
     return found[1:4] if quick else found

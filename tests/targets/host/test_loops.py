@@ -158,6 +158,27 @@ def test_angles_of_any_size_are_computed_in_place(shape: tuple[int, ...], thread
     np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(5, 37), (2, 128)])
+def test_functions_are_computed_by_vectors_of_rows_columns_and_elements(
+    shape: tuple[int, int], threads: int
+) -> None:
+    """Rows of any length, beside one row for all of them and one element for each."""
+    rows, columns = shape
+    row, column = Access((columns,), (((1, 1),),), (0,)), Access((rows,), (((0, 1),),), (0,))
+    text = "exp(x0) + log(1 + x1) * pow(x2, 1.5)"
+    op = InMemory(shape, straight(shape), (straight(shape), row, column), text, dtype="f32")
+    assert "tw_vector_f32" in written(op, threads)
+    chance = np.random.default_rng(0)
+    operands = [chance.uniform(0.1, 9, s).astype(np.float32) for s in op.input_shapes]
+    found = np.full(shape, UNTOUCHED, np.float32)
+    arguments = [ctypes.c_void_p(a.ctypes.data) for a in (found, *operands)]
+    function = library([op], threads)["case0"]
+    for thread in range(threads):
+        function(*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
+    np.testing.assert_allclose(found, op.reference(*operands), rtol=1e-6)
+
+
 def test_what_is_read_backwards_is_one_loop() -> None:
     turned = Access((PIXELS,), (((0, -1),),), (PIXELS - 1,))
     op = InMemory((PIXELS,), straight((PIXELS,)), (turned,))

@@ -13,7 +13,7 @@ The traffic follows from the working set between two uses: what exceeds the cach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -37,6 +37,7 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache, has_halves
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
     row_pixels,
@@ -169,10 +170,33 @@ def _shared_operations(matrix: Matrix) -> int:
     return sum(one.operations for one in shared_sums(matrix))
 
 
+_ELEMENTWISE = elementwise_costs(LoopForm(overlapped=True, operations=_shared_operations))
+
+
+def transform_cycles(
+    machine: Machine, call: PricedCall[WinogradInput] | PricedCall[WinogradOutput]
+) -> Value:
+    """Of whole lines of channels. Those that fill none go through a copy of each tile, which is
+    zeroed first and whose elements are moved one by one on both sides.
+    """
+    vector, which, dims = machine.section(VectorPrimitive), call.primitive, call.dims
+    line, tiles = LINE_BYTES // dtype(call.dtype).size_bytes, dims.get("t", 1) * dims.get("q", 1)
+    channels = dims.get("p", 1)
+    lines, left = -(-channels // line), channels % line
+    whole = replace(call, dims={**dims, "p": lines * line})
+    points = which.transforms.points
+    side = which.output_tile if isinstance(which, WinogradOutput) else points
+    zeroed = points**2 * (vector.load_cycles + vector.loop_cycles)
+    moved = (points**2 + side**2) * left * (2 * vector.load_cycles + vector.loop_cycles)
+    return _ELEMENTWISE[type(which)](machine, whole) + tiles * np.where(left, zeroed + moved, 0)
+
+
 COSTS: Costs = {
+    **_ELEMENTWISE,
     MatrixProduct: product_cycles,
     WindowSums: window_sums_cycles,
-    **elementwise_costs(LoopForm(overlapped=True, operations=_shared_operations)),
+    WinogradInput: transform_cycles,
+    WinogradOutput: transform_cycles,
 }
 
 

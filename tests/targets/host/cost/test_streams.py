@@ -107,6 +107,18 @@ def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores
     assert apart > 4 * together
 
 
+@pytest.mark.parametrize(("channels", "lines", "left"), [(16, 1, 0), (3, 1, 3), (40, 3, 8)])
+def test_channels_that_fill_no_line_are_moved_one_by_one(
+    channels: int, lines: int, left: int
+) -> None:
+    """To and from copies of two tiles: 36 pixels and 36 points of zeros and of what is moved."""
+    dims = {"x": 36, "t": 2, "p": channels, "r": 6, "c": 10, "common_run": 16, "inner": 16}
+    machine = load_machine("host")
+    found = call_cycles(machine, PricedCall(WinogradInput(4), dims, "f32"), call_costs(machine))
+    copied = 36 * 2 + (36 + 36) * left * 3 if left else 0
+    assert found == 2 * (lines * (12 * 12 + 1) + copied)
+
+
 @pytest.mark.parametrize(("direct", "slower"), [(1e10, 4.0), (4e10, 1.0), (8e10, 1.0)])
 def test_copies_of_what_the_last_cache_cannot_keep_come_at_the_rate_of_main_memory(
     direct: float, slower: float

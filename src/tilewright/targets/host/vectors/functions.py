@@ -509,22 +509,22 @@ _EXP2 = f"""\
     const FLOAT root = tw_fused@(q, r, tw_fill@(1.0f));
 """
 # log2 of the number of bits `i`: of m, from the fourth root of 1/2 on, by s = (m - c) / (m + c),
-# which lacks `tail`, where c is 1 or the root of 2; in two parts, since the product with `y` needs
-# 7 bits more. Powers that are numbers of single precision are those.
+# which lacks `tail`, where c is 1 or the number that is closest to a power of 2 with an exponent of
+# 17 bits, `half`; in two parts, since the product with `y` needs 7 bits more. Powers that are
+# numbers of single precision are those.
 _POWER = f"""\
     const INT above = tw_less@(i, 0x3f5744fd);
     const FLOAT m = tw_from_bits@(tw_less@(i, above & ~0x7fffff));
     const INT upper = m >= 1.18920708f;
-    const FLOAT half = tw_choose@(upper, tw_fill@(0.5f), tw_fill@(0.0f));
-    const FLOAT c = tw_choose@(upper, tw_fill@(1.41421354f), tw_fill@(1.0f));
+    const FLOAT half = tw_choose@(upper, tw_fill@(0.500152588f), tw_fill@(0.0f));
+    const FLOAT c = tw_choose@(upper, tw_fill@(1.41436315f), tw_fill@(1.0f));
     const FLOAT f = m - c, t = m + c, inverse = 1.0f / t, s = f * inverse, z = s * s;
     const FLOAT missed = tw_fused@(-s, m - (t - c), tw_fused@(-s, t, f)), tail = missed * inverse;
 {_horner("p", "z", _LOG2_FIT)}
     const FLOAT high = s * 2.88539004f, lost = tw_fused@(s, tw_fill@(2.88539004f), -high);
-    const FLOAT least = tw_fused@(half, tw_fill@(-4.93813483e-8f), lost), cubic = z * p;
-    const FLOAT lower = tw_fused@(s, tw_fill@(3.85192599e-8f), least);
+    const FLOAT cubic = tw_fused@(z, p, tw_fill@(3.85192599e-8f));
     const FLOAT slope = tw_fused@(z, tw_fill@(2.88539004f), tw_fill@(2.88539004f));
-    const FLOAT low = tw_fused@(s, cubic, tw_fused@(slope, tail, lower));
+    const FLOAT low = tw_fused@(s, cubic, tw_fused@(slope, tail, lost));
     const FLOAT exponent = tw_converted@(above >> 23), whole = exponent + half;
     const FLOAT log2 = whole + high, rest = high - (log2 - whole) + low;
 """
@@ -535,7 +535,7 @@ static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
 {_POWER}\
     const FLOAT up = tw_fill@(12582912.0f);
     const FLOAT shifted = tw_fused@(y, log2 + low, up), near = shifted - up;
-    if (!tw_all@((tw_absolute@(exponent) < 125.0f) & (tw_absolute@(near) < 125.0f)))
+    if (!tw_all@(tw_larger@(tw_absolute@(exponent), tw_absolute@(near)) < 125.0f))
         return tw_pow_any@(x, y);
     const FLOAT r = tw_fused@(y, rest, tw_fused@(y, log2, -near));
 {_EXP2}\
