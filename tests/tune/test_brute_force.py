@@ -83,3 +83,23 @@ def test_only_what_could_win_is_simulated():
     ran.clear()
     assert brute_force._fastest(choices, run, 2.0) is choices[4]
     assert {*ran} == {0, 4}
+
+
+@pytest.mark.parametrize("extents", [(1, 32, 48, 14), (8, 16, 32, 7), (128, 64, 64, 14)])
+def test_the_candidates_kept_are_the_best_of_all(extents):
+    """Of each joint layout, too: a bound leaves out none of them."""
+    batch, inner, outer, size = extents
+    sizes = {"batch": batch, "in_channels": inner, "out_channels": outer}
+    op = conv2d(**sizes, height=size, width=size, kernel=3, padding=1)
+    for seed in seeds_for(op):
+        every, few = (rank([(op, seed)], MACHINE, keep=n)[0] for n in (EVERYTHING, 3))
+        assert few.counts.priced == every.counts.priced
+        chosen = {texts(c): c.cycles for c in every.best}
+        assert [texts(c) for c in few.best[:3]] == [texts(c) for c in every.best[:3]]
+        assert all(chosen[texts(c)] == c.cycles for c in few.best)
+        assert len(seed.spaces) > 1 or few.counts.played < every.counts.played
+
+
+def texts(candidate: Candidate) -> tuple[object, ...]:
+    """What tells a candidate from others of its operator and algorithm."""
+    return tuple(sorted(candidate.blocks.items())), *(n.schedule for n in candidate.nests)

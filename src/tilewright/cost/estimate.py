@@ -295,6 +295,7 @@ def records_of(
             records(Item, len(prepared.items)),
             kind=[_kind(i.step, prices) for i in prepared.items],
             together=[_together(i.step) for i in prepared.items],
+            held=_held(prepared, machine),
             level=[i.level for i in prepared.items],
             buffer=[i.buffer for i in prepared.items],
             base=outline.costs.base,
@@ -310,6 +311,18 @@ def records_of(
         records(Cost, len(tables.service)),
         records(Mark, loops * MARKS),
     )
+
+
+def _held(prepared: Prepared, machine: Machine) -> list[bool]:
+    """Which transfers cores wait for before the next product, where their buffer is single."""
+    products = [i.level for i in prepared.items if _together(i.step)]
+    if machine.has_window or not products:
+        return [False] * len(prepared.items)
+    return [
+        not isinstance(i.step, CallStep)
+        and (i.step.stmt.direction == "get" or (i.after and i.level < max(products)))
+        for i in prepared.items
+    ]
 
 
 def _levels(prepared: Prepared) -> npt.NDArray[Any]:
@@ -394,16 +407,16 @@ class PricedNest:
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
     (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
-    tile takes part in the `contest` of that number, None: all in one. Where only the `keep` best
-    matter (0: all) of each contest, those are left at infinity, too, that are none of them by their
-    bound: neither calls nor transfers overlap with their like.
+    tile takes part in the `contest` of that number, None: all in one. `best` (contests, keep) has
+    the fewest cycles of each contest so far, of all nests that share it; those that are none of
+    them by their bound are left at infinity, too. Without it all matter.
     """
 
     prepared: Prepared
     values: Mapping[str, Value]
     wanted: Flags | None = None
     contest: Ints | None = None
-    keep: int = 0
+    best: Floats | None = None
 
 
 def estimate(
@@ -413,12 +426,12 @@ def estimate(
     wanted: Flags | None = None,
     *,
     contest: Ints | None = None,
-    keep: int = 0,
+    best: Floats | None = None,
 ) -> Estimate:
     """Price `program` as a `PricedNest`; one that is priced often is taken apart once."""
     chains = lowering_of(machine).chains
     prepared = take_apart(program, chains=chains) if isinstance(program, Program) else program
-    return estimates([PricedNest(prepared, values, wanted, contest, keep)], machine)[0]
+    return estimates([PricedNest(prepared, values, wanted, contest, best)], machine)[0]
 
 
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
@@ -446,38 +459,36 @@ def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine)
     wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
         every, calls = serial_cycles(prepared, tables)
-        cycles, compute, busy = (np.where(wanted, c, np.inf) for c in (every, calls, 0.0))
+        cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
     else:
-        cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
-        _overlapped(nest, tables, wanted, machine, case.keep, (cycles, compute, busy))
+        cycles, sums = _overlapped(nest, tables, wanted, machine, case.best)
+    compute, busy = (np.where(np.isfinite(cycles), own, np.inf) for own in sums)
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 
 def _overlapped(
-    nest: BoundNest,
-    tables: Tables,
-    wanted: Flags,
-    machine: Machine,
-    keep: int,
-    found: tuple[Floats, Floats, Floats],
-) -> None:
-    """Fill in the cycles of `Estimate`, with calls and an engine's transfers side by side."""
-    prices, cycles = prices_of(machine), found[0]
+    nest: BoundNest, tables: Tables, wanted: Flags, machine: Machine, best: Floats | None
+) -> tuple[Floats, Floats]:
+    """The cycles with calls and an engine's transfers side by side; those of all calls and of all
+    transfers of each tile.
+    """
+    prices = prices_of(machine)
     state = first_of(records_of(nest.prepared, tables, prices, machine))
-    contests = int(tables.contest.max(initial=0)) + 1
-    all_matter = prices.waits or keep >= cycles.size
-    best = np.full((contests, 0 if all_matter else keep), np.inf)
-    least = np.zeros(cycles.shape[1])
-    if best.size:
-        pipeline.least_cycles(state, tables, least)
-    order = np.argsort(least, kind="stable")
+    if best is None or prices.waits:
+        best = np.empty((0, 0))
+    cycles, least = np.full(wanted.shape, np.inf), np.empty(wanted.shape)
+    sums = np.empty((2, wanted.shape[1]))
+    pipeline.least_cycles(state, tables, sums, least)
+    order = np.flatnonzero(wanted)
+    order = order[np.argsort(least.ravel()[order], kind="stable")]
     if machine.has_window:
         own = operation_window(nest.prepared, nest.env, machine, prices)
-        window.play_window(state, own, tables, wanted, order, least, best, *found)
+        window.play_window(state, own, tables, order, least, best, cycles)
     else:
-        pipeline.play(state, tables, wanted, order, least, best, *found)
+        pipeline.play(state, tables, order, least, best, cycles)
+    return cycles, sums
 
 
 def _doubles(program: Program, env: Env) -> Flags:

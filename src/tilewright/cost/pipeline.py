@@ -33,7 +33,6 @@ from tilewright.cost.pipeline_types import (
     MARKS,
     OWN,
     PUT,
-    Flags,
     Floats,
     Ints,
     Mark,
@@ -45,6 +44,8 @@ _NEAR = 1e-3
 """Cycles by which equal moments differ at most, by rounding."""
 _ROUNDING = 1.0 - 1e-9
 """Factor that allows for the rounding of sums in another order."""
+_EXTRAPOLATED = 0.99
+"""Factor that allows for iterations that are multiplied before they come back."""
 
 
 @piece
@@ -236,7 +237,7 @@ def enter(s: PipelineState, best: Floats, contest: int) -> None:
 
 @piece
 def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
-    """Take the numbers of tile j, but for the issue cycles, and its totals."""
+    """Take the numbers of tile j, but for the issue cycles."""
     for row in range(tables.iterations.shape[0]):
         at(s.counts, row).iterations = tables.iterations[row, j]
     for row in range(tables.service.shape[0]):
@@ -245,49 +246,54 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
         cost.apart = tables.others[0, row, j]
     for d in range(s.clock.loops):
         at(s.levels, d).uniform = tables.uniform[d, j]
-    totals(s)
+
+
+@piece
+def _held(s: PipelineState, tables: Tables, c: int) -> float:
+    """The cycles of the calls in which cores exchange data, and of the transfers between them that
+    all cores wait for, with copies c of the buffers: none of these overlap.
+    """
+    cycles = s.clock.together
+    for b in range(s.clock.buffers):
+        if not tables.doubles[c, b]:
+            cycles += at(s.buffers, b).held
+    return cycles
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
-def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
-    """Fill `least[j]` with the cycles of all calls or of all transfers of tile j, whichever are
-    more: with any copies of buffers it takes no fewer.
+def least_cycles(s: PipelineState, tables: Tables, sums: Floats, least: Floats) -> None:
+    """Fill `sums[:, j]` with the cycles of all calls and of all transfers of tile j, and
+    `least[c, j]` with those that it takes at least with copies c.
     """
-    for j in range(least.size):
+    for j in range(least.shape[1]):
         take_tile(s, tables, j)
-        least[j] = max(s.clock.compute, s.clock.transfers)
+        totals(s)
+        sums[0, j], sums[1, j] = s.clock.compute, s.clock.transfers
+        for c in range(least.shape[0]):
+            least[c, j] = max(sums[0, j], sums[1, j], _held(s, tables, c) * _EXTRAPOLATED)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def play(
-    s: PipelineState,
-    tables: Tables,
-    wanted: Flags,
-    order: Ints,
-    least: Floats,
-    best: Floats,
-    cycles: Floats,
-    compute: Floats,
-    busy: Floats,
+    s: PipelineState, tables: Tables, order: Ints, least: Floats, best: Floats, cycles: Floats
 ) -> None:
-    """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
-    c and tiles j, these in the given `order`. `best[n]`, infinite at first, becomes the fewest
-    cycles in contest n: a tile that takes more by its `least` cycles is not played. Of none there
-    is no contest.
+    """Fill `cycles[c, j]` for copies c and tiles j in this `order`, one number for both.
+    `best[n]`, infinite at first, becomes the fewest cycles in contest n: a candidate that takes
+    more by its `least` cycles is not played. Of none there is no contest.
     """
-    keep = best.shape[1]
-    for j in order:
+    keep, taken = best.shape[1], -1
+    for i in order:
+        c, j = i // cycles.shape[1], i % cycles.shape[1]
         contest = tables.contest[j]
-        if keep > 0 and least[j] * _ROUNDING > best[contest, keep - 1]:
+        if keep > 0 and least[c, j] * _ROUNDING > best[contest, keep - 1]:
             continue
-        take_tile(s, tables, j)
-        for row in range(tables.issue.shape[0]):
-            at(s.costs, row).issue = tables.issue[row, j]
-        for c in range(wanted.shape[0]):
-            if wanted[c, j]:
-                for b in range(s.clock.buffers):
-                    at(s.buffers, b).double = tables.doubles[c, b]
-                _play_candidate(s)
-                enter(s, best, contest)
-                cycles[c, j] = s.clock.now
-                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers
+        if j != taken:
+            take_tile(s, tables, j)
+            for row in range(tables.issue.shape[0]):
+                at(s.costs, row).issue = tables.issue[row, j]
+            taken = j
+        for b in range(s.clock.buffers):
+            at(s.buffers, b).double = tables.doubles[c, b]
+        _play_candidate(s)
+        enter(s, best, contest)
+        cycles[c, j] = s.clock.now

@@ -119,7 +119,9 @@ def totals(s: PipelineState) -> None:
     """Add up the cycles of all calls of a core that has data, and of the engine for all transfers,
     whatever overlaps.
     """
-    s.clock.compute = s.clock.transfers = 0.0
+    s.clock.compute = s.clock.transfers = s.clock.together = 0.0
+    for b in range(s.clock.buffers):
+        at(s.buffers, b).held = 0.0
     for d in range(s.clock.loops + 1):
         level = at(s.levels, d)
         if level.before == level.before_end and level.after == level.after_end:
@@ -147,8 +149,10 @@ def _add(s: PipelineState, first: int, end: int, times: float) -> None:
         cost = cost_of(s, item, number)
         if item.kind == CALL:
             s.clock.compute += times * cost.own
+            s.clock.together += times * cost.service * item.together
         elif item.kind > COPY:
             s.clock.transfers += times * cost.service
+            at(s.buffers, item.buffer).held += times * cost.service * item.held
 
 
 @piece

@@ -88,6 +88,7 @@ class Item(Protocol):
 
     kind: int
     together: int  # whether the cores exchange data in it, so that all start with the last of them
+    held: int  # whether the cores wait for it before the next such call, from a single buffer
     level: int
     buffer: int
     base: int  # row of its costs, which `varies` with the loops around it
@@ -95,10 +96,13 @@ class Item(Protocol):
 
 
 class BufferSlots(Protocol):
-    """A buffer of the candidate, and the slot of its latest store."""
+    """A buffer of the candidate, the slot of its latest store, and the cycles of the engine for
+    those transfers that the cores wait for where it is single.
+    """
 
     double: int
     slot: int
+    held: float
 
 
 class Served(Protocol):
@@ -200,6 +204,7 @@ class Clock(Protocol):
     busy: float
     compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
     transfers: float
+    together: float  # cycles of the calls in which cores exchange data
 
 
 class PipelineState(NamedTuple):

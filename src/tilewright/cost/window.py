@@ -425,22 +425,20 @@ def play_window(
     s: PipelineState,
     w: OperationWindow,
     tables: Tables,
-    wanted: Flags,
     order: Ints,
     least: Floats,
     best: Floats,
     cycles: Floats,
-    compute: Floats,
-    busy: Floats,
 ) -> None:
     """As `pipeline.play`, with a window of operations in flight; the issue cycles of the tables are
     numbers of operations. Calls of two units pass at once, so that half of all their cycles bound
     a candidate.
     """
     keep = best.shape[1]
-    for j in order:
+    for i in order:
+        c, j = i // cycles.shape[1], i % cycles.shape[1]
         contest = tables.contest[j]
-        if keep > 0 and 0.5 * least[j] > best[contest, keep - 1]:
+        if keep > 0 and 0.5 * least[c, j] > best[contest, keep - 1]:
             continue
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
@@ -448,11 +446,8 @@ def play_window(
             cost.issue, cost.first = tables.issue[row, j], tables.others[0, row, j]
             cost.last = tables.others[1, row, j]
             cost.before, cost.behind = tables.others[2, row, j], tables.others[3, row, j]
-        for c in range(wanted.shape[0]):
-            if wanted[c, j]:
-                for b in range(s.clock.buffers):
-                    at(s.buffers, b).double = tables.doubles[c, b]
-                s.clock.now = _play_candidate(s, w)
-                enter(s, best, contest)
-                cycles[c, j] = s.clock.now
-                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers
+        for b in range(s.clock.buffers):
+            at(s.buffers, b).double = tables.doubles[c, b]
+        s.clock.now = _play_candidate(s, w)
+        enter(s, best, contest)
+        cycles[c, j] = s.clock.now

@@ -26,8 +26,11 @@ from tilewright.common.deferred import Deferred
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
+
+    from tilewright.common import compiled_sums
 else:  # heavy
     cp_model = Deferred("ortools.sat.python.cp_model")
+    compiled_sums = Deferred("tilewright.common.compiled_sums")
 
 
 Costs = NDArray[np.float64]
@@ -36,6 +39,8 @@ _OPTIONS = 48
 _WORK = 4.0
 """Most work of the solver, in its own units: some seconds each, but the same on any computer."""
 _STEPS = 1e6
+_MANY_SUMS = 1 << 24
+"""Sums from which on compiled code is faster even where Numba has to be loaded for it."""
 
 
 def choose_remainder(
@@ -335,9 +340,7 @@ class _Elimination:
             case [(other, matrix)]:
                 self._own[other] = self._own[other] + (own[:, None] + matrix).min(axis=0)
             case [(one, first), (other, second)]:
-                through = (own[:, None] + first).T
-                least = [(costs[:, None] + second).min(axis=0) for costs in through]
-                self._join(one, other, np.array(least))
+                self._join(one, other, _least_sums((own[:, None] + first).T, second))
             case _:
                 pass
 
@@ -345,3 +348,10 @@ class _Elimination:
         present = self._to[i].get(j)
         total = matrix if present is None else present + matrix
         self._to[i][j], self._to[j][i] = total, total.T
+
+
+def _least_sums(first: Costs, second: Costs) -> Costs:
+    """The least of `first[i, j] + second[j, k]` over all j, for each i and k."""
+    if first.size * second.shape[1] >= _MANY_SUMS:
+        return compiled_sums.least_sums(first, second)
+    return np.array([(costs[:, None] + second).min(axis=0) for costs in first])

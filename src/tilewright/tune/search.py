@@ -55,7 +55,7 @@ class Counts:
     """Candidates of a space: `considered` are all whose tiles fit with one copy of each buffer,
     `fitting` those that fit with their own copies, and `priced` those of them that no candidate
     with more copies, which is never slower, makes superfluous. Of these the overlap of calls and
-    transfers was `played` where either alone did not take longer than the best.
+    transfers was `played` where neither alone, nor what cannot overlap, took longer than the best.
     """
 
     considered: int = 0
@@ -151,7 +151,12 @@ def rank(
     total = sum(map(len, groups.values()))
     steps(0, total)
     asked = [_question_of(ops, *own, machine) for (_, _, own), ops in groups.items()]
-    every = [(structure, own) for own in asked for nest in own.nests for structure in nest]
+    every = [
+        (structure, own, number)
+        for own in asked
+        for number, nest in enumerate(own.nests)
+        for structure in nest
+    ]
     priced = _price_all(every, machine, keep)
     for ((number, _, limit), ops), own in zip(groups.items(), asked, strict=True):
         nests = [[next(priced) for _ in nest] for nest in own.nests]
@@ -297,7 +302,7 @@ def _marked(structure: Structure, shared: frozenset[str]) -> Program:
 class _Grids:
     """The candidates of one structure for several operators, side by side: those `tiles` that fit
     with one copy of each buffer, which of their candidates fit with their own copies (copies,
-    tiles), and where the tiles of each operator end.
+    tiles), and where the tiles of each operator end; `best` as of `PricedNest`.
     """
 
     structure: Structure
@@ -306,6 +311,7 @@ class _Grids:
     env: Mapping[str, Ints]
     fits: Flags
     ends: list[int]
+    best: Floats
 
     @property
     def spans(self) -> list[slice]:
@@ -331,23 +337,29 @@ def _price(
     `keep` best are wanted (0: all).
     """
     own = _Question(seed, cases)
-    return list(_price_all([(structure, own) for structure in structures], machine, keep))
+    return list(_price_all([(structure, own, 0) for structure in structures], machine, keep))
 
 
 def _price_all(
-    asked: Iterable[tuple[Structure, _Question]], machine: Machine, keep: int
+    asked: Iterable[tuple[Structure, _Question, int]], machine: Machine, keep: int
 ) -> Iterator[list[_Priced]]:
-    """`_price` in few walks."""
+    """`_price` in few walks. Structures of one nest with the same layouts compete: of all of them
+    the best are asked for.
+    """
     waiting: list[_Grids] = []
-    for structure, own in asked:
-        waiting.append(_grids(structure, own, machine))
+    bests: dict[tuple[int, int, frozenset[Layout]], Floats] = {}
+    for structure, own, nest in asked:
+        rivals = id(own), nest, structure.layouts
+        first = np.full((len(own.cases), keep if keep < _TOGETHER else 0), np.inf)
+        best = bests.setdefault(rivals, first)
+        waiting.append(_grids(structure, own, machine, best))
         if sum(grids.fits.shape[1] for grids in waiting) > _TOGETHER:
-            yield from _priced(waiting, machine, keep)
+            yield from _priced(waiting, machine)
             waiting = []
-    yield from _priced(waiting, machine, keep)
+    yield from _priced(waiting, machine)
 
 
-def _grids(structure: Structure, asked: _Question, machine: Machine) -> _Grids:
+def _grids(structure: Structure, asked: _Question, machine: Machine, best: Floats) -> _Grids:
     cases = asked.cases
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
@@ -367,12 +379,12 @@ def _grids(structure: Structure, asked: _Question, machine: Machine) -> _Grids:
         env = {name: v[some] for name, v in env.items()}
     ends = np.searchsorted(some, bounds[1:]).tolist()
     tiles = FactorGrid({name: env[name] for name in grids[0].tiles}, copies)
-    return _Grids(structure, asked.seed, tiles, env, fits[:, some], ends)
+    return _Grids(structure, asked.seed, tiles, env, fits[:, some], ends, best)
 
 
-def _priced(grids: Sequence[_Grids], machine: Machine, keep: int) -> list[list[_Priced]]:
+def _priced(grids: Sequence[_Grids], machine: Machine) -> list[list[_Priced]]:
     """The prices of each operator's candidates, structure by structure."""
-    cases = [_case(own, machine, keep) for own in grids if own.fits.shape[1]]
+    cases = [_case(own, machine) for own in grids if own.fits.shape[1]]
     known = iter(zip(cases, estimates(cases, machine), strict=True))
     found = []
     for own in grids:
@@ -395,13 +407,13 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
     )
 
 
-def _case(grids: _Grids, machine: Machine, keep: int) -> PricedNest:
+def _case(grids: _Grids, machine: Machine) -> PricedNest:
     """The priced program of a structure."""
     ahead = grids.structure.space.ahead
     prepared = prepared_of(grids.structure, grids.seed, machine)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
     values = {**grids.env, **grids.tiles.copies}
-    return PricedNest(prepared, values, grids.wanted, contest, 0 if ahead else keep)
+    return PricedNest(prepared, values, grids.wanted, contest, None if ahead else grids.best)
 
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
