@@ -191,16 +191,31 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
     if isinstance(step, CallStep):
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
-        cycles = own = apart = call_cycles(machine, call, prices.costs)
+        if machine.cores > 1 and isinstance(call.primitive, Repack) and not machine.has_window:
+            cycles, own, apart = _repack_cycles(call, machine, prices)
+            return cycles, 0.0, own, apart
+        cycles = call_cycles(machine, call, prices.costs)
         if machine.has_window:
-            return cycles, prices.operations(machine, call), own, *prices.ends(machine, call)
-        if machine.cores > 1 and isinstance(call.primitive, Repack):
-            full, empty = where_data_lie(call.dims), where_no_data_lie(call.dims)
-            own, apart = (
-                call_cycles(machine, replace(call, dims=d), prices.costs) for d in (full, empty)
-            )
-        return cycles, 0.0, own, apart
+            return cycles, prices.operations(machine, call), cycles, *prices.ends(machine, call)
+        return cycles, 0.0, cycles, cycles
     return _transfer_cycles(step, numbers, machine, prices)
+
+
+def _repack_cycles(
+    call: PricedCall[Primitive], machine: Machine, prices: Prices
+) -> tuple[Value, Value, Value]:
+    """The cycles of all cores, of those that have any data, and of others, priced as one array."""
+    dims = call.dims
+    cases = dims, where_data_lie(dims), where_no_data_lie(dims)
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    beside = {
+        name: np.stack([np.broadcast_to(own[name], shape) for own in cases])
+        for name, value in dims.items()
+        if any(own[name] is not value for own in cases)
+    }
+    found = call_cycles(machine, replace(call, dims={**dims, **beside}), prices.costs)
+    every, own, apart = np.broadcast_to(found, (len(cases), *shape))
+    return every, own, apart
 
 
 def _transfer_cycles(

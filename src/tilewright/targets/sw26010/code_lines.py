@@ -217,4 +217,4 @@ def _instruction_count(routine: _Routine) -> int:
     """Instructions of a product with its frame, or of an elementwise routine."""
     if isinstance(routine, GemmInstance):
         return _frame(routine) + kernel_length(routine.plan)
-    return len(routine.code().instructions)
+    return len(routine.code())

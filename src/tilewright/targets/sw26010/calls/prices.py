@@ -238,7 +238,9 @@ def _rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Valu
 
 def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> Value:
     """The form with the coefficients of vectors or of elements."""
-    return np.where(by_vectors, *(timing[mode].cycles(terms) for mode in MODES))
+    taken = by_vectors, np.logical_not(by_vectors)
+    own = [timing[m].cycles(terms) if np.any(t) else 0.0 for m, t in zip(MODES, taken, strict=True)]
+    return np.where(by_vectors, *own)
 
 
 def emitted_map(compiled: CallCost) -> CallCost:

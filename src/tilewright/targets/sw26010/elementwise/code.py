@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from struct import pack
 
 from tilewright.common.digest import digest
@@ -25,29 +25,33 @@ MODES = ("vectors", "elements")
 
 @dataclass
 class RoutineCode:
-    """Blocks of one routine; labels get the routine's name in front.
-
-    `instructions` are in the order of the text, each with the labels that mark its place.
-    """
+    """Blocks of one routine; labels get the routine's name in front."""
 
     name: str
     aliases: AliasRules
-    instructions: list[Instruction] = field(default_factory=list)
-    _marks: tuple[str, ...] = ()
+    _blocks: list[tuple[str, tuple[Instruction, ...]]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._marks = (self.name,)
+    def __len__(self) -> int:
+        """Number of instructions, for which they need no order."""
+        return sum(len(code) for _, code in self._blocks)
 
     def block(self, label: str, code: Sequence[Instruction]) -> None:
         """Append straight code, whose last instruction may branch; `label` may be empty."""
-        if label:
-            self._marks += (f"{self.name}_{label}",)
-        for index in _order(tuple(code), tuple(self.aliases.objects.items())):
-            placed = _with_prefix(code[index], self.name)
-            if self._marks:
-                placed = replace(placed, labels=self._marks)
-                self._marks = ()
-            self.instructions.append(placed)
+        self._blocks.append((label, tuple(code)))
+
+    @cached_property
+    def instructions(self) -> list[Instruction]:
+        """Those of all blocks in the order of the text, with the labels that mark their places."""
+        found: list[Instruction] = []
+        marks: tuple[str, ...] = (self.name,)
+        for label, code in self._blocks:
+            if label:
+                marks += (f"{self.name}_{label}",)
+            for index in _order(code, tuple(self.aliases.objects.items())):
+                placed = _with_prefix(code[index], self.name)
+                found.append(replace(placed, labels=marks) if marks else placed)
+                marks = ()
+        return found
 
     def rest(
         self,

@@ -7,6 +7,8 @@ instructions steps of the pointers take.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.targets.sw26010.gemm.blocks import block_step_bytes
 from tilewright.targets.sw26010.gemm.chain import (
     WORD,
@@ -44,6 +46,7 @@ _VECTORS = BLOCK * BLOCK
 """Loads or stores of a block of C."""
 
 
+@cache
 def kernel_length(plan: GemmPlan) -> int:
     """Number of instructions of a plan's program."""
     mesh = plan.shape.mesh

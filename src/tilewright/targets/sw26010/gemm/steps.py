@@ -199,17 +199,21 @@ def template_of_plan(plan: GemmPlan) -> IssueTimes:
 def ending(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
     """The parts of an iteration that issue during its own arithmetic, arithmetic included."""
     interval = template_of_plan(plan).interval_cycles
-    return [(time - interval, p, index) for time, p in _timed(plan, role) if time >= interval]
+    timed = _timed(plan.variant.precision, role)
+    return [(time - interval, part, index) for time, part in timed if time >= interval]
 
 
 def ahead(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
     """The parts of an iteration that issue during the arithmetic of the one before."""
     interval = template_of_plan(plan).interval_cycles
-    return [(time, part, index) for time, part in _timed(plan, role) if time < interval]
+    timed = _timed(plan.variant.precision, role)
+    return [(time, part, index) for time, part in timed if time < interval]
 
 
-def _timed(plan: GemmPlan, role: Role) -> list[tuple[int, BodyStep]]:
-    times = template_of_plan(plan).times
+@cache
+def _timed(precision: Precision, role: Role) -> list[tuple[int, BodyStep]]:
+    """The parts of an iteration by their times."""
+    times = gemm_template(precision).times
     active = [p for p in times if p.kind not in _CONTROL and p.belongs_to(role)]
     return sorted(((times[p], p) for p in active), key=lambda item: (item[0], item[1].kind))
 

@@ -45,7 +45,8 @@ class Fitted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def cycles(self, terms: Sequence[Value]) -> Value:
         """The form at these terms."""
         pairs = zip(self.coefficients, terms, strict=True)
-        return sum((c * term for c, term in pairs), start=np.float64(0))
+        present = (c * t for c, t in pairs if isinstance(t, np.ndarray) or t)
+        return sum(present, start=np.float64(0))
 
 
 Timing: TypeAlias = dict[str, Fitted]
