@@ -62,7 +62,10 @@ def instruction_table(machine: Machine) -> InstructionTable:
     """The instruction table of a machine's cores. Errors: MachineError."""
     name = machine.core.instruction_table
     if name is None:
-        raise MachineError(f"machine {machine.name!r} has no instruction table")
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table",
+            fix="give a machine that has core.instruction_table",
+        )
     return load_table(name)
 
 
