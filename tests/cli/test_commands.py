@@ -396,6 +396,7 @@ def test_assembling_for_a_machine(tmp_path):
     assert dumped["table"] == "sw26010_cpe"
     assert run("asm", source, "-m", "host", code=1).stderr == (
         "error: machine 'host' has no instruction table\n"
+        "  fix: give a machine that has core.instruction_table\n"
     )
     for command, file in (("asm", source), ("objdump", tmp_path / "loop.o")):
         both = ("-m", "sw26010", "--table", "sw26010_cpe")

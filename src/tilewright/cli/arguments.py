@@ -11,8 +11,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tilewright.cli.options import (
     DATA_HELP,
     AlgorithmName,
@@ -21,11 +19,14 @@ from tilewright.cli.options import (
     CompileOptions,
     DivisionOptions,
     HostMachineOptions,
+    Knob,
     MachineOptions,
     OperatorOptions,
     OwnMachineOptions,
+    Position,
     SearchOptions,
     StrategyOptions,
+    Switch,
 )
 from tilewright.cli.output import OutputOptions
 from tilewright.common.defaults import DEFAULT_MACHINE
@@ -48,26 +49,22 @@ OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
 """The operators that options describe, for help."""
 
 WorkloadName = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK", help="A known network, FILE.onnx, or an operator such as conv2d."
-    ),
+    str, Position("A known network, FILE.onnx, or an operator such as conv2d.", metavar="NETWORK")
 ]
 
 
 TableName = Annotated[
     str | None,
-    typer.Option(
-        "--table",
-        help="Name of an instruction table, or a .toml file; else that of the language by the "
+    Knob(
+        "Name of an instruction table, or a .toml file; else that of the language by the "
         f"file's suffix, or of {DEFAULT_MACHINE}.",
+        "--table",
     ),
 ]
 
 
 MachineOfTable = Annotated[
-    str | None,
-    typer.Option("--machine", "-m", help="The machine whose instruction table it is."),
+    str | None, Knob("The machine whose instruction table it is.", "--machine", "-m")
 ]
 
 
@@ -110,21 +107,17 @@ class Tune:
     output: OutputOptions
     method: Annotated[
         Method,
-        typer.Option(
-            help="Rank by the model, or simulate (measure on this computer) all as a black box."
-        ),
+        Knob("Rank by the model, or simulate (measure on this computer) all as a black box."),
     ] = Method.MODEL
     top: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Simulate or measure the K best by the model "
+        Knob(
+            "Simulate or measure the K best by the model "
             "(default: 0 with model, all with simulate).",
+            min=0,
         ),
     ] = None
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
-    ] = None
+    out: Annotated[Path | None, Knob("Folder for code and results.", "--output", "-o")] = None
 
 
 @dataclass(frozen=True)
@@ -133,9 +126,7 @@ class Run:
 
     workload_name: Annotated[
         str,
-        typer.Argument(
-            metavar="WORKLOAD", help="An operator such as conv2d, a known network or FILE.onnx."
-        ),
+        Position("An operator such as conv2d, a known network or FILE.onnx.", metavar="WORKLOAD"),
     ]
     machine: HostMachineOptions
     operator: OperatorOptions
@@ -144,20 +135,10 @@ class Run:
     output: OutputOptions
     division: DivisionOptions
     inputs: Annotated[
-        Path | None,
-        typer.Option("--input", help="File .npz with an array per operand or input; random else."),
+        Path | None, Knob("File .npz with an array per operand or input; random else.", "--input")
     ] = None
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
-    ] = None
-    top: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
-    ] = 0
-
-    @property
-    def files(self) -> tuple[Path | None, Path | None]:
-        """The file of the inputs, and the file for the outputs."""
-        return self.inputs, self.out
+    out: Annotated[Path | None, Knob("File .npz for the result.", "--output", "-o")] = None
+    top: Annotated[int, Knob("Measure the K best and take the fastest.", min=0, max=10_000)] = 0
 
 
 @dataclass(frozen=True)
@@ -165,47 +146,34 @@ class Train:
     """Train a network on examples, and test it after each epoch."""
 
     network: Annotated[
-        str, typer.Argument(metavar="NETWORK", help="A known network such as digits, or FILE.onnx.")
+        str, Position("A known network such as digits, or FILE.onnx.", metavar="NETWORK")
     ]
     machine: HostMachineOptions
     output: OutputOptions
     data: Annotated[
-        str,
-        typer.Option(
-            help="`digits`, or an .npz file with images and labels, test_images and test_labels."
-        ),
+        str, Knob("`digits`, or an .npz file with images and labels, test_images and test_labels.")
     ] = "digits"
-    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="Passes over the examples.")] = 12
-    batch: Annotated[int, typer.Option(min=1, max=10**6, help="Images of a step.")] = 64
+    epochs: Annotated[int, Knob("Passes over the examples.", min=1, max=10**6)] = 12
+    batch: Annotated[int, Knob("Images of a step.", min=1, max=10**6)] = 64
     micro_batches: Annotated[
-        int, typer.Option(min=1, max=10**6, help="Parts of a batch, computed one after the other.")
+        int, Knob("Parts of a batch, computed one after the other.", min=1, max=10**6)
     ] = 1
-    dtype: Annotated[str, typer.Option(help="Element type.")] = "f32"
-    optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = "momentum"
-    rate: Annotated[float, typer.Option(help="Rate of the updates.")] = 0.1
-    decay: Annotated[
-        float, typer.Option(help="What momentum and mean keep of themselves at each step.")
-    ] = 0.8
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of first weights, division and order of the examples.")
-    ] = 0
+    dtype: Annotated[str, Knob("Element type.")] = "f32"
+    optimiser: Annotated[str, Knob("sgd, momentum or adam.")] = "momentum"
+    rate: Annotated[float, Knob("Rate of the updates.")] = 0.1
+    decay: Annotated[float, Knob("What momentum and mean keep of themselves at each step.")] = 0.8
+    seed: Annotated[int, Knob("Of first weights, division and order of the examples.", min=0)] = 0
     test_share: Annotated[
-        float, typer.Option(help="Share of the examples to test with, where none are given.")
+        float, Knob("Share of the examples to test with, where none are given.")
     ] = 0.2
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.npz", help="Keep the states here after each epoch."),
+        Path | None, Knob("Keep the states here after each epoch.", metavar="FILE.npz")
     ] = None
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")
-    ] = False
+    resume: Annotated[bool, Switch("Go on from the checkpoint, if it is there.")] = False
     curve: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw loss and accuracy into this .png or .svg file."),
+        Path | None, Knob("Draw loss and accuracy into this .png or .svg file.", metavar="FILE")
     ] = None
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File .npz for the weights.")
-    ] = None
+    out: Annotated[Path | None, Knob("File .npz for the weights.", "--output", "-o")] = None
 
 
 @dataclass(frozen=True)
@@ -214,8 +182,8 @@ class Simulate:
 
     subject: Annotated[
         str,
-        typer.Argument(
-            help="A folder of `compile -o`, program text, assembly, a network, FILE.onnx or an "
+        Position(
+            "A folder of `compile -o`, program text, assembly, a network, FILE.onnx or an "
             "operator such as conv2d."
         ),
     ]
@@ -223,58 +191,26 @@ class Simulate:
     output: OutputOptions
     division: StrategyOptions
     machine: Annotated[
-        str | None,
-        typer.Option("--machine", "-m", help="Instead of the machine it was compiled for."),
+        str | None, Knob("Instead of the machine it was compiled for.", "--machine", "-m")
     ] = None
-    set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a number of --machine."),
-    ] = None
-    unfused: Annotated[
-        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
-    ] = False
-    layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None
-    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
-    trace_limit: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Events recorded in detail.")
-    ] = 20_000
-    inputs: Annotated[
-        Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
-    ] = None
-    outputs: Annotated[
-        Path | None, typer.Option("--output", help="Write what the program wrote as .npz.")
-    ] = None
-    timing: Annotated[
-        bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
-    ] = False
+    set: Annotated[list[str] | None, Knob("Change a number of --machine.", metavar="KEY=VALUE")] = (
+        None
+    )
+    unfused: Annotated[bool, Switch("A network also with a stage for every operator.")] = False
+    layer: Annotated[str | None, Knob("Which layer of a network.")] = None
+    trace: Annotated[Path | None, Knob("Write a timeline for ui.perfetto.dev.")] = None
+    trace_limit: Annotated[int, Knob("Events recorded in detail.", min=1, max=10_000_000)] = 20_000
+    inputs: Annotated[Path | None, Knob("An .npz file with the data of a program.", "--input")] = (
+        None
+    )
+    outputs: Annotated[Path | None, Knob("Write what the program wrote as .npz.", "--output")] = (
+        None
+    )
+    timing: Annotated[bool, Switch("Count the cycles of a program and compute nothing.")] = False
 
     max_cycles: Annotated[
-        int, typer.Option(min=1, max=10**12, help="Cycles after which a program is given up.")
+        int, Knob("Cycles after which a program is given up.", min=1, max=10**12)
     ] = MOST_WINDOW_CYCLES
-
-    @property
-    def limited(self) -> bool:
-        """True if the user has changed `--max-cycles`."""
-        return self.max_cycles != Simulate.max_cycles
-
-    def of_kernels(self) -> list[str]:
-        """The given options that have no meaning for a network."""
-        named = {
-            "--trace": self.trace is not None,
-            "--trace-limit": self.trace_limit != Simulate.trace_limit,
-        }
-        return [name for name, is_given in named.items() if is_given]
-
-    def of_files(self) -> list[str]:
-        """The given options that have no meaning for a workload that is compiled first."""
-        named = {
-            "--layer": self.layer is not None,
-            "--input": self.inputs is not None,
-            "--output": self.outputs is not None,
-            "--timing": self.timing,
-            "--max-cycles": self.limited,
-        }
-        return [name for name, is_given in named.items() if is_given]
 
 
 @dataclass(frozen=True)
@@ -283,9 +219,7 @@ class Check:
 
     subject: Annotated[
         str,
-        typer.Argument(
-            help="A network, FILE.onnx, an operator such as conv2d, a written folder or IR text."
-        ),
+        Position("A network, FILE.onnx, an operator such as conv2d, a written folder or IR text."),
     ]
     machine: OwnMachineOptions
     operator: OperatorOptions
@@ -293,16 +227,13 @@ class Check:
     algorithm: AlgorithmName = None
     tile: Annotated[
         list[str] | None,
-        typer.Option(
+        Knob(
+            "Does a tile of a gemm fit, and what bounds it? On any machine.",
             metavar="[MEMORY:]m=M,n=N,k=K",
-            help="Does a tile of a gemm fit, and what bounds it? On any machine.",
-            rich_help_panel="Operator",
+            panel="Operator",
         ),
     ] = None
-    layers: Annotated[
-        bool,
-        typer.Option("--layers", help="Of a network also how each operator is divided alone."),
-    ] = False
+    layers: Annotated[bool, Switch("Of a network also how each operator is divided alone.")] = False
 
 
 @dataclass(frozen=True)
@@ -311,9 +242,8 @@ class Explain:
 
     subject: Annotated[
         str,
-        typer.Argument(
-            metavar="SUBJECT",
-            help="A folder of `compile -o`, or what `compile` takes: it is tuned.",
+        Position(
+            "A folder of `compile -o`, or what `compile` takes: it is tuned.", metavar="SUBJECT"
         ),
     ]
     machine: OwnMachineOptions
@@ -321,17 +251,11 @@ class Explain:
     search: SearchOptions
     output: OutputOptions
     division: DivisionOptions
-    layer: Annotated[
-        str | None, typer.Option(help="One layer or stage of a network, not the whole.")
-    ] = None
-    changes: Annotated[
-        bool, typer.Option(help="Simulate changed machines to see what would help.")
-    ] = True
+    layer: Annotated[str | None, Knob("One layer or stage of a network, not the whole.")] = None
+    changes: Annotated[bool, Knob("Simulate changed machines to see what would help.")] = True
     levels: Annotated[
         bool,
-        typer.Option(
-            "--roofline", help="Bandwidth required and available at each level of the memories."
-        ),
+        Switch("Bandwidth required and available at each level of the memories.", "--roofline"),
     ] = False
 
 
@@ -340,15 +264,13 @@ class Report:
     """Write a report of what `compile -o` wrote: one HTML page, or a table."""
 
     output: OutputOptions
-    folder: Annotated[Path, typer.Argument(help="A folder of `compile -o`.")]
-    kind: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Which report: `page`, or another one.")
-    ] = "page"
+    folder: Annotated[Path, Position("A folder of `compile -o`.")]
+    kind: Annotated[str, Knob("Which report: `page`, or another one.", "--as", metavar="NAME")] = (
+        "page"
+    )
     to: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="The file to write; report.* in the folder if not given."
-        ),
+        Knob("The file to write; report.* in the folder if not given.", "--output", "-o"),
     ] = None
 
 
@@ -358,12 +280,10 @@ class Calibrate:
 
     output: OutputOptions
     machine: Annotated[
-        str | None, typer.Argument(help="A machine that is at hand; the only one without it.")
+        str | None, Position("A machine that is at hand; the only one without it.")
     ] = None
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File of the description.")
-    ] = None
-    quick: Annotated[bool, typer.Option(help="Fewer and shorter samples.")] = False
+    file: Annotated[Path | None, Knob("File of the description.", "--output", "-o")] = None
+    quick: Annotated[bool, Knob("Fewer and shorter samples.")] = False
 
 
 @dataclass(frozen=True)
@@ -372,11 +292,9 @@ class Machines:
 
     output: OutputOptions
     name: Annotated[
-        str | None, typer.Argument(help="A machine's name, or a .toml file; all if not given.")
+        str | None, Position("A machine's name, or a .toml file; all if not given.")
     ] = None
-    set: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a number.")
-    ] = None
+    set: Annotated[list[str] | None, Knob("Change a number.", metavar="KEY=VALUE")] = None
 
 
 @dataclass(frozen=True)
@@ -384,14 +302,12 @@ class Models:
     """Tell which model files are read, and what the others lack."""
 
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="ONNX files, or folders that are searched."),
+        list[Path], Position("ONNX files, or folders that are searched.", metavar="FILE...")
     ]
     output: OutputOptions
-    batch: Annotated[int | None, typer.Option(min=1, help="Images, where a file has none.")] = None
+    batch: Annotated[int | None, Knob("Images, where a file has none.", min=1)] = None
     shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=EXTENTS", help="Shape of an input, as x=1x3x224x224."),
+        list[str] | None, Knob("Shape of an input, as x=1x3x224x224.", metavar="NAME=EXTENTS")
     ] = None
     bind: BoundInputs = None
 
@@ -401,31 +317,24 @@ class Cache:
     """List, verify or clear what earlier commands compiled and computed."""
 
     output: OutputOptions
-    action: Annotated[Action, typer.Argument(help="List, verify or remove all entries.")]
+    action: Annotated[Action, Position("List, verify or remove all entries.")]
 
 
 @dataclass(frozen=True)
 class Asm:
     """Assemble a file into an ELF object."""
 
-    file: Annotated[Path, typer.Argument(help="Assembly text.")]
+    file: Annotated[Path, Position("Assembly text.")]
     output: OutputOptions
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="The object to write.")] = None
-    show_listing: Annotated[
-        bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
-    ] = False
-    executable: Annotated[
-        bool, typer.Option("--executable", help="Link it: write an image with addresses.")
-    ] = False
-    expand: Annotated[
-        bool, typer.Option("--expand", help="Print what macros, blocks and files became.")
-    ] = False
-    show_map: Annotated[
-        bool, typer.Option("--map", help="Print sections, symbols and where data lies.")
-    ] = False
+    out: Annotated[Path | None, Knob("The object to write.", "--output", "-o")] = None
+    show_listing: Annotated[bool, Switch("Print addresses, bytes and lines.", "--listing")] = False
+    executable: Annotated[bool, Switch("Link it: write an image with addresses.")] = False
+    expand: Annotated[bool, Switch("Print what macros, blocks and files became.")] = False
+    show_map: Annotated[bool, Switch("Print sections, symbols and where data lies.", "--map")] = (
+        False
+    )
     dependencies: Annotated[
-        Path | None,
-        typer.Option("--depfile", metavar="FILE", help="Write a rule for make: the files read."),
+        Path | None, Knob("Write a rule for make: the files read.", "--depfile", metavar="FILE")
     ] = None
     machine: MachineOfTable = None
     table: TableName = None
@@ -435,14 +344,11 @@ class Asm:
 class Objdump:
     """Show an object: sections, symbols, relocations, disassembly."""
 
-    file: Annotated[Path, typer.Argument(help="An ELF object or image.")]
+    file: Annotated[Path, Position("An ELF object or image.")]
     output: OutputOptions
     machine: MachineOfTable = None
     table: Annotated[
-        str | None,
-        typer.Option(
-            "--table", help="Name of an instruction table, or a .toml file; else the object's own."
-        ),
+        str | None, Knob("Name of an instruction table, or a .toml file; else the object's own.")
     ] = None
 
 
@@ -450,43 +356,37 @@ class Objdump:
 class Pipeline:
     """Run a program on one core alone; show its pipeline, with a cause for every stall."""
 
-    file: Annotated[Path, typer.Argument(help="Assembly text.")]
+    file: Annotated[Path, Position("Assembly text.")]
     machine: OwnMachineOptions
     output: OutputOptions
     entry: Annotated[
-        str | None, typer.Option(help="Symbol where the core starts; the first instruction else.")
+        str | None, Knob("Symbol where the core starts; the first instruction else.")
     ] = None
-    timeline: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Cycles that the timeline shows.")
-    ] = 64
-    minimum: Annotated[
-        bool, typer.Option("--minimum", help="Prove how few cycles the hottest loop can take.")
-    ] = False
+    timeline: Annotated[int, Knob("Cycles that the timeline shows.", min=1, max=100_000)] = 64
+    minimum: Annotated[bool, Switch("Prove how few cycles the hottest loop can take.")] = False
     ideal_buses: Annotated[
-        bool, typer.Option(help="Gets find a zero at once; without it nobody puts to the core.")
+        bool, Knob("Gets find a zero at once; without it nobody puts to the core.")
     ] = False
-    inputs: Annotated[Path | None, typer.Option("--input", help=DATA_HELP)] = None
-    max_cycles: Annotated[
-        int, typer.Option(min=1, max=10**12, help="Cycles after which a run is given up.")
-    ] = MOST_CORE_CYCLES
-    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
+    inputs: Annotated[Path | None, Knob(DATA_HELP, "--input")] = None
+    max_cycles: Annotated[int, Knob("Cycles after which a run is given up.", min=1, max=10**12)] = (
+        MOST_CORE_CYCLES
+    )
+    trace: Annotated[Path | None, Knob("Write a timeline for ui.perfetto.dev.")] = None
 
 
 @dataclass(frozen=True)
 class Debug:
     """Step through a program; `help` lists the commands."""
 
-    source: Annotated[Path, typer.Argument(help="Assembly text or an object.")]
+    source: Annotated[Path, Position("Assembly text or an object.")]
     output: OutputOptions
-    machine: Annotated[
-        str | None, typer.Option("--machine", "-m", help="Else that of the file's language.")
-    ] = None
-    set: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a number.")
-    ] = None
-    inputs: Annotated[Path | None, typer.Option("--input", help=DATA_HELP)] = None
+    machine: Annotated[str | None, Knob("Else that of the file's language.", "--machine", "-m")] = (
+        None
+    )
+    set: Annotated[list[str] | None, Knob("Change a number.", metavar="KEY=VALUE")] = None
+    inputs: Annotated[Path | None, Knob(DATA_HELP, "--input")] = None
     commands: Annotated[
-        str | None, typer.Option(help="Commands between semicolons, in place of the terminal's.")
+        str | None, Knob("Commands between semicolons, in place of the terminal's.")
     ] = None
 
 
@@ -509,25 +409,21 @@ class Reproduce:
 
     output: OutputOptions
     experiment: Annotated[
-        str | None,
-        typer.Argument(metavar="PAPER[/EXPERIMENT]", help="All are listed if not given."),
+        str | None, Position("All are listed if not given.", metavar="PAPER[/EXPERIMENT]")
     ] = None
-    all: Annotated[bool, typer.Option("--all", help="All, or all of a paper.")] = False
-    quick: Annotated[bool, typer.Option("--quick", help=_QUICK)] = False
-    rows: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help=_ROWS),
-    ] = None
+    all: Annotated[bool, Switch("All, or all of a paper.")] = False
+    quick: Annotated[bool, Switch(_QUICK)] = False
+    rows: Annotated[Path | None, Knob(_ROWS, metavar="FILE.csv")] = None
     directory: Annotated[
-        Path, typer.Option("-o", metavar="DIR", help="Where figures, CSV and JSON are written.")
+        Path, Knob("Where figures, CSV and JSON are written.", "-o", metavar="DIR")
     ] = Path("out/reproduce")
     records: Annotated[
-        Path | None, typer.Option(help=f"File that remembers results (default DIR/{RECORDS}).")
+        Path | None, Knob(f"File that remembers results (default DIR/{RECORDS}).")
     ] = None
-    jobs: Annotated[int, typer.Option(min=1, max=999, help="Worker processes.")] = 2
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A word for the experiment.")
-    ] = None
+    jobs: Annotated[int, Knob("Worker processes.", min=1, max=999)] = 2
+    option: Annotated[list[str] | None, Knob("A word for the experiment.", metavar="KEY=VALUE")] = (
+        None
+    )
 
 
 COMMANDS: Mapping[str, type[Any]] = {

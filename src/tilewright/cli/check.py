@@ -24,7 +24,7 @@ from tilewright.cli.workload import (
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
-from tilewright.common.errors import CheckFailed, PartitionError, ScheduleError, TilewrightError
+from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.compiler.artifact import read_network as read_layers
 from tilewright.compiler.settings import Workload
@@ -233,13 +233,7 @@ def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
     rules = [("a stage for every operator", runs)]
     if not chain.executes_here:
         rules.append(("live tensors fit main memory", partial(require_room, part, machine)))
-    problems = [(rule, _problem(act)) for rule, act in rules]
-    return tuple(
-        Finding(network.name, rule, "ok")
-        if problem is None
-        else Finding(network.name, rule, "refused", problem.message, problem.fix)
-        for rule, problem in problems
-    )
+    return tuple(_finding(network.name, rule, _problem(act)) for rule, act in rules)
 
 
 def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
@@ -253,11 +247,7 @@ def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
         for part, seed in own
     ]
     status = "note" if any(problem is None for _, problem in tried) else "refused"
-    for subject, problem in tried:
-        if problem is None:
-            yield Finding(subject, rule, "ok")
-        else:
-            yield Finding(subject, rule, status, problem.message, problem.fix)
+    yield from (_finding(subject, rule, problem, status) for subject, problem in tried)
 
 
 def _notes(name: str, op: Op, own: list[Way], chain: Toolchain) -> Iterator[Finding]:
@@ -295,12 +285,7 @@ def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding
     )
     emitted = partial(EMITS.required(machine).emit, program, machine)
     rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
-    for rule, act in rules:
-        problem = _problem(act)
-        if problem is None:
-            yield Finding(where, rule, "ok")
-        else:
-            yield Finding(where, rule, "refused", problem.message, problem.fix)
+    yield from (_finding(where, rule, _problem(act)) for rule, act in rules)
 
 
 def _problem(act: Callable[[], object]) -> TilewrightError | None:
@@ -387,11 +372,8 @@ def _tile_finding(
 ) -> Finding:
     subject = f"tile {tile}"
     rule = f"fits memory {memory!r}" if memory else "fits the memories of a core"
-    try:
-        require_tile(machine, product.element, tile, memory)
-    except TilewrightError as error:
-        return Finding(subject, rule, "refused", error.message, error.fix)
-    return Finding(subject, rule, "ok")
+    fits = partial(require_tile, machine, product.element, tile, memory)
+    return _finding(subject, rule, _problem(fits))
 
 
 def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> tuple[Finding, ...]:
@@ -406,16 +388,15 @@ def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> 
         for number, layer in enumerate(layers):
             progress("check", number, len(layers))
             if layer.shape_key not in found:
-                problem = None
-                try:
-                    space([layer], machine.cores, model=model)
-                except PartitionError as error:
-                    problem = error
-                found[layer.shape_key] = _finding(layer.name, _FITS, problem)
+                fits = partial(space, [layer], machine.cores, model=model)
+                found[layer.shape_key] = _finding(layer.name, _FITS, _problem(fits))
     return tuple(found.values())
 
 
-def _finding(subject: str, rule: str, problem: TilewrightError | None) -> Finding:
+def _finding(
+    subject: str, rule: str, problem: TilewrightError | None, status: str = "refused"
+) -> Finding:
+    """What a check has found: nothing wrong, or a problem of some `status`."""
     if problem is None:
         return Finding(subject, rule, "ok")
-    return Finding(subject, rule, "refused", problem.message, problem.fix)
+    return Finding(subject, rule, status, problem.message, problem.fix)

@@ -11,12 +11,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tilewright.cli.arguments import COMMANDS, NETWORKS, OPERATORS
+from tilewright.cli.options import Knob
 from tilewright.cli.output import guarded
 from tilewright.common.interrupts import interruptible
 from tilewright.common.version import tool_version
@@ -84,6 +85,9 @@ def _parameters(declared: type[Any]) -> Iterator[Parameter]:
             yield from _parameters(hint)
         else:
             usual = Parameter.empty if default is MISSING else default
+            base, details = get_args(hint)
+            if isinstance(details, Knob):
+                hint = Annotated[base, details.declared(field.name)]
             kind = Parameter.POSITIONAL_OR_KEYWORD
             yield Parameter(field.name, kind, default=usual, annotation=hint)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tilewright.cli.arguments import Compile
+from tilewright.cli.options import given_options
 from tilewright.cli.output import StageClock, UsageProblem, progress_bar
 from tilewright.cli.workload import (
     compile_workload,
@@ -104,7 +105,7 @@ def _way(asked: Compile, chain: Toolchain) -> str:
         way_out="add --layers",
         onnx_out=options.onnx_out is not None,
         top=options.top > 0,
-        check_each_algorithm=options.check_each_algorithm,
+        kernels=given_options(options, "check_each_algorithm"),
     )
     return way
 

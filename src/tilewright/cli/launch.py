@@ -14,7 +14,8 @@ from tilewright.common.files import require_regular
 from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
-from tilewright.report.pipeline import window_perfetto_json, window_report, window_text
+from tilewright.report.perfetto import window_perfetto_json
+from tilewright.report.pipeline import window_report, window_text
 from tilewright.simulate.image import instructions_of
 from tilewright.simulate.window.hosted import RUNTIMES
 
@@ -61,7 +62,10 @@ def instruction_table(machine: Machine) -> InstructionTable:
     """The instruction table of a machine's cores. Errors: MachineError."""
     name = machine.core.instruction_table
     if name is None:
-        raise MachineError(f"machine {machine.name!r} has no instruction table")
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table",
+            fix="give a machine that has core.instruction_table",
+        )
     return load_table(name)
 
 

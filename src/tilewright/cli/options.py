@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -22,32 +23,62 @@ if TYPE_CHECKING:
 _MOST = 2**31 - 1
 DATA_HELP = "An .npz file: arrays of a program's data, of memories from their start, of registers."
 
-Extent = Annotated[int | None, typer.Option(min=1, max=_MOST, rich_help_panel="Operator")]
-Text = Annotated[str | None, typer.Option(rich_help_panel="Operator")]
-Flag = Annotated[bool, typer.Option(rich_help_panel="Operator")]
-Factor = Annotated[float | None, typer.Option(rich_help_panel="Operator")]
+
+class Knob:
+    """An option of a command: its help, its names unless it is called like its field, the panel
+    that help shows it in, and details as typer has them.
+    """
+
+    def __init__(self, help: str = "", *names: str, panel: str = "", **details: Any) -> None:
+        self._names = names
+        self.details = {"help": help or None, "rich_help_panel": panel or None, **details}
+
+    def names(self, field: str) -> tuple[str, ...]:
+        """Its names, as the option of a field."""
+        return self._names or (f"--{field.replace('_', '-')}",)
+
+    def declared(self, field: str) -> Any:
+        """The option of a field, for typer; a truth value gets an opposite."""
+        return typer.Option(*self._names, **self.details)
+
+
+class Switch(Knob):
+    """An option without a value, and without an opposite."""
+
+    def declared(self, field: str) -> Any:
+        """The flag of a field, for typer."""
+        return typer.Option(*self.names(field), **self.details)
+
+
+class Position(Knob):
+    """An argument of a command."""
+
+    def declared(self, field: str) -> Any:
+        """The argument, for typer."""
+        return typer.Argument(**self.details)
+
+
+Extent = Annotated[int | None, Knob(min=1, max=_MOST, panel="Operator")]
+Text = Annotated[str | None, Knob(panel="Operator")]
+Turned = Annotated[bool, Knob(panel="Operator")]
+Factor = Annotated[float | None, Knob(panel="Operator")]
 
 
 _DIVIDED = "Network divided over cores"
-AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm only.")]
+MachineName = Annotated[str, Knob("Name of a machine, or a .toml file.", "--machine", "-m")]
+AlgorithmName = Annotated[str | None, Knob("Consider one algorithm only.")]
 
 
 @dataclass(frozen=True)
 class MachineOptions:
     """The machine, with numbers of it changed."""
 
-    machine: Annotated[
-        str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
-    ] = DEFAULT_MACHINE
+    machine: MachineName = DEFAULT_MACHINE
     set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a number of the machine."),
+        list[str] | None, Knob("Change a number of the machine.", metavar="KEY=VALUE")
     ] = None
     threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST_THREADS, help="Threads that share the work, on this computer."
-        ),
+        int | None, Knob("Threads that share the work, on this computer.", min=1, max=MOST_THREADS)
     ] = None
 
 
@@ -55,9 +86,7 @@ class MachineOptions:
 class HostMachineOptions(MachineOptions):
     """The machine of commands that run something."""
 
-    machine: Annotated[
-        str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
-    ] = "host"
+    machine: MachineName = "host"
 
 
 @dataclass(frozen=True)
@@ -66,22 +95,31 @@ class OwnMachineOptions(MachineOptions):
 
     machine: Annotated[
         str,
-        typer.Option(
+        Knob(
+            "Name of a machine, or a .toml file.",
             "--machine",
             "-m",
-            help="Name of a machine, or a .toml file.",
             show_default=f"that of the folder or language, else {DEFAULT_MACHINE}",
         ),
     ] = ""
 
 
-def given_options(options: DataclassInstance) -> list[str]:
-    """Options that differ from their defaults, as the user writes them: `--sum-dtype`."""
+def given_options(options: DataclassInstance, *only: str) -> list[str]:
+    """Options that differ from their defaults, as the user writes them: `--sum-dtype`; with `only`
+    those of these fields.
+    """
+    hints = get_type_hints(type(options), include_extras=True)
     return [
-        f"--{f.name.replace('_', '-')}"
+        get_args(hints[f.name])[1].names(f.name)[0]
         for f in fields(options)
-        if getattr(options, f.name) != f.default
+        if f.name in (only or hints) and getattr(options, f.name) != f.default
     ]
+
+
+def refuse_given(given: Sequence[str], why: str) -> None:
+    """Raise UsageProblem, which says why, for the first of the given options."""
+    if given:
+        raise UsageProblem(f"{given[0]} {why}")
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
@@ -97,9 +135,9 @@ def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, st
 
 BoundInputs = Annotated[
     list[str] | None,
-    typer.Option(
+    Knob(
+        "Make an input of a model a constant, as axes=0,1 or table=@numbers.npz.",
         metavar="NAME=VALUE|@FILE.npz",
-        help="Make an input of a model a constant, as axes=0,1 or table=@numbers.npz.",
     ),
 ]
 
@@ -108,42 +146,39 @@ BoundInputs = Annotated[
 class OperatorOptions:
     """The extents of an operator; networks take `batch`, `dtype` and `shape`."""
 
-    batch: Annotated[int | None, typer.Option(min=1, max=_MOST, help="Images.")] = None
+    batch: Annotated[int | None, Knob("Images.", min=1, max=_MOST)] = None
     dtype: Annotated[
         str | None,
-        typer.Option(
-            help="Element type, as f32 or i16; or operands:sums:result:rounding:overflow, as "
+        Knob(
+            "Element type, as f32 or i16; or operands:sums:result:rounding:overflow, as "
             "q8.8:q16.16:q8.8:even:saturate."
         ),
     ] = None
-    sum_dtype: Annotated[
-        str | None, typer.Option(help="Element type of the sums, unless --dtype says it.")
-    ] = None
+    sum_dtype: Annotated[str | None, Knob("Element type of the sums, unless --dtype says it.")] = (
+        None
+    )
     result_dtype: Annotated[
-        str | None, typer.Option(help="Element type of the result: that of the sums by default.")
+        str | None, Knob("Element type of the result: that of the sums by default.")
     ] = None
     shape: Annotated[
         list[str] | None,
-        typer.Option(
+        Knob(
+            "Shape of an input of a model, as x=1x3x224x224; several for code for each.",
             metavar="NAME=EXTENTS,...",
-            help="Shape of an input of a model, as x=1x3x224x224; several for code for each.",
         ),
     ] = None
     bind: BoundInputs = None
     extents: Annotated[
         list[str] | None,
-        typer.Option(
+        Knob(
+            "Extents of the axes of a definition, as n=8,o=64; its tensors take --shape.",
             metavar="AXIS=NUMBER,...",
-            help="Extents of the axes of a definition, as n=8,o=64; its tensors take --shape.",
-            rich_help_panel="Operator",
+            panel="Operator",
         ),
     ] = None
     fill: Annotated[
         float | None,
-        typer.Option(
-            help="What stands beyond the border of a definition's operands.",
-            rich_help_panel="Operator",
-        ),
+        Knob("What stands beyond the border of a definition's operands.", panel="Operator"),
     ] = None
     in_channels: Extent = None
     out_channels: Extent = None
@@ -154,35 +189,23 @@ class OperatorOptions:
     padding: Text = None
     dilation: Text = None
     groups: Extent = None
-    m: Annotated[int | None, typer.Option("--m", min=1, max=_MOST, rich_help_panel="Operator")] = (
-        None
-    )
-    n: Annotated[int | None, typer.Option("--n", min=1, max=_MOST, rich_help_panel="Operator")] = (
-        None
-    )
-    k: Annotated[int | None, typer.Option("--k", min=1, max=_MOST, rich_help_panel="Operator")] = (
-        None
-    )
-    transpose_a: Flag = False
-    transpose_b: Flag = False
+    m: Annotated[int | None, Knob("", "--m", min=1, max=_MOST, panel="Operator")] = None
+    n: Annotated[int | None, Knob("", "--n", min=1, max=_MOST, panel="Operator")] = None
+    k: Annotated[int | None, Knob("", "--k", min=1, max=_MOST, panel="Operator")] = None
+    transpose_a: Turned = False
+    transpose_b: Turned = False
     alpha: Factor = None
     beta: Factor = None
     expression: Annotated[
         str | None,
-        typer.Option(
-            help="What map computes of the elements x0, x1, ..., as '3 * (x0 - x1)'.",
-            rich_help_panel="Operator",
+        Knob(
+            "What map computes of the elements x0, x1, ..., as '3 * (x0 - x1)'.", panel="Operator"
         ),
     ] = None
     entries: Extent = None
     shift: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            max=31,
-            help="Bits by which lookup shifts integers to the right.",
-            rich_help_panel="Operator",
-        ),
+        Knob("Bits by which lookup shifts integers to the right.", min=0, max=31, panel="Operator"),
     ] = None
 
 
@@ -193,49 +216,32 @@ class SearchOptions:
     algorithm: AlgorithmName = None
     partition: Annotated[
         str | None,
-        typer.Option(
-            help="Divide over the core groups in one way only; a network over cores by this "
+        Knob(
+            "Divide over the core groups in one way only; a network over cores by this "
             "strategy, or several with commas between."
         ),
     ] = None
     max_error: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            help="Largest deviation over the largest result that algorithms may be expected to "
+        Knob(
+            "Largest deviation over the largest result that algorithms may be expected to "
             "have (default: 1e-5 on this computer, none elsewhere); of networks divided over cores "
             "the largest one that a comparison accepts.",
+            min=0,
         ),
     ] = None
     max_roundings: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Roundings that a sum of fixed point may have: of each product that it is added "
+        Knob(
+            "Roundings that a sum of fixed point may have: of each product that it is added "
             "up of (default: 1 where a schedule with whole sums fits).",
+            min=1,
         ),
     ] = None
-    records: Annotated[
-        Path | None, typer.Option(help="File that remembers simulated candidates.")
-    ] = None
-    executor: Annotated[
-        str, typer.Option(help="Who simulates: inline, local[:N] or dask://HOST:PORT.")
-    ] = "inline"
-
-    def require_whole(self, way_out: str, **others: bool) -> None:
-        """Raise UsageProblem for what only kernels take that are compiled alone: of these options,
-        and of `others` those that were given.
-        """
-        given = {
-            "partition": self.partition is not None,
-            "records": self.records is not None,
-            "executor": self.executor != SearchOptions.executor,
-            **others,
-        }
-        for option, is_given in given.items():
-            if is_given:
-                name = option.replace("_", "-")
-                raise UsageProblem(f"--{name} is for kernels that are compiled alone: {way_out}")
+    records: Annotated[Path | None, Knob("File that remembers simulated candidates.")] = None
+    executor: Annotated[str, Knob("Who simulates: inline, local[:N] or dask://HOST:PORT.")] = (
+        "inline"
+    )
 
 
 @dataclass(frozen=True)
@@ -244,39 +250,30 @@ class DivisionOptions:
 
     objective: Annotated[
         str | None,
-        typer.Option(
-            help="What a plan has least of: traffic (default), activations and sums (activations: "
+        Knob(
+            "What a plan has least of: traffic (default), activations and sums (activations: "
             "what cores send each other), time, or traffic and time with a cycle counted as this "
             "many values.",
-            rich_help_panel=_DIVIDED,
+            panel=_DIVIDED,
         ),
     ] = None
     most_work: Annotated[
         float | None,
-        typer.Option(
-            min=1.0,
-            help="How much of a layer a core may compute, over what it has by the BWDSP paper's "
+        Knob(
+            "How much of a layer a core may compute, over what it has by the BWDSP paper's "
             "strategy (default 1); with more, halos may be computed again in place of moves.",
-            rich_help_panel=_DIVIDED,
+            min=1.0,
+            panel=_DIVIDED,
         ),
     ] = None
     place: Annotated[
         bool,
-        typer.Option(
-            "--place",
-            help="Choose the core of each part, too; part j is on core j otherwise.",
-            rich_help_panel=_DIVIDED,
-        ),
+        Switch("Choose the core of each part, too; part j is on core j otherwise.", panel=_DIVIDED),
     ] = False
 
     def require_undivided(self) -> None:
         """Raise UsageProblem for what only networks divided over cores take."""
-        for field in fields(self):
-            if getattr(self, field.name) != field.default:
-                option = field.name.replace("_", "-")
-                raise UsageProblem(
-                    f"--{option} is for networks on machines whose cores divide them"
-                )
+        refuse_given(given_options(self), "is for networks on machines whose cores divide them")
 
 
 @dataclass(frozen=True)
@@ -285,10 +282,7 @@ class StrategyOptions(DivisionOptions):
 
     partition: Annotated[
         str | None,
-        typer.Option(
-            help="Take the grids of this strategy, or of several with commas between.",
-            rich_help_panel=_DIVIDED,
-        ),
+        Knob("Take the grids of this strategy, or of several with commas between.", panel=_DIVIDED),
     ] = None
 
 
@@ -296,69 +290,48 @@ class StrategyOptions(DivisionOptions):
 class CompileOptions:
     """Options of what `compile` does beyond choosing."""
 
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
-    ] = None
+    out: Annotated[Path | None, Knob("Folder for code and results.", "--output", "-o")] = None
     top: Annotated[
-        int,
-        typer.Option(
-            min=0, max=10_000, help="Simulate or measure the K best and take the fastest."
-        ),
+        int, Knob("Simulate or measure the K best and take the fastest.", min=0, max=10_000)
     ] = 0
-    measure: Annotated[
-        bool, typer.Option(help="Time the chosen code, where the machine is this computer.")
-    ] = True
+    measure: Annotated[bool, Knob("Time the chosen code, where the machine is this computer.")] = (
+        True
+    )
     check: Annotated[
         bool,
-        typer.Option(
-            "--check",
-            help="Run the generated code of an operator or of every layer on the host; compare a "
-            "whole network with the reference.",
+        Switch(
+            "Run the generated code of an operator or of every layer on the host; compare a "
+            "whole network with the reference."
         ),
     ] = False
     check_each_algorithm: Annotated[
         bool,
-        typer.Option(
-            "--check-each-algorithm",
-            help="Run the code of each algorithm, on the smallest layer it applies to; of one that "
-            "did not win there, with fewer images where all would take long.",
+        Switch(
+            "Run the code of each algorithm, on the smallest layer it applies to; of one that "
+            "did not win there, with fewer images where all would take long."
         ),
     ] = False
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict",
-            help="Fail if elements of fixed point saturate in the run of a network that --check "
-            "makes.",
+        Switch(
+            "Fail if elements of fixed point saturate in the run of a network that --check makes."
         ),
     ] = False
     schedule: Annotated[
-        Path | None,
-        typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
+        Path | None, Knob("Replay the schedule in this file: a kernel's schedule.txt.")
     ] = None
     layers: Annotated[
         bool,
-        typer.Option(
-            "--layers",
-            help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
-        ),
+        Switch("The convolutions and matrix products of a network, each tuned alone as a kernel."),
     ] = False
     training: Annotated[
-        bool,
-        typer.Option(
-            "--training",
-            help="A network's training step in its place: forward, backward and the update.",
-        ),
+        bool, Switch("A network's training step in its place: forward, backward and the update.")
     ] = False
     onnx_out: Annotated[
         Path | None,
-        typer.Option(
-            help="ONNX file for a network divided over cores, with the plan in its metadata."
-        ),
+        Knob("ONNX file for a network divided over cores, with the plan in its metadata."),
     ] = None
-    timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
-        False
-    )
+    timings: Annotated[bool, Switch("Say how long each stage took.")] = False
 
     def require_one_check(self) -> None:
         """Raise UsageProblem where checks of layers and of algorithms are both asked for, or what a
@@ -383,8 +356,8 @@ class CompareOptions:
 
     compare: Annotated[
         str | None,
-        typer.Option(
-            help="Compare a network with onnxruntime, which reads the file itself, or with the "
+        Knob(
+            "Compare a network with onnxruntime, which reads the file itself, or with the "
             "NumPy reference; exit code 3 where they differ."
         ),
     ] = None

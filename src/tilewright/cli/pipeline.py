@@ -7,14 +7,14 @@ from dataclasses import replace
 from tilewright.asm import assemble_file, link
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.arguments import Pipeline
-from tilewright.cli.launch import LaunchedProgram, launch_program
+from tilewright.cli.launch import LaunchedProgram, instruction_table, launch_program
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import machine_of
 from tilewright.codegen.arrays import read_arrays
 from tilewright.codegen.folder import write_text
 from tilewright.common.defaults import DEFAULT_MACHINE
-from tilewright.common.errors import MachineError, SimulationError
-from tilewright.isa import InstructionTable, load_table
+from tilewright.common.errors import SimulationError
+from tilewright.isa import InstructionTable
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.machine import Machine
@@ -51,7 +51,7 @@ def run(asked: Pipeline) -> None:
 
 
 def _run_core(asked: Pipeline, machine: Machine) -> None:
-    table, output = _table(machine), asked.output
+    table, output = instruction_table(machine), asked.output
     image = link([assemble_file(asked.file, table)], table)
     loaded = load_image(image, table)
     if asked.inputs is not None:
@@ -88,16 +88,6 @@ def _refuse(machine: Machine, given: object) -> None:
     """Options that mean something for cores whose instructions are pipelined alone."""
     if given:
         raise UsageProblem(f"--entry, --minimum and --ideal-buses mean nothing on {machine.name}")
-
-
-def _table(machine: Machine) -> InstructionTable:
-    """The instruction table of a machine's cores. Errors: MachineError."""
-    if machine.core.instruction_table is None:
-        raise MachineError(
-            f"machine {machine.name!r} has no instruction table: its cores are not simulated",
-            fix="give a machine that has core.instruction_table",
-        )
-    return load_table(machine.core.instruction_table)
 
 
 def _best_schedule(

@@ -69,7 +69,7 @@ def run(asked: Simulate) -> None:
         )
         launch_program(launched, output)
         return
-    if asked.inputs or asked.outputs or asked.timing or asked.limited:
+    if given_options(asked, "inputs", "outputs", "timing", "max_cycles"):
         raise UsageProblem(
             "--input, --output, --timing and --max-cycles are for programs in assembly language"
         )
@@ -87,9 +87,9 @@ def _is_compiled_first(asked: Simulate, source: Path) -> bool:
     known = name in list_networks() or name in OPERATORS
     if name.endswith(".onnx") or is_definition(name) or (known and not source.exists()):
         alone = is_operator(name)
-        kind, others = ("an operator" if alone else "a network"), asked.of_files()
-        if not alone:
-            others = asked.of_kernels() + others
+        kind = "an operator" if alone else "a network"
+        others = [] if alone else given_options(asked, "trace", "trace_limit")
+        others += given_options(asked, "layer", "inputs", "outputs", "timing", "max_cycles")
         if others:
             raise UsageProblem(f"{name} is {kind}: leave {', '.join(others)}")
         return True

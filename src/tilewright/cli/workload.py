@@ -25,8 +25,10 @@ from tilewright.cli.options import (
     OperatorOptions,
     SearchOptions,
     extents_of,
+    given_options,
     numbers,
     overrides,
+    refuse_given,
     shapes_of,
 )
 from tilewright.cli.output import (
@@ -244,35 +246,26 @@ def require_options(
     instead: str = "",
     onnx_out: bool = False,
     top: bool = False,
-    **kernels: bool,
+    kernels: Sequence[str] = (),
 ) -> None:
     """Raise UsageProblem for options that do not go with a way to use the machine, ToolError where
-    it runs no networks. `kernels` are options of those that are compiled alone, `way_out` is how
-    they are taken and `instead` how products of a network are.
+    it runs no networks. `kernels` are given options of those that are compiled alone, `way_out` is
+    how they are taken and `instead` how products of a network are.
     """
+    best = ["--top"] * top
     if way == "divided":
-        _require_divisions(search, {**kernels, "top": top})
+        given = given_options(search, "algorithm", "records", "executor")
+        refuse_given(
+            [*given, *kernels, *best], "is for kernels: cores that divide a network take none"
+        )
         return
-    if onnx_out:
-        raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
+    refuse_given(["--onnx-out"] * onnx_out, "is for networks on machines whose cores divide them")
     division.require_undivided()
     if way == "whole":
         require_networks(chain.machine, instead)
-        search.require_whole(way_out, top=top and not chain.executes_here, **kernels)
-
-
-def _require_divisions(search: SearchOptions, others: dict[str, bool]) -> None:
-    """Raise UsageProblem for what only kernels take that are compiled alone."""
-    given = {
-        "algorithm": search.algorithm is not None,
-        "records": search.records is not None,
-        "executor": search.executor != SearchOptions.executor,
-        **others,
-    }
-    for option, is_given in given.items():
-        if is_given:
-            name = option.replace("_", "-")
-            raise UsageProblem(f"--{name} is for kernels: cores that divide a network take none")
+        given = given_options(search, "partition", "records", "executor")
+        given += [] if chain.executes_here else best
+        refuse_given([*given, *kernels], f"is for kernels that are compiled alone: {way_out}")
 
 
 def compile_workload(

@@ -190,7 +190,7 @@ def with_cases(parts: Sequence[Network]) -> Network:
     """The networks as one, whose cases they are. A tensor of a part is called after the shapes of
     its inputs; a weight that others have, too, with the same numbers keeps its name.
     """
-    first, tags = parts[0], [_tag(part) for part in parts]
+    first, tags = parts[0], ["_".join(show_shape(t.shape) for t in p.inputs) for p in parts]
     common = [_common(first, part) for part in parts]
     names = [
         {n: n if n in shared else f"{tag}/{n}" for n in part.tensors}
@@ -229,10 +229,6 @@ def merged_network(
         tuple(own[n] for part, own, _ in pairs for n in part.outputs),
         values,
     )  # fmt: skip
-
-
-def _tag(part: Network) -> str:
-    return "_".join(show_shape(t.shape) for t in part.inputs)
 
 
 def _common(first: Network, part: Network) -> set[str]:

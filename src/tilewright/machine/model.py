@@ -147,14 +147,23 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         return self.of(dtype).flops_per_cycle
 
 
+Contradiction = tuple[str, object, object]
+"""Key of a number, what it should be, and what it is."""
+
+
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
     """Part of a description that some families understand, at the dotted `key` of the file."""
 
     key: ClassVar[str]
 
     def problem(self, machine: Machine) -> str:
-        """A contradiction to the rest of the machine: key, expectation and finding; "" if none."""
-        return ""
+        """The first contradiction to the rest of the machine, "" if there is none."""
+        found = ("{}: expected {}, found {}".format(*own) for own in self.problems(machine))
+        return next(found, "")
+
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
+        """All of them; a later one may take for granted that there is no earlier one."""
+        yield from ()
 
 
 S = TypeVar("S", bound=Section)

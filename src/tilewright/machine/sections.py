@@ -7,14 +7,14 @@ may have, and which memories and engines. The two primitives here are what famil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from msgspec import Struct
 
 from tilewright.common.errors import MachineError
-from tilewright.machine.model import Machine, Section
+from tilewright.machine.model import Contradiction, Machine, Section
 from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
 
 
@@ -91,19 +91,14 @@ class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
             )
         return given
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Other lanes than the core's, or partial blocks that a mesh would have to divide."""
         if self.lanes != machine.core.vector_lanes:
-            return (
-                f"primitives.gemm.lanes: expected core.vector_lanes = "
-                f"{machine.core.vector_lanes}, found {self.lanes}"
-            )
+            wanted = f"core.vector_lanes = {machine.core.vector_lanes}"
+            yield "primitives.gemm.lanes", wanted, self.lanes
         if self.partial_blocks and machine.cores > 1:
-            return (
-                f"primitives.gemm.partial_blocks: expected a mesh of one core, found "
-                f"{machine.mesh.rows} x {machine.mesh.columns}"
-            )
-        return ""
+            mesh = f"{machine.mesh.rows} x {machine.mesh.columns}"
+            yield "primitives.gemm.partial_blocks", "a mesh of one core", mesh
 
 
 class VectorPrimitive(Section, frozen=True, forbid_unknown_fields=True):

@@ -71,7 +71,11 @@ def require_lowered(network: Network, machine: Machine) -> None:
                 fix="products, windows and functions of elements take floats of one type; integers "
                 "and truth values are computed by definitions and moved",
             )
-    missing = {node.op.kind: node.name for node in reversed(network.nodes) if not _is_lowered(node)}
+    missing = {
+        node.op.kind: node.name
+        for node in reversed(network.nodes)
+        if not is_lowered(node.op) and node.op.kind not in CONTRACTIONS
+    }
     if missing:
         named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
         raise GraphError(
@@ -92,10 +96,6 @@ def _has_types(node: Node, *, fixed: bool) -> bool:
     if parts and all(part.gather is None for part in parts):
         return not narrow or all(part.body == "x0" for part in parts)
     return moves(node.op) or (numerics.is_float and not numerics.is_mixed and not narrow)
-
-
-def _is_lowered(node: Node) -> bool:
-    return is_lowered(node.op) or node.op.kind in CONTRACTIONS
 
 
 def require_room(network: Network, machine: Machine) -> None:

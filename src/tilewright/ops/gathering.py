@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import ClassVar, Literal
 
@@ -225,20 +225,8 @@ class Pool2d(Named):
         return count - 1 if (count - 1) * stride >= image + before else count
 
 
-def max_pool2d(
-    shape: Shape,
-    kernel: IntOrPair,
-    *,
-    stride: IntOrPair | None = None,
-    padding: int | tuple[int, int] | Padding = 0,
-    ceil_mode: bool = False,
-    dtype: str = "f64",
-) -> Pool2d:
-    """Maximum pooling of images of `shape`; the stride is the kernel unless given."""
-    return _pool2d("max", shape, kernel, stride, padding, ceil_mode, False, dtype)
-
-
-def average_pool2d(
+def pool2d(
+    reduction: Reduction,
     shape: Shape,
     kernel: IntOrPair,
     *,
@@ -248,25 +236,7 @@ def average_pool2d(
     count_padding: bool = False,
     dtype: str = "f64",
 ) -> Pool2d:
-    """Average pooling of images of `shape`; the stride is the kernel unless given."""
-    return _pool2d("average", shape, kernel, stride, padding, ceil_mode, count_padding, dtype)
-
-
-def global_average_pool2d(shape: Shape, *, dtype: str = "f64") -> Pool2d:
-    """The mean of each channel of images of `shape`."""
-    return average_pool2d(shape, (shape[2], shape[3]), dtype=dtype)
-
-
-def _pool2d(
-    reduction: Reduction,
-    shape: Shape,
-    kernel: IntOrPair,
-    stride: IntOrPair | None,
-    padding: int | tuple[int, int] | Padding,
-    ceil_mode: bool,
-    count_padding: bool,
-    dtype: str,
-) -> Pool2d:
+    """Pooling of images of `shape`; the stride is the kernel unless given."""
     if len(shape) != 4:
         raise ShapeError(
             f"pool2d: expected images of 4 dimensions, found {len(shape)}: {tuple(shape)}"
@@ -275,6 +245,14 @@ def _pool2d(
     return Pool2d(
         reduction, *shape, pair(kernel), step, padding_of(padding), ceil_mode, count_padding, dtype
     )
+
+
+max_pool2d, average_pool2d = partial(pool2d, "max"), partial(pool2d, "average")
+
+
+def global_average_pool2d(shape: Shape, *, dtype: str = "f64") -> Pool2d:
+    """The mean of each channel of images of `shape`."""
+    return average_pool2d(shape, (shape[2], shape[3]), dtype=dtype)
 
 
 REDUCTIONS: dict[str, Gather] = {"max": "max", "mean": "sum", "min": "min", "sum": "sum"}

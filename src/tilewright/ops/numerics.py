@@ -102,7 +102,8 @@ class Numerics:
         """
         same = len(set(self.operands)) == 1
         operands = str(self.operands[0]) if same else ",".join(map(str, self.operands))
-        parts = [operands, str(self.sums), str(self.result), self.rounding, _overflow(self)]
+        overflow = "saturate" if self.saturate else "wrap"
+        parts = [operands, str(self.sums), str(self.result), self.rounding, overflow]
         while len(parts) > 1 and parts[-1] == _default(parts[:-1]):
             parts.pop()
         return ":".join(parts)
@@ -210,14 +211,6 @@ def require_float(kind: str, numerics: Numerics) -> None:
         )
 
 
-def _one_float(kinds: tuple[DType, ...]) -> DType:
-    return next(kind for kind in kinds if kind.is_float)
-
-
-def _overflow(numerics: Numerics) -> str:
-    return "saturate" if numerics.saturate else "wrap"
-
-
 def _default(before: list[str]) -> str:
     """The default of the next part, where the text ends after `before`."""
     match len(before):
@@ -233,9 +226,9 @@ def _default(before: list[str]) -> str:
 def _parse(text: str, operands: int, *, mixed: bool) -> Numerics:
     found = _parse_numerics(text, operands)
     if found.is_mixed and not (mixed or found.in_reals):
-        every = (*found.operands, found.sums, found.result)
+        one = next(k for k in (*found.operands, found.sums, found.result) if k.is_float)
         raise ShapeError(
-            f"element types {found} mix {_one_float(every)} with another type",
+            f"element types {found} mix {one} with another type",
             fix="floats take one type for operands, sums and result",
         )
     return found

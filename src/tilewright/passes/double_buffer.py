@@ -197,7 +197,8 @@ def _late(part: _Part, loops: Loops, program: Program) -> _Part:
         match stmt:
             case Transfer("put", _, _, buffer) if _copies(program, buffer) == 2:
                 body += _store_before(stmt, loops, len(loops) - 1)
-                after.append(_at_indices(stmt, _last(loops), _slot_at(loops, _last(loops))))
+                slot = substitute(_slot(loops, 0), _last(loops))
+                after.append(_at_indices(stmt, _last(loops), slot))
             case _:
                 body.append(stmt)
     return _Part(tuple(body), part.before, (*after, *part.after))
@@ -220,10 +221,6 @@ def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, E
     for loop in loops:
         found[loop.var] = substitute(loop.extent, found) - 1
     return found
-
-
-def _slot_at(loops: Loops, indices: Mapping[str, Expr]) -> Expr:
-    return substitute(_slot(loops, 0), indices)
 
 
 def _with_slots(body: tuple[Stmt, ...], buffers: list[str], slot: Expr) -> tuple[Stmt, ...]:

@@ -356,7 +356,8 @@ def _at_depth(
         name = s.tile.tensor
         if s.depth == depth and not s.written and name not in {*late, *prepared}:
             before += _moved(s, "get")
-    before += [prepared[s.tile.tensor] for s in staged if _is_here(s, depth, prepared)]
+    here = (s.tile.tensor for s in staged if s.depth == depth)
+    before += [prepared[name] for name in here if name in prepared]
     if output.depth == depth:
         before = [*_initialised(output, loops, inner, start), *before]
         after = [*_finished(staged, inner, late), *_moved(result, "put")]
@@ -393,10 +394,6 @@ def _at(s: _Staged, roles: str, loops: list[For], depth: int) -> Operand:
         step = Const(1) if part.step == whole.step else part.step
         ranges.append(Range(substitute(place.start, at_start), part.extent, step))
     return replace(s.view, ranges=tuple(ranges), roles=roles)
-
-
-def _is_here(s: _Staged, depth: int, prepared: Mapping[str, Call]) -> bool:
-    return s.depth == depth and s.tile.tensor in prepared
 
 
 def _moved(s: _Staged, direction: str) -> list[Stmt]:

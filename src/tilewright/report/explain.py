@@ -415,14 +415,15 @@ def _giga(value: float) -> str:
 
 def stage_text(e: StageExplanation) -> str:
     """The whole explanation."""
-    sections = [
-        _stage_head(e),
-        _tensors(e),
-        _stage_causes(e),
-        _stage_traffic(e),
-        _stage_routines(e),
-    ]
-    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    sections = [[*_stage_head(e)], [*_tensors(e)]]
+    if e.causes:
+        sections.append(["time by cause (simulated)", *cause_lines(e.causes)])
+    if e.traffic:
+        title, cycles = "traffic of one core group (simulated)", sum(c.cycles for c in e.causes)
+        sections.append([title, *traffic_lines(e.traffic, cycles)])
+    if e.routines:
+        sections.append([*routine_lines(e.routines)])
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
 def _stage_head(e: StageExplanation) -> Iterator[str]:
@@ -457,20 +458,3 @@ def _tensors(e: StageExplanation) -> Iterator[str]:
     rows = [("", "tensor", "in memory", "bytes")]
     rows += [(t.name, t.value, f"{t.dtype} ({t.form})", str(t.size_bytes)) for t in e.tensors]
     yield from columns(rows)
-
-
-def _stage_causes(e: StageExplanation) -> Iterator[str]:
-    if e.causes:
-        yield "time by cause (simulated)"
-        yield from cause_lines(e.causes)
-
-
-def _stage_traffic(e: StageExplanation) -> Iterator[str]:
-    if e.traffic:
-        yield "traffic of one core group (simulated)"
-        yield from traffic_lines(e.traffic, sum(cause.cycles for cause in e.causes))
-
-
-def _stage_routines(e: StageExplanation) -> Iterator[str]:
-    if e.routines:
-        yield from routine_lines(e.routines)

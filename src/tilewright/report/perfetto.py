@@ -12,9 +12,11 @@ one, which the track names say.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeAlias, assert_never
 
 from tilewright.common.errors import SimulationError
+from tilewright.isa import Instruction
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.runs import CoreRun, MeshRun
@@ -28,6 +30,7 @@ from tilewright.simulate.trace import (
     Stall,
     Trace,
 )
+from tilewright.simulate.window.run import WindowRun
 
 TraceEvent: TypeAlias = dict[str, Any]
 
@@ -43,27 +46,25 @@ def perfetto_json(run: KernelRun, machine: Machine, name: str) -> str:
     """
     if run.trace is None:
         raise SimulationError("the run has no trace", fix="simulate with trace_limit above 0")
-    document = {
-        "traceEvents": [*_tracks(name), *_events(run.trace)],
-        "displayTimeUnit": "ns",
-        "otherData": {
-            "machine": machine.name,
-            "clock_hz": machine.clock_hz,
-            "cycles": run.cycles,
-            "unit": "1 cycle is shown as 1 us",
-        },
-    }
-    return json.dumps(document)
+    events = [*_tracks(name), *_events(run.trace)]
+    return _document(events, machine=machine.name, clock_hz=machine.clock_hz, cycles=run.cycles)
+
+
+def _document(events: list[TraceEvent], **other: object) -> str:
+    """The text of a trace, with what `other` data says of it."""
+    other["unit"] = "1 cycle is shown as 1 us"
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
+
+
+def _meta(kind: str, process: int, thread: int, **args: object) -> TraceEvent:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
 
 
 def _tracks(name: str) -> list[TraceEvent]:
-    def meta(kind: str, thread: int, **args: object) -> TraceEvent:
-        return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "args": args}
-
-    tracks = [meta("process_name", CORE, name=name)]
+    tracks = [_meta("process_name", PROCESS, CORE, name=name)]
     for thread, track in ((CORE, CORE_TRACK), (ENGINE, ENGINE_TRACK)):
-        tracks.append(meta("thread_name", thread, name=track))
-        tracks.append(meta("thread_sort_index", thread, sort_index=thread))
+        tracks.append(_meta("thread_name", PROCESS, thread, name=track))
+        tracks.append(_meta("thread_sort_index", PROCESS, thread, sort_index=thread))
     return tracks
 
 
@@ -86,16 +87,8 @@ def _events(trace: Trace) -> list[TraceEvent]:
 def _slice(
     thread: int, start: int, cycles: int, name: str, category: str, **args: object
 ) -> TraceEvent:
-    return {
-        "ph": "X",
-        "pid": PROCESS,
-        "tid": thread,
-        "ts": start,
-        "dur": cycles,
-        "name": name,
-        "cat": category,
-        "args": args,
-    }
+    found = _unit_slice(PROCESS, thread, start, cycles, name)
+    return {**found, "cat": category, "args": args}
 
 
 def _core(event: CoreEvent) -> TraceEvent:
@@ -169,57 +162,51 @@ def pipeline_perfetto_json(run: CoreRun | MeshRun, name: str) -> str:
     if not traced:
         raise SimulationError("the run has no trace", fix="simulate with traced_cores")
     events = [event for core in traced for event in _core_events(core, name)]
-    document = {
-        "traceEvents": events,
-        "displayTimeUnit": "ns",
-        "otherData": {
-            "machine": traced[0].program.table.name,
-            "cycles": run.cycles,
-            "complete": all(core.trace_complete for core in traced),
-            "unit": "1 cycle is shown as 1 us",
-        },
-    }
-    return json.dumps(document)
+    complete, machine = all(core.trace_complete for core in traced), traced[0].program.table.name
+    return _document(events, machine=machine, cycles=run.cycles, complete=complete)
 
 
 def _core_events(run: CoreRun, name: str) -> list[TraceEvent]:
-    units = list(run.program.table.units)
-    process = run.core + 1
-    tracks = [f"{unit} (cycles)" for unit in units] + ["stalls (cycles)"]
-    events: list[TraceEvent] = [
-        _meta("process_name", process, 0, {"name": f"{name}, core {run.core}"})
-    ]
-    events += [
-        _meta("thread_name", process, thread, {"name": track})
-        for thread, track in enumerate(tracks, 1)
-    ]
+    units, process = list(run.program.table.units), run.core + 1
+    events = _unit_tracks(process, f"{name}, core {run.core}", units)
     for issue in run.issues:
         instruction = run.instruction(issue.instruction)
+        cycles, unit = instruction.spec.occupancy_cycles, units.index(issue.unit) + 1
+        own = _unit_slice(process, unit, issue.cycle, cycles, instruction.text())
         args = {"instruction": issue.instruction, "latency_cycles": instruction.latency_cycles}
-        slice_ = (issue.cycle, instruction.spec.occupancy_cycles, instruction.text())
-        events.append(_unit_slice(process, units.index(issue.unit) + 1, slice_, args))
+        events.append({**own, "args": args})
     for span in run.spans:
         label = f"{span.cause} {span.register}".strip()
-        waiting = {"waiting": run.instruction(span.instruction).text()}
-        slice_ = (span.first_cycle, span.cycles, label)
-        events.append(_unit_slice(process, len(tracks), slice_, waiting))
+        own = _unit_slice(process, len(units) + 1, span.first_cycle, span.cycles, label)
+        waiting = run.instruction(span.instruction).text()
+        events.append({**own, "args": {"waiting": waiting}})
     return events
 
 
-def _meta(kind: str, process: int, thread: int, args: dict[str, str]) -> TraceEvent:
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
+def _unit_tracks(process: int, name: str, units: Sequence[str]) -> list[TraceEvent]:
+    """The tracks of a core: one for each unit, and one for stalls."""
+    tracks = [f"{unit} (cycles)" for unit in (*units, "stalls")]
+    return [
+        _meta("process_name", process, 0, name=name),
+        *(_meta("thread_name", process, thread, name=t) for thread, t in enumerate(tracks, 1)),
+    ]
 
 
-def _unit_slice(
-    process: int, thread: int, slice_: tuple[int, int, str], args: dict[str, Any]
-) -> TraceEvent:
-    start, cycles, name = slice_
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": start,
-        "dur": cycles,
-        "name": name,
-        "args": args,
-    }
+def _unit_slice(process: int, thread: int, start: int, cycles: int, name: str) -> TraceEvent:
+    return {"ph": "X", "pid": process, "tid": thread, "ts": start, "dur": cycles, "name": name}
+
+
+def window_perfetto_json(run: WindowRun, instructions: Sequence[Instruction], name: str) -> str:
+    """The operations of a run of a window, a track for each unit, and its stalls, as JSON text."""
+    units = list(dict.fromkeys(event.unit for event in run.events))
+    events = _unit_tracks(PROCESS, name, units)
+    for event in run.events:
+        place, text = units.index(event.unit) + 1, instructions[event.number].text()
+        own = _unit_slice(PROCESS, place, event.start, event.end - event.start, text)
+        args = {"instruction": event.number, "issue_cycle": event.issue}
+        events.append({**own, "args": args})
+    for stall in run.stalled:
+        cycles, waiting = stall.stop - stall.start, instructions[stall.number].text()
+        own = _unit_slice(PROCESS, len(units) + 1, stall.start, cycles, stall.cause.value)
+        events.append({**own, "args": {"waiting": waiting}})
+    return _document(events, cycles=run.cycles)

@@ -2,12 +2,11 @@
 
 In: a traced `CoreRun`. Out: a `PipelineReport`, which is the `--json` contract of the pipeline
 command; the texts follow below, the trace events are in `report.perfetto`. A core with a window of
-long operations has a `WindowReport` of its `WindowRun`, and trace events for ui.perfetto.dev.
+long operations has a `WindowReport` of its `WindowRun`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -420,36 +419,3 @@ def _timeline(run: WindowRun, instructions: Sequence[Instruction], count: int) -
     if len(run.events) > count:
         rows.append(f"{len(run.events) - count} more operations")
     return rows
-
-
-def window_perfetto_json(run: WindowRun, instructions: Sequence[Instruction], name: str) -> str:
-    """The operations of a run, a track for each unit, and its stalls, as Chrome trace events.
-
-    The viewers know only microseconds: a cycle is shown as one.
-    """
-    units = list(dict.fromkeys(event.unit for event in run.events))
-    tracks = [f"{unit} (cycles)" for unit in units] + ["stalls (cycles)"]
-    events: list[dict[str, object]] = [
-        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": name}}
-    ]
-    events += [
-        {"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": track}}
-        for thread, track in enumerate(tracks, 1)
-    ]
-    for event in run.events:
-        args: dict[str, object] = {"instruction": event.number, "issue_cycle": event.issue}
-        text = instructions[event.number].text()
-        place = units.index(event.unit) + 1
-        events.append(_slice(place, event.start, event.end, text, args))
-    for stall in run.stalled:
-        waiting = {"waiting": instructions[stall.number].text()}
-        events.append(_slice(len(tracks), stall.start, stall.stop, stall.cause.value, waiting))
-    other = {"cycles": run.cycles, "unit": "1 cycle is shown as 1 us"}
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
-
-
-def _slice(thread: int, start: int, stop: int, name: str, args: object) -> dict[str, object]:
-    return {
-        "ph": "X", "pid": 1, "tid": thread, "ts": start, "dur": stop - start, "name": name,
-        "args": args,
-    }  # fmt: skip

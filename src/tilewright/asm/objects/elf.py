@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.asm.objects import elf_format as fmt
 from tilewright.asm.objects.elf_format import record_layout
-from tilewright.asm.objects.object import LineEntry, Object, ObjectSection, Relocation
+from tilewright.asm.objects.object import LineEntry, Object, ObjectSection
 from tilewright.asm.text.expression import signed64
 
 # DWARF 4 line tables: `addr2line` and debuggers map addresses to the assembly source.
@@ -206,14 +206,10 @@ def _symbols(source: Object, strings: _Strings) -> tuple[bytes, int, dict[str, i
 def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes:
     record = fmt.relocation_record(source.byte_order)
     return b"".join(
-        record.pack(r.offset, _information(r, numbers), signed64(r.addend))
+        record.pack(r.offset, numbers[r.symbol] << 32 | fmt.relocation_type(r), signed64(r.addend))
         for r in source.relocations
         if r.section == section
     )
-
-
-def _information(relocation: Relocation, numbers: dict[str, int]) -> int:
-    return numbers[relocation.symbol] << 32 | fmt.relocation_type(relocation)
 
 
 def _file(source: Object, parts: list[_Part]) -> bytes:

@@ -7,7 +7,7 @@ the argument, `\\@` by the number of the expansion and `\\()` by nothing (it end
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
@@ -45,27 +45,26 @@ def split_arguments(text: str, brackets: str) -> list[str]:
 
     `brackets` are the opening ones, then the closing ones.
     """
-    pieces, start, depth, quote, i = [], 0, 0, "", 0
+    pieces, start, depth = [], 0, 0
     opening = brackets[: len(brackets) // 2]
-    while i < len(text):
-        char = text[i]
-        if quote:
-            i += char == "\\"
-            quote = "" if char == quote else quote
-        elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
-            quote = char
-        elif char in brackets:
-            depth += 1 if char in opening else -1
-        elif char == "," and depth <= 0:
+    for i in _outside_quotes(text):
+        if text[i] in brackets:
+            depth += 1 if text[i] in opening else -1
+        elif text[i] == "," and depth <= 0:
             pieces.append(text[start:i].strip())
             start = i + 1
-        i += 1
     last = text[start:].strip()
     return [*pieces, last] if pieces or last else []
 
 
 def without_comment(text: str, marks: tuple[str, ...]) -> str:
     """The text up to the first of the comment marks that is not inside quotes."""
+    ends = (i for i in _outside_quotes(text) if text.startswith(marks, i))
+    return text[: next(ends, len(text))]
+
+
+def _outside_quotes(text: str) -> Iterator[int]:
+    """The places of characters that are not quoted."""
     quote, i = "", 0
     while i < len(text):
         char = text[i]
@@ -74,10 +73,9 @@ def without_comment(text: str, marks: tuple[str, ...]) -> str:
             quote = "" if char == quote else quote
         elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
             quote = char
-        elif text.startswith(marks, i):
-            return text[:i]
+        else:
+            yield i
         i += 1
-    return text
 
 
 def parse_definition(text: str, span: Span, brackets: str) -> tuple[str, tuple[Parameter, ...]]:

@@ -31,13 +31,9 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
             nodes.append(node)
     if not ahead:
         return network, ()
-    read = _inputs_of(nodes) | set(network.outputs)
+    read = {name for node in nodes for name in node.inputs} | set(network.outputs)
     kept = tuple(t for name, t in weights.items() if name in read)
     return replace(network, weights=kept, nodes=tuple(nodes)), tuple(ahead)
-
-
-def _inputs_of(nodes: Iterable[Node]) -> set[str]:
-    return {name for node in nodes for name in node.inputs}
 
 
 class WithAhead(Mapping[str, Array]):

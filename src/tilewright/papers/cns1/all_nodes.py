@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.graph import Network
 from tilewright.graph.tables import SCALING, table_step
 from tilewright.machine.build import changed
-from tilewright.papers.cns1.cases import MODEL, WORST, TableCell, training_rate
+from tilewright.papers.cns1.cases import MODEL, WORST, TableCell, simulated_row, training_rate
 from tilewright.papers.cns1.digits import arithmetic
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
@@ -126,13 +126,11 @@ def run(lab: Lab) -> Result:
     names = [*closed, *SETS][: 1 if lab.quick else None]
     found = dict(zip(names, lab.map(simulate_kernel, names), strict=True))
     rows = [
-        compare(
+        simulated_row(
             f"{name}, all {MODEL.nodes} nodes",
             closed.get(name),
             found[name].cycles,
-            "simulated",
-            note="; ".join([*filter(None, [_WHY.get(name)]), _comparison_text(found[name])]),
-            unit="cycles",
+            "; ".join([*filter(None, [_WHY.get(name)]), _comparison_text(found[name])]),
         )
         for name in names
     ]

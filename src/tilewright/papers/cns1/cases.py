@@ -30,6 +30,11 @@ BEST = Conditions(table_elements=16384, worst_lookups=False)
 SMALL_WORST, LARGE_BEST = Conditions(16384, True), Conditions(32768, False)
 
 
+def machine_with(chips: str, nodes: int = 128) -> Machine:
+    """The machine of so many nodes whose memory has such chips."""
+    return load_machine(f"cns1-{nodes}{CHIPS[chips]}")
+
+
 @dataclass(frozen=True)
 class TableCell:
     """One cell of a table: nodes, connections, chips."""
@@ -50,7 +55,7 @@ class TableCell:
 
     def machine(self) -> Machine:
         """The machine."""
-        return load_machine(f"cns1-{self.nodes}{CHIPS[self.chips]}")
+        return machine_with(self.chips, self.nodes)
 
     def recall(self, conditions: Conditions) -> RecallTimes:
         """Times of two patterns."""
@@ -109,30 +114,25 @@ _ROUTINES = {
 
 def recall_parts(times: RecallTimes) -> Parts:
     """Cycles of recall, without instruction misses."""
-    forward = times.forward
-    layers = forward.hidden, forward.outputs
-    products, maps, handling = (
-        float(sum(layer.rounds * getattr(layer, name) for layer in layers))
-        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
-    )
-    waits = forward.hidden_cycles + forward.outputs_cycles - products - maps - handling
+    forward, both = times.forward, times.forward.in_all
+    busy = {
+        PRODUCTS: float(both.product_cycles),
+        MAPS: float(both.sigmoid_cycles),
+        HANDLING: float(both.sum_processor_cycles),
+    }
+    waits = forward.hidden_cycles + forward.outputs_cycles - sum(busy.values())
     around = times.reading_cycles + times.writing_cycles
-    return {PRODUCTS: products, MAPS: maps, HANDLING: handling, WAITS: waits, OUTSIDE: around,
-            AROUND: times.overhead_cycles}  # fmt: skip
+    return {**busy, WAITS: waits, OUTSIDE: around, AROUND: times.overhead_cycles}
 
 
 def training_parts(times: TrainingTimes) -> Parts:
     """Cycles of training, without instruction misses."""
     forward, back = times.forward, times.backward
-    layers = forward.hidden, forward.outputs
-    products, maps, handling = (
-        sum(layer.rounds * getattr(layer, name) for layer in layers)
-        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
-    )
+    both = forward.in_all
     steps = forward.hidden_cycles + forward.outputs_cycles + back.total_cycles
-    products += back.rounds * back.local_cycles + back.parameter_cycles
-    scaling = back.rounds * back.scaling_cycles
-    handling += back.rounds * back.sum_processor_cycles
+    products = both.product_cycles + back.rounds * back.local_cycles + back.parameter_cycles
+    maps, scaling = both.sigmoid_cycles, back.rounds * back.scaling_cycles
+    handling = both.sum_processor_cycles + back.rounds * back.sum_processor_cycles
     waits = steps - products - maps - scaling - handling
     updates = times.update_outputs_cycles + times.update_hidden_cycles
     return {PRODUCTS: products, MAPS: maps + scaling + times.error_cycles, UPDATES: updates,
@@ -159,6 +159,11 @@ def _part_of(label: str) -> str:
     return HANDLING
 
 
+def simulated_row(name: str, said: float | None, cycles: float, note: str = "") -> Row:
+    """Cycles that are simulated, beside those of the closed form, a listing or a table."""
+    return compare(name, said, cycles, "simulated", note=note, unit="cycles")
+
+
 def rows_of_parts(name: str, closed: Parts, found: Parts, why: Mapping[str, str]) -> Iterator[Row]:
     """A row for each part, the difference that it makes and why; then the total."""
     for part in dict.fromkeys((*_ORDER, *found)):
@@ -166,10 +171,10 @@ def rows_of_parts(name: str, closed: Parts, found: Parts, why: Mapping[str, str]
         if not own and not said:
             continue
         note = "; ".join([f"{own - said:+.0f} of the difference", *filter(None, [why.get(part)])])
-        yield compare(f"{name}: {part}", said, own, "simulated", note=note, unit="cycles")
+        yield simulated_row(f"{name}: {part}", said, own, note)
     totals = sum(closed.values()), sum(found.values())
     note = f"{totals[1] - totals[0]:+.0f} in all"
-    yield compare(f"{name}: all parts", *totals, "simulated", note=note, unit="cycles")
+    yield simulated_row(f"{name}: all parts", *totals, note)
 
 
 _ORDER = (PRODUCTS, MAPS, UPDATES, HANDLING, WAITS, OUTSIDE, AROUND)

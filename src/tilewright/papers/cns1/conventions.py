@@ -41,12 +41,13 @@ from tilewright.papers.cns1.cases import (
     node_parts,
     recall_parts,
     rows_of_parts,
+    simulated_row,
     training_parts,
 )
 from tilewright.papers.cns1.digits import SHIFT
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Result, Row
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.kernels.bodies import (
     ROWS,
@@ -448,18 +449,16 @@ def _others(
     evicted: ProgramTiming,
 ) -> Iterator[Row]:
     said = f"{port.cycles - formula.cycles:+} by look-ups"
-    yield compare(f"{kernel}: look-ups all through one port", sum(closed.values()), port.cycles,
-                  "simulated", note=said, unit="cycles")  # fmt: skip
+    total = sum(closed.values())
+    yield simulated_row(f"{kernel}: look-ups all through one port", total, port.cycles, said)
     said = f"{own.cycles - formula.cycles:+} by gaps"
-    yield compare(f"{kernel}: hardware", sum(closed.values()), own.cycles, "simulated", note=said,
-                  unit="cycles")  # fmt: skip
+    yield simulated_row(f"{kernel}: hardware", total, own.cycles, said)
     for name, lines in (("the report's", {}), ("the codes' own", _LINES)):
         said = (
             f"{evicted.misses} misses of the first node, by {name} lines {_misses(kernel, lines)}"
         )
-        yield compare(f"{kernel}: codes in the same lines, penalty by {name} lines",
-                      _penalty(kernel, lines), evicted.cycles - own.cycles, "simulated", note=said,
-                      unit="cycles")  # fmt: skip
+        called = f"{kernel}: codes in the same lines, penalty by {name} lines"
+        yield simulated_row(called, _penalty(kernel, lines), evicted.cycles - own.cycles, said)
 
 
 _LINES = {"codes.product_lines": 4, "codes.send_lines": 1}

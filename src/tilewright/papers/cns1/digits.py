@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
 from tilewright.graph.tables import RATE, SCALING, table_step
 from tilewright.machine import Machine, load_machine
+from tilewright.papers.cns1.cases import simulated_row
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
@@ -222,7 +223,7 @@ def run(lab: Lab) -> Result:
         agrees, cycles = recall_agrees(shape, count, weights)
         what = f"{name}: bits of {count} digits recalled with learnt weights, every message"
         rows.append(compare(what, 1, float(agrees), "exact"))
-        rows.append(compare(f"{name}: recall of a digit", None, cycles, "simulated", unit="cycles"))
+        rows.append(simulated_row(f"{name}: recall of a digit", None, cycles))
     return Result(PAPER, "digits", TITLE, tuple(rows), {"patterns learnt": 1437 * EPOCHS})
 
 

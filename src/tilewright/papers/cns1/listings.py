@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tilewright.isa import InstructionTable
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
+from tilewright.papers.cns1.cases import simulated_row
 from tilewright.papers.cns1.printed import PAPER, reproduced
 from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
@@ -193,14 +194,7 @@ def _loops() -> list[Row]:
 
 def _row(kernel: _Kernel, cycles: Cycles) -> Row:
     note = "the same numbers to the bit" if cycles.alike else "the numbers differ"
-    return compare(
-        f"{kernel.name}: {kernel.size}",
-        cycles.listing,
-        cycles.ours,
-        "simulated",
-        note=note,
-        unit="cycles",
-    )
+    return simulated_row(f"{kernel.name}: {kernel.size}", cycles.listing, cycles.ours, note)
 
 
 def _simulate(kernel: _Kernel) -> Cycles:

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tilewright.papers.cns1.cases import MODEL, WORST
+from tilewright.papers.cns1.cases import MODEL, WORST, simulated_row
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, compare
+from tilewright.papers.model import Result
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.run import NodeResult
 from tilewright.targets.cns1.timing.layers import on_each_node
@@ -50,15 +50,8 @@ def run(lab: Lab) -> Result:
     closed = closed_form()
     found = dict(zip(closed, lab.map(simulate_step, list(closed)), strict=True))
     rows = [
-        compare(
-            name,
-            cycles,
-            found[name].cycles,
-            "simulated",
-            note=f"{_WHY[name.split()[0]]}; {_stalls(found[name])}",
-            unit="cycles",
-        )
-        for name, cycles in closed.items()
+        simulated_row(name, cycles, own.cycles, f"{_WHY[name.split()[0]]}; {_stalls(own)}")
+        for (name, cycles), own in zip(closed.items(), found.values(), strict=True)
     ]
     notes = ("published: the closed form of chapters 4 and 6, which was never measured",)
     instructions = sum(step.instructions for step in found.values())
@@ -72,8 +65,8 @@ def closed_form() -> Mapping[str, float]:
     found: dict[str, float] = {}
     for kernel, forward in (("recall", recall), ("forward", training.forward)):
         for matrix, layer in (("A", forward.hidden), ("B", forward.outputs)):
-            own = layer.product_cycles + layer.sigmoid_cycles
-            found[f"{kernel} {matrix}"] = layer.rounds * own
+            own = layer.in_all
+            found[f"{kernel} {matrix}"] = own.product_cycles + own.sigmoid_cycles
     backward = training.backward
     rounds = backward.rounds * (backward.local_cycles + backward.scaling_cycles)
     found["error"] = training.error_cycles

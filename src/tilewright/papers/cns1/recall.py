@@ -23,7 +23,7 @@ from tilewright.papers.cns1.cases import (
 from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes, forward_times
+from tilewright.targets.cns1.timing.forward import Conditions, forward_times
 from tilewright.targets.cns1.timing.layers import on_each_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
 
@@ -75,8 +75,8 @@ def table5_2(lab: Lab) -> Result:
             forward = MODEL.recall(Conditions(size << 10, pattern == "worst")).forward
             for step, layer in ((2, forward.hidden), (3, forward.outputs)):
                 name = f"step {step}, {pattern} pattern, {size}K"
-                ours[name] = layer.rounds * layer.sigmoid_cycles
-                ours[f"step {step}, product"] = layer.rounds * layer.product_cycles
+                ours[name] = layer.in_all.sigmoid_cycles
+                ours[f"step {step}, product"] = layer.in_all.product_cycles
     return reproduced(lab, "table5_2", TITLES["table5_2"], ours)
 
 
@@ -215,9 +215,7 @@ def _sigmoid() -> dict[str, float]:
         "bad code mapping under model conditions: more time [percent]": 100
         * (MODEL.recall(misses).total_cycles / total - 1),
         "instruction misses at worst: more time [percent]": max(
-            recall_penalty(TableCell(nodes, network, chips), BEST)
-            for nodes, network in SHAPES
-            for chips in ("4.5 Mb", "18 Mb")
+            recall_penalty(case, BEST) for case in CASES
         ),
     }
 
@@ -241,15 +239,11 @@ def _optimizations() -> dict[str, float]:
     total, stripes = times.total_cycles, (local.hidden + local.outputs) // 64
     hit = read_cycles(MODEL.machine(), VECTOR_BYTES).hit
     one = one_pattern_cycles()
-    layers = times.forward.hidden, times.forward.outputs
-    hidden = layers[0].rounds * layers[0].sum_network_cycles
-    visible = layers[1].sum_network_cycles
-    hidden += (layers[1].rounds - 1) * visible
-    products = sum(layer.rounds * layer.product_cycles for layer in layers)
-    alone = forward_times(MODEL.machine(), local, 1, BEST)
-    once = sum(la.rounds * la.product_cycles for la in (alone.hidden, alone.outputs))
+    both, visible = times.forward.in_all, times.forward.outputs.sum_network_cycles
+    hidden = both.sum_network_cycles - visible
+    once = forward_times(MODEL.machine(), local, 1, BEST).in_all.product_cycles
     single = one + times.io_cycles + 2 * times.overhead_cycles
-    stripe, both = 1 + products / total, 1 + 2 * once / single
+    stripe, neither = 1 + both.product_cycles / total, 1 + 2 * once / single
     return {
         "multiplication and addition apart: cycles": 4 * stripes,
         "multiplication and addition apart: loss [percent]": 100 * 4 * stripes / total,
@@ -258,12 +252,12 @@ def _optimizations() -> dict[str, float]:
         "one pattern at a time, least penalty [percent]": 100 * (single / total - 1),
         "one pattern at a time, largest penalty [percent]": 100 * (single / total - 1),
         "stripes of 32: more time [percent]": 100 * (stripe - 1),
-        "stripes of 32 and one pattern: more time [percent]": 100 * (both - 1),
-        "neither optimization [times]": single / total * both,
+        "stripes of 32 and one pattern: more time [percent]": 100 * (neither - 1),
+        "neither optimization [times]": single / total * neither,
         "transfer hidden by interleaving [percent]": 100 * hidden / (hidden + visible),
         "no interleaving [times]": (total + hidden) / total,
         "no interleaving, summed up [times]": (total + hidden) / total,
-        "all optimizations, at least [times]": single / total * both * (total + hidden) / total,
+        "all optimizations, at least [times]": single / total * neither * (total + hidden) / total,
     }
 
 
@@ -275,9 +269,4 @@ def one_pattern_cycles() -> int:
 
 
 def _sigmoid_cycles(conditions: Conditions) -> int:
-    forward = MODEL.recall(conditions).forward
-
-    def of(layer: LayerTimes) -> int:
-        return layer.rounds * layer.sigmoid_cycles
-
-    return of(forward.hidden) + of(forward.outputs)
+    return MODEL.recall(conditions).forward.in_all.sigmoid_cycles

@@ -13,10 +13,10 @@ from msgspec import structs
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.messages import exchange_cycles, send_cycles
 from tilewright.papers.cns1.bars import spans
-from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL
+from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL, simulated_row
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Result, Row
 from tilewright.targets.cns1.nodes import transfers
 from tilewright.targets.cns1.nodes.hosts import host_startup_cycles
 from tilewright.targets.cns1.sections import Messages, Rdram
@@ -224,10 +224,10 @@ def _exchanges(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]
         formula = block_exchange_cycles(machine, distance)
         closed = exchange_cycles(fabric, distance, block_bytes(machine))
         found = transfers.sum_round_cycles(machine, sharing, round_, without)
-        yield compare(f"{own}, no gaps", formula, found, "simulated", unit="cycles")
+        yield simulated_row(f"{own}, no gaps", formula, found)
         found = transfers.sum_round_cycles(machine, sharing, round_, fabric)
         said = f"a gap for each of {distance - 1} messages that wait"
-        yield compare(f"{own}, gaps", closed, found, "simulated", note=said, unit="cycles")
+        yield simulated_row(f"{own}, gaps", closed, found, said)
 
 
 def _sums(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
@@ -242,11 +242,10 @@ def _sums(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
             transfers.constant_sum_cycles(machine, sharing, own, vectors=vectors, in_step=meets)
             for own, meets in ((without, True), (fabric, True), (fabric, False))
         )
-        yield compare(f"{name}, global sum of {of}, rounds in step, no gaps", formula, in_step,
-                      "simulated", unit="cycles")  # fmt: skip
+        called = f"{name}, global sum of {of}"
+        yield simulated_row(f"{called}, rounds in step, no gaps", formula, in_step)
         said = (
             f"{gaps - in_step:+} by a gap for each message that waits, {early - gaps:+} by nodes "
             "that go on when they have their partner's vector"
         )
-        yield compare(f"{name}, global sum of {of}, hardware", formula, early, "simulated",
-                      note=said, unit="cycles")  # fmt: skip
+        yield simulated_row(f"{called}, hardware", formula, early, said)

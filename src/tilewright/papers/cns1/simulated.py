@@ -26,6 +26,7 @@ from tilewright.papers.cns1.cases import (
     recall_parts,
     recall_rate,
     rows_of_parts,
+    simulated_row,
     training_parts,
     training_rate,
 )
@@ -41,6 +42,7 @@ TITLE = "the tables of recall and training beside programs of all nodes"
 _WEIGHT_BYTES = 2
 _HIDDEN = 0.975
 """Share of the transfer that interleaving hides at least (section 5.2.3)."""
+_OF_NODE = "of a node, from the first instruction of its layer on"
 _WHY = {
     PRODUCTS: "misses overlap with what the pipeline has ahead",
     MAPS: "a sum is looked up by the node that finishes it, not by all that share it",
@@ -125,20 +127,13 @@ def _recall_steps(own: SimulatedPass) -> list[Row]:
     printed = printed_numbers("table5_3")
     name = "best instruction misses, worst lookups: "
     steps = [
-        compare(f"recall, step {2 + i}", printed[f"{name}step {2 + i}"], cycles, "simulated",
-                note="of a node, from the first instruction of its layer on", unit="cycles")
-        for i, cycles in enumerate(own.layers)
-    ]  # fmt: skip
-    total = compare(
-        "recall, in all",
-        printed[f"{name}total"],
-        own.cycles,
-        "simulated",
-        note="without procedures and threads",
-        unit="cycles",
-    )
-    forward, waited = MODEL.recall(WORST).forward, sum(own.waits)
-    transfer = sum(la.rounds * la.sum_network_cycles for la in (forward.hidden, forward.outputs))
+        simulated_row(f"recall, step {step}", printed[f"{name}step {step}"], cycles, _OF_NODE)
+        for step, cycles in enumerate(own.layers, 2)
+    ]
+    without = "without procedures and threads"
+    total = simulated_row("recall, in all", printed[f"{name}total"], own.cycles, without)
+    waited = sum(own.waits)
+    transfer = MODEL.recall(WORST).forward.in_all.sum_network_cycles
     hidden = compare(
         "recall, transfer hidden",
         100 * _HIDDEN,
@@ -166,8 +161,7 @@ def _training_steps(own: SimulatedPass) -> list[Row]:
     visible = "network visible"
     passes = zip((2, 3, 6), own.layers[:3], own.waits[:3], strict=True)
     shown = [
-        compare(f"training, step {step}, {name}", published, cycles, "simulated", note=note,
-                unit="cycles")
+        simulated_row(f"training, step {step}, {name}", published, cycles, note)
         for step, cycles_of_layer, waited in passes
         for total in [f"step {step}, in all: "]
         for name, published, cycles, note in (
@@ -178,7 +172,8 @@ def _training_steps(own: SimulatedPass) -> list[Row]:
         )
     ]  # fmt: skip
     return shown + [
-        compare(f"training, {' and '.join(of)}", sum(printed[n] for n in of), cycles, "simulated",
-                note="of a node, from the first instruction of its layer on", unit="cycles")
+        simulated_row(
+            f"training, {' and '.join(of)}", sum(printed[n] for n in of), cycles, _OF_NODE
+        )
         for of, cycles in zip(names, own.layers, strict=True)
-    ]  # fmt: skip
+    ]

@@ -173,40 +173,25 @@ def table7_5(lab: Lab) -> Result:
     """Steps 2, 3 and 6-7; the table calls the last one step 5."""
     times = MODEL.training(WORST)
     backward = times.backward
-    network = backward.sum_cycles - backward.sum_processor_cycles
-    parts = {
-        2: (times.forward.hidden.rounds, 0, _layer(times.forward.hidden)),
-        3: (times.forward.outputs.rounds, 1, _layer(times.forward.outputs)),
-        6: (
-            backward.rounds,
-            1,
-            (
-                backward.local_cycles,
-                backward.scaling_cycles,
-                backward.sum_processor_cycles,
-                network,
-            ),
-        ),
-    }
+    back = LayerTimes(
+        backward.rounds,
+        backward.local_cycles,
+        backward.scaling_cycles,
+        backward.sum_cycles,
+        backward.sum_processor_cycles,
+    )
     ours: dict[str, float] = {}
-    for step, (rounds, visible, (product, after, processor, wire)) in parts.items():
-        for unit, count in (("a round", 1), ("in all", rounds)):
+    steps = ((2, times.forward.hidden, 0), (3, times.forward.outputs, 1), (6, back, 1))
+    for step, layer, visible in steps:
+        wire = layer.sum_network_cycles
+        for unit, count in (("a round", 1), ("in all", layer.rounds)):
             name = f"step {step}, {unit}"
-            ours[f"{name}: product"] = count * product
-            ours[f"{name}: sigmoid or scaling"] = count * after
-            ours[f"{name}: processor of the sums"] = count * processor
+            ours[f"{name}: product"] = count * layer.product_cycles
+            ours[f"{name}: sigmoid or scaling"] = count * layer.sigmoid_cycles
+            ours[f"{name}: processor of the sums"] = count * layer.sum_processor_cycles
             ours[f"{name}: network hidden"] = wire * (count if count == 1 else count - visible)
         ours[f"step {step}, in all: network visible"] = visible * wire
     return reproduced(lab, "table7_5", TITLES["table7_5"], ours)
-
-
-def _layer(layer: LayerTimes) -> tuple[int, int, int, int]:
-    return (
-        layer.product_cycles,
-        layer.sigmoid_cycles,
-        layer.sum_processor_cycles,
-        layer.sum_network_cycles,
-    )
 
 
 # Table 7.6: run times of training beside the cycles that its arithmetic needs.
@@ -230,8 +215,8 @@ def procedures() -> dict[str, tuple[float, float]]:
     small = local.hidden * local.outputs / lanes
     hidden, outputs, backward = times.forward.hidden, times.forward.outputs, times.backward
     return {
-        "feedforward A": (large, hidden.rounds * hidden.product_cycles),
-        "feedforward B": (small, outputs.rounds * outputs.product_cycles),
+        "feedforward A": (large, hidden.in_all.product_cycles),
+        "feedforward B": (small, outputs.in_all.product_cycles),
         "backpropagation B": (small, backward.rounds * backward.local_cycles),
         "update A": (large, times.update_hidden_cycles),
         "update B": (small, times.update_outputs_cycles),
@@ -245,14 +230,16 @@ def table7_7(lab: Lab) -> Result:
     """Shares of the whole run, and of the procedure's own time."""
     times = MODEL.training(BEST)
     hidden, outputs, backward = times.forward.hidden, times.forward.outputs, times.backward
-    network = backward.sum_cycles - backward.sum_processor_cycles
     wholes: dict[str, tuple[float, float]] = {
-        "feedforward A": (times.forward.hidden_cycles, hidden.rounds * hidden.sum_network_cycles),
+        "feedforward A": (times.forward.hidden_cycles, hidden.in_all.sum_network_cycles),
         "feedforward B": (
             times.forward.outputs_cycles,
             (outputs.rounds - 1) * outputs.sum_network_cycles,
         ),
-        "backpropagation B": (backward.total_cycles, (backward.rounds - 1) * network),
+        "backpropagation B": (
+            backward.total_cycles,
+            (backward.rounds - 1) * backward.sum_network_cycles,
+        ),
         "update A": (times.update_hidden_cycles, 0),
         "update B": (times.update_outputs_cycles, 0),
     }
@@ -373,8 +360,7 @@ def _memory() -> dict[str, float]:
     waiting = {name: 100 * (1 - need / took) for name, (need, took) in parts.items()}
     local, recall = on_each_node(MODEL.machine(), MODEL.layers), MODEL.recall(BEST)
     arithmetic = 2 * (local.inputs + local.outputs) * local.hidden / 8
-    layers = recall.forward.hidden, recall.forward.outputs
-    products = sum(layer.rounds * layer.product_cycles for layer in layers)
+    products = recall.forward.in_all.product_cycles
     return {
         "matrix products that wait for memory [percent]": waiting["feedforward A"],
         "updates that wait for memory [percent]": waiting["update A"],
@@ -411,10 +397,9 @@ def _optimizations() -> dict[str, float]:
     lines = max(4, local.hidden // (4 * 1024)) * (read.clean_miss - read.hit)
     apart = local.hidden // 32 * (write.dirty_miss + read.hit) + lines
     slower = parts["backpropagation B"][1] / parts["feedforward B"][1] - 1
-    layers, backward = (times.forward.hidden, times.forward.outputs), times.backward
-    network = sum(la.rounds * la.sum_network_cycles for la in layers)
-    network -= layers[1].sum_network_cycles
-    hidden = network + (backward.rounds - 1) * (backward.sum_cycles - backward.sum_processor_cycles)
+    forward, backward = times.forward, times.backward
+    network = forward.in_all.sum_network_cycles - forward.outputs.sum_network_cycles
+    hidden = network + (backward.rounds - 1) * backward.sum_network_cycles
     products = sum(took for _, took in parts.values())
     arithmetic = sum(need for need, _ in parts.values())
     total = times.total_cycles

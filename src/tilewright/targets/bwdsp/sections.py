@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.machine import Machine, Section, Sections, VectorPrimitive
+from tilewright.machine.model import Contradiction
 from tilewright.machine.parts import Fabric, NonNegativeFloat
 
 _BUFFERS = 3
@@ -24,44 +25,36 @@ class ProductRates(Section, frozen=True, forbid_unknown_fields=True):
     start_cycles: NonNegativeFloat
     sums_cycles: NonNegativeFloat
 
-    def problem(self, machine: Machine) -> str:
-        """The first property of the machine that the planner and the programs do not support, or
-        "": they know one grid of links, three buffers, and one multiply-add per lane and cycle.
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
+        """Properties of the machine that the planner and the programs do not support: they know one
+        grid of links, three buffers, and one multiply-add per lane and cycle.
         """
-        return next(_problems(machine), "")
+        if len(machine.fabrics) != 1:
+            yield "fabrics", "one, the grid of the cores", ", ".join(machine.fabrics) or "none"
+            return
+        ((name, fabric),) = machine.fabrics.items()
+        yield from _fabric_problems(f"fabrics.{name}", fabric, machine)
+        banks = machine.space("buffers").banks
+        if banks != _BUFFERS:
+            yield "memory.buffers.banks", _BUFFERS, banks
+        for element, rate in machine.core.arithmetic.items():
+            peak, path = 2 * rate.vector_lanes, f"core.arithmetic.{element}.flops_per_cycle"
+            if rate.flops_per_cycle != peak:
+                yield path, f"2 * vector_lanes = {peak}", f"{rate.flops_per_cycle:g}"
 
 
-def _problems(machine: Machine) -> Iterator[str]:
-    if len(machine.fabrics) != 1:
-        found = ", ".join(machine.fabrics) or "none"
-        yield f"fabrics: expected one, the grid of the cores, found {found}"
-        return
-    ((name, fabric),) = machine.fabrics.items()
-    yield from _fabric_problems(f"fabrics.{name}", fabric, machine)
-    banks = machine.space("buffers").banks
-    if banks != _BUFFERS:
-        yield f"memory.buffers.banks: expected {_BUFFERS}, found {banks}"
-    for element, rate in machine.core.arithmetic.items():
-        peak = 2 * rate.vector_lanes
-        if rate.flops_per_cycle != peak:
-            yield (
-                f"core.arithmetic.{element}.flops_per_cycle: expected 2 * vector_lanes = {peak}, "
-                f"found {rate.flops_per_cycle:g}"
-            )
-
-
-def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[str]:
+def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[Contradiction]:
     if fabric.topology != "mesh":
-        yield f"{path}.topology: expected mesh, found {fabric.topology}"
+        yield f"{path}.topology", "mesh", fabric.topology
     if fabric.multicast == "line":
-        yield f"{path}.multicast: expected none or path, found line"
+        yield f"{path}.multicast", "none or path", "line"
     for extent in ("rows", "columns"):
         own, wanted = getattr(fabric, extent), getattr(machine.mesh, extent)
         if own != wanted:
-            yield f"{path}.{extent}: expected mesh.{extent} = {wanted}, found {own}"
+            yield f"{path}.{extent}", f"mesh.{extent} = {wanted}", own
     for key in _UNCOUNTED:
         if found := getattr(fabric, key):
-            yield f"{path}.{key}: expected 0, which is what is counted, found {found}"
+            yield f"{path}.{key}", "0, which is what is counted", found
 
 
 SECTIONS = Sections(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.machine import Section, Sections
-from tilewright.machine.model import Machine
+from tilewright.machine.model import Contradiction, Machine
 from tilewright.machine.parts import NonNegativeInt, PositiveInt
 
 
@@ -27,17 +28,15 @@ class Units(Section, frozen=True, forbid_unknown_fields=True):
     transcendental_cycles: PositiveInt
     fraction_bits: NonNegativeInt
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """A matrix unit that does not multiply as fast as the core is said to."""
         rate = machine.core.of("i16").flops_per_cycle
-        if rate != 2 * self.matrix_rows * self.matrix_columns:
-            return (
-                f"core.arithmetic.i16.flops_per_cycle: expected 2 * units.matrix_rows * "
-                f"units.matrix_columns = {2 * self.matrix_rows * self.matrix_columns}, found {rate}"
-            )
+        peak = 2 * self.matrix_rows * self.matrix_columns
+        if rate != peak:
+            wanted = f"2 * units.matrix_rows * units.matrix_columns = {peak}"
+            yield "core.arithmetic.i16.flops_per_cycle", wanted, rate
         if self.fraction_bits > 15:
-            return f"units.fraction_bits: expected at most 15, found {self.fraction_bits}"
-        return ""
+            yield "units.fraction_bits", "at most 15", self.fraction_bits
 
 
 SECTIONS = Sections(

@@ -6,11 +6,12 @@ nanoseconds; all others are cycles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from tilewright.machine.model import Machine, Section
+from tilewright.machine.model import Contradiction, Machine, Section
 from tilewright.machine.parts import (
     Fabric,
     NonNegativeFloat,
@@ -66,30 +67,20 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
         """Bytes of consecutive addresses that one open line of every chip holds."""
         return self.chips * self.line_bytes
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Blocks, lines and ports that do not go together."""
         stripe = self.ports * self.port_block_bytes
         if self.chip_block_bytes != stripe:
-            return (
-                f"memory.rdram.chip_block_bytes: expected ports * port_block_bytes = {stripe}, "
-                f"found {self.chip_block_bytes}"
-            )
+            wanted = f"ports * port_block_bytes = {stripe}"
+            yield f"{self.key}.chip_block_bytes", wanted, self.chip_block_bytes
         if self.line_bytes % self.port_block_bytes:
-            return (
-                f"memory.rdram.line_bytes: expected a multiple of port_block_bytes = "
-                f"{self.port_block_bytes}, found {self.line_bytes}"
-            )
+            wanted = f"a multiple of port_block_bytes = {self.port_block_bytes}"
+            yield f"{self.key}.line_bytes", wanted, self.line_bytes
         if self.refresh_ns >= self.refresh_interval_ns:
-            return (
-                f"memory.rdram.refresh_ns: expected less than refresh_interval_ns = "
-                f"{self.refresh_interval_ns:g}, found {self.refresh_ns:g}"
-            )
+            wanted = f"less than refresh_interval_ns = {self.refresh_interval_ns:g}"
+            yield f"{self.key}.refresh_ns", wanted, f"{self.refresh_ns:g}"
         if machine.main.banks != self.ports:
-            return (
-                f"memory.main.banks: expected memory.rdram.ports = {self.ports}, found "
-                f"{machine.main.banks}"
-            )
-        return ""
+            yield "memory.main.banks", f"{self.key}.ports = {self.ports}", machine.main.banks
 
 
 class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
@@ -106,20 +97,16 @@ class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
     instruction_miss_cycles: NonNegativeInt
     data_line_bytes: PositiveInt
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Ways that the lines cannot be divided into, lines of two sizes."""
         lines = self.instruction_bytes // self.instruction_line_bytes
         if not lines or lines % self.instruction_ways:
-            return (
-                f"memory.caches.instruction_ways: expected a divisor of the {lines} lines, "
-                f"found {self.instruction_ways}"
-            )
-        if self.data_line_bytes != machine.space("cache").alignment_bytes:
-            return (
-                f"memory.caches.data_line_bytes: expected memory.cache.alignment_bytes = "
-                f"{machine.space('cache').alignment_bytes}, found {self.data_line_bytes}"
-            )
-        return ""
+            wanted = f"a divisor of the {lines} lines"
+            yield f"{self.key}.instruction_ways", wanted, self.instruction_ways
+        aligned = machine.space("cache").alignment_bytes
+        if self.data_line_bytes != aligned:
+            wanted = f"memory.cache.alignment_bytes = {aligned}"
+            yield f"{self.key}.data_line_bytes", wanted, self.data_line_bytes
 
 
 class Vectors(Section, frozen=True, forbid_unknown_fields=True):
@@ -137,8 +124,8 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     multiply_accumulate: NonNegativeInt
     scalar_registers: NonNegativeInt
 
-    def problem(self, machine: Machine) -> str:
-        """Message on the first number that a Torrent's instructions do not have; "" if none."""
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
+        """Numbers that a Torrent's instructions do not have."""
         given = machine.core.arithmetic
         wanted = (
             (f"{self.key}.length", self.length, (_LENGTH,)),
@@ -153,11 +140,8 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
         )
         for name, found, allowed in wanted:
             if found not in allowed:
-                return (
-                    f"{name}: expected {' or '.join(map(str, allowed))}, as the instructions of a "
-                    f"Torrent have it, found {found}"
-                )
-        return ""
+                known = " or ".join(map(str, allowed))
+                yield name, f"{known}, as the instructions of a Torrent have it", found
 
 
 class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
@@ -170,17 +154,14 @@ class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
     stripe_columns: PositiveInt
     patterns: PositiveInt
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Stripes or patterns that there is no loop for."""
         length = machine.section(Vectors).length
         if self.stripe_columns not in (length, 2 * length):
-            return (
-                f"kernels.stripe_columns: expected {length} or {2 * length}, one or two vectors, "
-                f"found {self.stripe_columns}"
-            )
+            wanted = f"{length} or {2 * length}, one or two vectors"
+            yield f"{self.key}.stripe_columns", wanted, self.stripe_columns
         if self.patterns > MOST_PATTERNS:
-            return f"kernels.patterns: expected 1 to {MOST_PATTERNS}, found {self.patterns}"
-        return ""
+            yield f"{self.key}.patterns", f"1 to {MOST_PATTERNS}", self.patterns
 
 
 class Messages(Section, frozen=True, forbid_unknown_fields=True):
@@ -199,42 +180,33 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
     sum_cycles: NonNegativeInt
     hidden_sharers: PositiveInt
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """No network, or groups that do not divide a ring."""
         if "torrents" not in machine.fabrics:
-            return "fabrics.torrents: expected the network of the nodes, found none"
+            yield "fabrics.torrents", "the network of the nodes", "none"
         fabric, key = machine.fabrics["torrents"], "fabrics.torrents"
         if fabric.columns % self.hidden_sharers:
-            return (
-                f"messages.hidden_sharers: expected a divisor of {key}.columns = "
-                f"{fabric.columns}, found {self.hidden_sharers}"
-            )
+            wanted = f"a divisor of {key}.columns = {fabric.columns}"
+            yield f"{self.key}.hidden_sharers", wanted, self.hidden_sharers
         if fabric.topology not in ("mesh", "ring_mesh", "torus"):
-            return (
-                f"{key}.topology: expected mesh, ring_mesh or torus, which have links between "
-                f"neighbours, found {fabric.topology}"
-            )
+            wanted = "mesh, ring_mesh or torus, which have links between neighbours"
+            yield f"{key}.topology", wanted, fabric.topology
         for name in ("rows", "columns"):
-            if getattr(fabric, name) < getattr(machine.mesh, name):
-                return (
-                    f"{key}.{name}: expected mesh.{name} = {getattr(machine.mesh, name)} at least, "
-                    f"found {getattr(fabric, name)}"
-                )
-        return self._cycles_problem(fabric, key)
+            own, found = getattr(machine.mesh, name), getattr(fabric, name)
+            if found < own:
+                yield f"{key}.{name}", f"mesh.{name} = {own} at least", found
+        yield from self._cycles_problems(fabric, key)
 
-    def _cycles_problem(self, fabric: Fabric, key: str) -> str:
+    def _cycles_problems(self, fabric: Fabric, key: str) -> Iterator[Contradiction]:
         """Parts of cycles, and interfaces that are done before their processors."""
         for name in ("hop_cycles", "gap_cycles", "send_cycles", "receive_cycles"):
             found = getattr(fabric, name)
             own = f"processor_{name}"
             if found != int(found):
-                return f"{key}.{name}: expected a whole number of cycles, found {found:g}"
+                yield f"{key}.{name}", "a whole number of cycles", f"{found:g}"
             if found < getattr(self, own, 0):
-                return (
-                    f"{key}.{name}: expected messages.{own} = {getattr(self, own)} at least, found "
-                    f"{found:g}"
-                )
-        return ""
+                wanted = f"{self.key}.{own} = {getattr(self, own)} at least"
+                yield f"{key}.{name}", wanted, f"{found:g}"
 
 
 class Hosts(Section, frozen=True, forbid_unknown_fields=True):

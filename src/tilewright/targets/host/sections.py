@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Struct
 
 from tilewright.common.dtypes import dtype
-from tilewright.machine.model import Machine, Section
+from tilewright.machine.model import Contradiction, Machine, Section
 from tilewright.machine.parts import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -64,15 +65,12 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
         """The caches, nearest first."""
         return self.l1, self.l2, self.l3
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Ways without a byte."""
         for name, cache in zip(("l1", "l2", "l3"), self.levels, strict=True):
             if cache.ways > cache.capacity_bytes:
-                return (
-                    f"memory.caches.{name}.ways: expected at most capacity_bytes = "
-                    f"{cache.capacity_bytes}, found {cache.ways}"
-                )
-        return ""
+                wanted = f"at most capacity_bytes = {cache.capacity_bytes}"
+                yield f"{self.key}.{name}.ways", wanted, cache.ways
 
 
 class Processor(Section, frozen=True, forbid_unknown_fields=True):
@@ -86,12 +84,11 @@ class Processor(Section, frozen=True, forbid_unknown_fields=True):
     family: NonNegativeInt
     models: tuple[Text, ...]
 
-    def problem(self, machine: Machine) -> str:
+    def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """A range that is none."""
         for text in self.models:
             if not _RANGE.fullmatch(text):
-                return f"processor.models: expected ranges such as 16-31, found {text!r}"
-        return ""
+                yield f"{self.key}.models", "ranges such as 16-31", repr(text)
 
     def has(self, model: int) -> bool:
         """True if the model number lies in one of the ranges."""

@@ -6,7 +6,7 @@ In: a machine, the local layers, the number of patterns that pass at once, the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 from tilewright.machine import Machine
@@ -66,6 +66,11 @@ class LayerTimes:
         """Cycles of one round's sums that the processor is not busy with: those of the network."""
         return self.sum_cycles - self.sum_processor_cycles
 
+    @property
+    def in_all(self) -> LayerTimes:
+        """The layer as one round, which takes as long as all of them."""
+        return LayerTimes(1, *(self.rounds * cycles for cycles in astuple(self)[1:]))
+
 
 @dataclass(frozen=True)
 class ForwardTimes:
@@ -76,6 +81,12 @@ class ForwardTimes:
     transfer_cycles: int
     hidden_penalty_cycles: int
     outputs_penalty_cycles: int
+
+    @property
+    def in_all(self) -> LayerTimes:
+        """Both layers as one round, which takes as long as all of theirs."""
+        both = (astuple(layer.in_all) for layer in (self.hidden, self.outputs))
+        return LayerTimes(1, *map(sum, [*zip(*both, strict=True)][1:]))
 
     @property
     def hidden_cycles(self) -> int:

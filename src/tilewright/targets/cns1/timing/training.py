@@ -52,6 +52,11 @@ class BackwardTimes:
     parameter_cycles: int
 
     @property
+    def sum_network_cycles(self) -> int:
+        """Cycles of one round's sums that the processor is not busy with."""
+        return self.sum_cycles - self.sum_processor_cycles
+
+    @property
     def total_cycles(self) -> int:
         """T_step6,7 without its procedure and threads."""
         beside = max(self.local_cycles + self.sum_processor_cycles, self.sum_cycles)
