@@ -52,3 +52,5 @@ def test_no_statement_changes_its_extents_more_often(algorithm: str, data: st.Da
         most = int(np.max(moments.product_changes(env)))
         assert counted <= most
         assert bool(counted) == bool(most)
+        none = {name: np.zeros(0, np.int64) for name in nest.factors}
+        assert np.size(moments.product_changes({**env, **none})) in (0, 1)

@@ -186,8 +186,8 @@ def _differ(extent: Value, kinds: Kinds, loop: int) -> Value:
     """True for tiles of which an extent is not the same in all turns of a loop."""
     if np.ndim(extent) < 2:
         return False
-    rows = extent.reshape(*kinds, -1)
-    return (rows != rows.take([0], axis=loop)).reshape(-1, rows.shape[-1]).any(axis=0)
+    rows = extent.reshape(*kinds, extent.shape[-1])
+    return (rows != rows.take([0], axis=loop)).any(axis=tuple(range(len(kinds))))
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:

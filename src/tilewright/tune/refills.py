@@ -24,6 +24,8 @@ from tilewright.tune.kept import kept_rankings
 from tilewright.tune.prepared import keeps
 
 _KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
+_WORTH = 0.01
+"""Share of refills in a candidate's time beyond which others are searched for."""
 
 
 class _Priced(Protocol):
@@ -52,8 +54,8 @@ def steadied(
     candidate_of: Callable[[_Kind], Candidate],
     made: Callable[[_Kind, Candidate], _Kind],
 ) -> list[tuple[_Kind, ...]]:
-    """`best_first` of each operator. Where refills slow down the best, `_steadier` candidates are
-    among them, each `made` of the best one, until the best has none or is one of those.
+    """`best_first` of each operator. Where refills are more than `_WORTH` of the best one's time,
+    `_steadier` candidates are added, `made` of it, until the best is one for which that was done.
     """
 
     def refilled(one: _Kind) -> _Kind:
@@ -64,8 +66,8 @@ def steadied(
         asked: dict[tuple[object, ...], tuple[int, _Kind]] = {}
         for i, own in enumerate(found):
             best = candidate_of(own[0]) if own else None
-            if best is not None and best.refill_cycles:
-                asked[i, best.op, id(best.seed), best.shared] = i, own[0]
+            if best is not None and best.refill_cycles > _WORTH * best.cycles:
+                asked[i, best.op, id(best.seed), best.shared, best.refill_cycles] = i, own[0]
         new = [asked[way] for way in asked if way not in searched]
         if not new:
             return found
@@ -83,6 +85,7 @@ def _steadier(slow: Sequence[Candidate], machine: Machine) -> list[tuple[Candida
         [(one.op, one.seed) for one in slow],
         machine,
         shared=[frozenset(one.shared) for one in slow],
+        keep=1,
         changes=[int(one.refill_cycles // _fetch_cycles(machine)) for one in slow],
     )
     return [ranking.best for ranking in rankings]
