@@ -368,7 +368,7 @@ def operation_window(
         row[: len(own)] = own
         ends[: len(own)] = _read_early(item, len(own), prices)
     moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
-    beside = [_beside(i, prepared) for i in prepared.items]
+    beside = [_beside(number, prepared) for number in range(len(prepared.items))]
     given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
     rotates = [
         0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
@@ -451,10 +451,12 @@ def _lags(item: ChainItem, prepared: Prepared) -> bool:
     )
 
 
-def _beside(item: ChainItem, prepared: Prepared) -> int:
+def _beside(number: int, prepared: Prepared) -> int:
     """How an item writes a buffer that the items of one loop alone use, which read it in the order
-    in which their parts move: what it writes they have read, or read later. 0 for other items.
+    in which their parts move: what it writes they have read, or read later, behind their last call
+    not before the next iteration. 0 for other items.
     """
+    item, later = prepared.items[number], prepared.items[number + 1 :]
     written, _ = _names(item.step)
     if not item.level or not written:
         return 0
@@ -474,7 +476,9 @@ def _beside(item: ChainItem, prepared: Prepared) -> int:
         return 0
     made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
     alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
-    return window.AHEAD if variable in _start(item.step) or alternates else window.BESIDE
+    ahead = alternates or variable in _start(item.step)
+    behind = all(written not in _names(i.step)[1] for i in later)
+    return window.AHEAD if ahead or behind else window.BESIDE
 
 
 def _moved(loop: int, prepared: Prepared) -> int:

@@ -152,10 +152,10 @@ LAYERS = (
 def run_of_blocks(program: str, machine: Machine) -> WindowRun:
     """A program of blocks, timed, without its events."""
     table = load_table(TABLE)
-    return timed_run(link([assemble(program, table)], table), machine)
+    return run_of_image(link([assemble(program, table)], table), machine)
 
 
-def timed_run(image: Object, machine: Machine) -> WindowRun:
+def run_of_image(image: Object, machine: Machine) -> WindowRun:
     """A program, timed, without its events: turns of loops that repeat are skipped."""
     device = Device(image, machine)
     return device.launch(values=False, max_cycles=_MOST_CYCLES, keeps_events=False)

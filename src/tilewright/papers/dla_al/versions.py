@@ -24,7 +24,7 @@ from tilewright.network.plans import NETWORKS
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.papers.dla_al.backward import BACKWARD, FORWARD, gradient_network
 from tilewright.papers.dla_al.benchmarks import paper_network, printed, published_layers
-from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks, timed_run
+from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks, run_of_image
 from tilewright.papers.dla_al.loops import PAPER_MACHINE
 from tilewright.papers.dla_al.wholes import WHOLES
 from tilewright.papers.lab import Lab
@@ -69,7 +69,7 @@ def version_cycles(version: Version) -> int:
 def candidate_cycles(candidate: Candidate, machine: Machine) -> int:
     """Cycles of a schedule's program."""
     artifact = CODE.emit(candidate.program(machine), machine)
-    return timed_run(image_of(artifact, machine), machine).cycles
+    return run_of_image(image_of(artifact, machine), machine).cycles
 
 
 def program_of_blocks(subject: str, direction: str) -> str:
