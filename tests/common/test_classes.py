@@ -1,4 +1,6 @@
-"""Classes of equal rows are those that sorting the rows finds, numbered by their first rows."""
+"""Classes of equal rows are those that sorting the rows finds, numbered by their first rows; least
+sums are those of all pairs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.classes import FACTOR, classes_of
-from tilewright.common.compiled_classes import SHIFT, classes_by_hashes
+from tilewright.common.compiled_tables import SHIFT, classes_by_hashes, least_sums
 
 FAR = 1 << 62
 
@@ -60,3 +62,12 @@ def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
     columns = [np.array([a, b, a], np.int64), np.array([c, d, c], np.int64)]
     assert (classes_by_hashes(np.array(columns)) is None) == ((a, c) != (b, d))
     assert lists(classes_of(columns, 3)) == by_comparison(columns)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 257, 5), (40, 300, 600)])
+def test_least_sums_are_those_of_all_pairs(shape: tuple[int, int, int]) -> None:
+    rows, inner, columns = shape
+    draw = np.random.default_rng(0)
+    first, second = draw.random((inner, rows)).T, draw.random((inner, columns))
+    every = first[:, :, None] + second
+    np.testing.assert_array_equal(least_sums(first, second), every.min(axis=1))

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from tilewright.common.deferred import Deferred
 
 if TYPE_CHECKING:
-    from tilewright.common import compiled_classes as compiled
+    from tilewright.common import compiled_tables as compiled
 else:  # heavy: Numba
-    compiled = Deferred("tilewright.common.compiled_classes")
+    compiled = Deferred("tilewright.common.compiled_tables")
 
 Ints = npt.NDArray[np.int64]
 _MANY_ROWS = 1 << 16

@@ -27,10 +27,10 @@ from tilewright.common.deferred import Deferred
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from tilewright.common import compiled_sums
+    from tilewright.common import compiled_tables
 else:  # heavy
     cp_model = Deferred("ortools.sat.python.cp_model")
-    compiled_sums = Deferred("tilewright.common.compiled_sums")
+    compiled_tables = Deferred("tilewright.common.compiled_tables")
 
 
 Costs = NDArray[np.float64]
@@ -353,5 +353,5 @@ class _Elimination:
 def _least_sums(first: Costs, second: Costs) -> Costs:
     """The least of `first[i, j] + second[j, k]` over all j, for each i and k."""
     if first.size * second.shape[1] >= _MANY_SUMS:
-        return compiled_sums.least_sums(first, second)
+        return compiled_tables.least_sums(first, second)
     return np.array([(costs[:, None] + second).min(axis=0) for costs in first])

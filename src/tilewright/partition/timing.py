@@ -101,17 +101,18 @@ def link_loads(model: CoreModel, sent: Iterable[Move]) -> tuple[Counter[Link], i
     from a core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
     """
     loads: Counter[Link] = Counter()
-    farthest = 0
+    farthest, multicasts = 0, model.multicasts
     for move in sent:
-        ways = [route(model.fabric, move.source, target) for target in move.targets]
+        source, size = move.source, move.box.size
+        ways = [route(model.fabric, source, target) for target in move.targets]
         farthest = max(farthest, *map(len, ways))
-        links = [
-            (*way, (move.source, move.source), (target, -1))
+        every = [
+            link
             for way, target in zip(ways, move.targets, strict=True)
+            for link in (*way, (source, source), (target, -1))
         ]
-        every = [link for one in links for link in one]
-        for link in set(every) if model.multicasts else every:
-            loads[link] += move.box.size
+        for link in set(every) if multicasts else every:
+            loads[link] += size
     return loads, farthest
 
 

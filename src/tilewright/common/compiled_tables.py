@@ -1,4 +1,4 @@
-"""Classes of equal rows by a table of hashes, compiled: for tables of many rows."""
+"""Work on large tables, compiled: classes of equal rows by a table of hashes, least sums."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from tilewright.common.compiled import entry_point
 
 _Ints = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
+_Floats = npt.NDArray[np.float64]
 
 SHIFT = np.uint64(29)
+_BLOCK = 256
+"""Rows and columns of the second matrix that are taken together: they stay in the cache."""
 
 
 def classes_by_hashes(table: _Ints) -> tuple[_Ints, _Ints] | None:
@@ -59,3 +62,24 @@ def _find(
             if table[c, i] != table[c, first[code[i]]]:
                 return -1
     return count
+
+
+def least_sums(first: _Floats, second: _Floats) -> _Floats:
+    """The least of `first[i, j] + second[j, k]` over all j, for each i and k."""
+    least = np.full((first.shape[0], second.shape[1]), np.inf)
+    _fill_least(np.ascontiguousarray(first), np.ascontiguousarray(second), least)
+    return least
+
+
+@entry_point()
+def _fill_least(first: _Floats, second: _Floats, least: _Floats) -> None:
+    rows, columns = second.shape
+    for j in range(0, rows, _BLOCK):
+        for k in range(0, columns, _BLOCK):
+            for i in range(first.shape[0]):
+                own = least[i, k : k + _BLOCK]
+                for row in range(j, min(j + _BLOCK, rows)):
+                    cost, beside = first[i, row], second[row, k : k + _BLOCK]
+                    for column in range(own.size):
+                        found = cost + beside[column]
+                        own[column] = found if found < own[column] else own[column]
