@@ -128,8 +128,8 @@ def _operations(text: str) -> int:
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
     "absolute": 1, "all": 2, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "left": 1,
-    "less": 1, "narrow": 2, "near": 1, "pick": 1, "scaled": 6, "shifted": 2, "signed": 3,
-    "smaller": 1, "whole": 1, "wide": 1,
+    "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6, "shifted": 2,
+    "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
 }  # fmt: skip
 
 
