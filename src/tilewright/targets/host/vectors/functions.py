@@ -128,8 +128,8 @@ def _operations(text: str) -> int:
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
     "absolute": 1, "all": 2, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "left": 1,
-    "less": 1, "narrow": 2, "near": 1, "pick": 1, "scaled": 6, "shifted": 2, "signed": 3,
-    "smaller": 1, "whole": 1, "wide": 1,
+    "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6, "shifted": 2,
+    "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
 }  # fmt: skip
 
 
@@ -265,7 +265,7 @@ static inline FLOAT tw_fused@(FLOAT a, FLOAT b, FLOAT c)
 }
 #endif
 #ifdef tw_scaled_f32
-#define tw_scaled@(x, whole, n) tw_scaled_f32(x, whole)
+#define tw_scaled@(x, whole, n) ((void)(n), tw_scaled_f32(x, whole))
 #endif
 #define tw_all@ tw_all_f32
 #define tw_left@(i, bits) ((i) << (bits))
