@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from tilewright.cost.chain import Prepared, serial_cycles, take_apart
 from tilewright.cost.estimate import BoundNest, records_of, tables_of
-from tilewright.cost.pipeline import play
+from tilewright.cost.pipeline import least_cycles, play
 from tilewright.cost.pipeline_types import Floats, Tables, first_of
 from tilewright.cost.prices import prices_of
 from tilewright.machine.load import load_machine
@@ -27,13 +27,13 @@ CONV = Conv2d(4, 6, 10, 9, 9, (3, 3), (1, 1), (1, 1, 1, 1), dtype="f32")
 def played(prepared: Prepared, tables: Tables) -> tuple[Floats, Floats]:
     """(cycles of all items, of the calls) of each tile, its loops played through."""
     width = tables.service.shape[1]
-    cycles, calls, busy = (np.full((1, width), np.inf) for _ in range(3))
-    records = records_of(prepared, tables, prices_of(HOST), HOST)
-    all_tiles, none = np.arange(width), np.full((1, 0), np.inf)
-    wanted, least = np.ones((1, width), np.bool_), np.zeros(width)
-    play(first_of(records), tables, wanted, all_tiles, least, none, cycles, calls, busy)
+    cycles, least, sums = np.full((1, width), np.inf), np.zeros((1, width)), np.empty((2, width))
+    state = first_of(records_of(prepared, tables, prices_of(HOST), HOST))
+    least_cycles(state, tables, sums, least)
+    play(state, tables, np.arange(width), least, np.full((1, 0), np.inf), cycles)
+    calls, busy = sums
     assert not busy.any()
-    return cycles[0], calls[0]
+    return cycles[0], calls
 
 
 @pytest.mark.parametrize(

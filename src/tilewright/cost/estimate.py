@@ -424,7 +424,8 @@ class PricedNest:
     (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
     tile takes part in the `contest` of that number, None: all in one. `best` (contests, keep) has
     the fewest cycles of each contest so far, of all nests that share it; those that are none of
-    them by their bound are left at infinity, too. Without it all matter.
+    them by their bound have infinite cycles, too, but those of calls and transfers. Without it all
+    matter.
     """
 
     prepared: Prepared
@@ -477,7 +478,7 @@ def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine)
         cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
     else:
         cycles, sums = _overlapped(nest, tables, wanted, machine, case.best)
-    compute, busy = (np.where(np.isfinite(cycles), own, np.inf) for own in sums)
+    compute, busy = (np.where(wanted, own, np.inf) for own in sums)
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

@@ -87,7 +87,8 @@ class Ranking:
 @dataclass(frozen=True, eq=False)
 class _Priced:
     """`NestChoice`'s three kinds of cycles for one structure's grid and one operator: (3, copies,
-    tiles), infinite where a candidate is not played; `fitting` of them fit, `wanted` are priced.
+    tiles), infinite where a candidate is not wanted, the first also where it is not played;
+    `fitting` of them fit, `wanted` are priced.
     """
 
     structure: Structure
@@ -107,6 +108,13 @@ class _Priced:
         """Numbers of candidates."""
         played = int(np.isfinite(self.cycles).sum())
         return Counts(self.cycles.size, self.fitting, self.wanted, played)
+
+    @property
+    def floor(self) -> float:
+        """The least cycles, by their bound those of candidates that are not played."""
+        return float(
+            np.where(np.isfinite(self.cycles), self.cycles, self.kinds[2]).min(initial=np.inf)
+        )
 
     def top(self, count: int) -> list[NestChoice]:
         """The best, of equal ones the first."""
@@ -465,7 +473,7 @@ def _ranking(
 def _floors(nest: Sequence[_Priced], *others: Sequence[_Priced]) -> Floors:
     if others:
         return ()
-    return tuple((p.structure.steps, float(p.cycles.min(initial=np.inf))) for p in nest)
+    return tuple((p.structure.steps, p.floor) for p in nest)
 
 
 def _best_under(
