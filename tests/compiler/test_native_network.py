@@ -49,7 +49,7 @@ from tilewright.ops import (
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.planner import HostPlanner
-from tilewright.targets.host.network.run import NetworkCode
+from tilewright.targets.host.network.run import NetworkCode, load_network
 
 pytestmark = pytest.mark.hypothesis
 
@@ -165,6 +165,35 @@ def test_constants_take_little_more_memory_than_weights() -> None:
     assert not any("winograd" in stage.algorithm for stage in code.stages)
     weights = sum(prod(t.shape) * F32.size_bytes for t in own.weights)
     assert code.constant_bytes < 1.15 * weights
+
+
+def test_equal_stages_all_run_where_the_compiler_optimises() -> None:
+    """Each copy into the next concatenation is that of the one before it."""
+    net, half, whole = NetworkBuilder("ghosts", "f32"), (1, 8, 28, 28), (1, 16, 28, 28)
+
+    def layer(name: str, x: str, shape: Shape, kernel: int, groups: int = 1) -> str:
+        op = conv2d(
+            batch=1, in_channels=shape[1], out_channels=8, height=28, width=28, kernel=kernel,
+            padding=kernel // 2, groups=groups, dtype="f32",
+        )  # fmt: skip
+        return net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+
+    x = net.input("x", whole)
+    for number in range(3):
+        point = layer(f"point_{number}", x, whole, 1)
+        depth = layer(f"depth_{number}", point, half, 3, groups=8)
+        x = net.apply(Concat((half, half), 1, dtype="f32"), point, depth, name=f"both_{number}")
+    ghosts = net.build((layer("last", x, whole, 1),))
+    code = generated(ghosts, NATIVE_HOSTS[0], Search())
+    assert [s.label for s in code.stages].count("copy 28x28x8") == 3
+    weights, inputs = numbers_for(ghosts)
+    loaded = load_network(code)
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(1)
+    expected = ghosts.evaluate({**weights, **inputs})["last"]
+    error = float(np.abs(bound.outputs()["last"] - expected).max())
+    assert error <= TOLERANCE["f32"] * float(np.abs(expected).max())
 
 
 def test_kernels_write_their_parts_of_a_tensor_in_the_form_that_the_next_one_reads() -> None:

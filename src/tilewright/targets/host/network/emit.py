@@ -181,6 +181,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     if any(_looks_up(stage) for stage in found.plan.stages):
         writer.lines(_WITHIN)
         writer.line()
+    writer.lines(_APART)
     _write_memory(found, writer)
     stages = CWriter()
     for number, own in enumerate(found.functions):
@@ -197,6 +198,17 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     _write_entries(found, writer)
     _write_cases(found, writer)
     return writer.text()
+
+
+_APART = """\
+/* Of two equal stages gcc 12 keeps one and may drop the call that stands for the other. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TW_APART __attribute__((no_icf))
+#else
+#define TW_APART
+#endif
+
+"""
 
 
 _WITHIN = """\
@@ -255,7 +267,7 @@ def _write_function(number: int, stages: Sequence[int], found: Emitted, writer: 
     first = found.plan.stages[stages[0]]
     writer.comment(f"{first.name}: {first.label}")
     team = thread_parameters() if found.threads > 1 else []
-    writer.head(f"static void stage{number}", ["const struct memory *m", *team])
+    writer.head(f"static TW_APART void stage{number}", ["const struct memory *m", *team])
     with writer.block():
         for stage in stages:
             with writer.block() if len(stages) > 1 else writer.flat():
