@@ -50,7 +50,7 @@ LEFT_OUT = ("tests/architecture/",)
 CACHE = Path(".pytest_cache/compiled")
 """Where the tests' cache is."""
 _STAY = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
-"""What in it does not follow from all sources: it is there when a file of tests is recorded."""
+"""Caches in it that do not follow from all sources: they are there when tests are recorded."""
 
 PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
@@ -207,7 +207,7 @@ def _own(code: CodeType) -> tuple[object, ...]:
 
 @dataclass(eq=False)
 class _Fixtures:
-    """What making a fixture reached last, by its name, and what one took that tests share."""
+    """Statements that making a fixture reached last, by its name; seconds of those tests share."""
 
     reached: dict[str, np.ndarray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

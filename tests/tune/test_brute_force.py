@@ -101,5 +101,5 @@ def test_the_candidates_kept_are_the_best_of_all(extents):
 
 
 def texts(candidate: Candidate) -> tuple[object, ...]:
-    """What tells a candidate from others of its operator and algorithm."""
+    """Choices that tell a candidate from others of its operator and algorithm."""
     return tuple(sorted(candidate.blocks.items())), *(n.schedule for n in candidate.nests)

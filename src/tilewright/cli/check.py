@@ -396,7 +396,7 @@ def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> 
 def _finding(
     subject: str, rule: str, problem: TilewrightError | None, status: str = "refused"
 ) -> Finding:
-    """What a check has found: nothing wrong, or a problem of some `status`."""
+    """Outcome of a check: nothing wrong, or a problem of some `status`."""
     if problem is None:
         return Finding(subject, rule, "ok")
     return Finding(subject, rule, status, problem.message, problem.fix)

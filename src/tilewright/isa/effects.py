@@ -219,16 +219,13 @@ class Effect(StrEnum):
     MESSAGE_SEND = "message_send", Traits(("a", "b", "c", "immediate"), ordered=True)
     MESSAGE_MULTICAST = "message_multicast", Traits(("a", "b", "c", "immediate"), ordered=True)
     MESSAGE_RECEIVE = "message_receive", Traits(("immediate", "d"), ordered=True)
-    MESSAGE_AWAIT = (
-        "message_await",
-        Traits(("a", "b"), ordered=True),
-    )  # until a handler has made a equal to b
+    # Until a handler has made a equal to b.
+    MESSAGE_AWAIT = "message_await", Traits(("a", "b"), ordered=True)
     MESSAGE_ACCEPT = "message_accept", Traits(("immediate",), ordered=True)
-    MESSAGE_HANDLER = "message_handler", Traits(("a", "target"), ordered=True)  # of the kind in a
-    MESSAGE_RESUME = (
-        "message_resume",
-        Traits((), branch=Branch.RETURN, ordered=True),
-    )  # what a handler interrupted
+    # Of the kind in a.
+    MESSAGE_HANDLER = "message_handler", Traits(("a", "target"), ordered=True)
+    # Goes on with the program that a handler interrupted.
+    MESSAGE_RESUME = "message_resume", Traits((), branch=Branch.RETURN, ordered=True)
     # control
     BRANCH_ALWAYS = "branch_always", Traits(("target",), branch=Branch.ALWAYS)
     BRANCH_CALL = "branch_call", Traits(("d", "target"), branch=Branch.CALL)
@@ -239,10 +236,11 @@ class Effect(StrEnum):
     BRANCH_LESS_EQUAL = "branch_less_equal", _CONDITIONAL
     BRANCH_GREATER = "branch_greater", _CONDITIONAL
     BRANCH_GREATER_EQUAL = "branch_greater_equal", _CONDITIONAL
+    # To the address in b.
     BRANCH_GREATER_REGISTER = (
         "branch_greater_register",
         Traits(("a", "b"), branch=Branch.CONDITIONAL),
-    )  # to the address in b
+    )
     BRANCH_IF_EQUAL = "branch_if_equal", _COMPARING
     BRANCH_IF_NOT_EQUAL = "branch_if_not_equal", _COMPARING
     BRANCH_IF_GREATER = "branch_if_greater", _COMPARING

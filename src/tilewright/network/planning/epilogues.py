@@ -306,7 +306,7 @@ def _alike(ranked: Ranked, op: Op, base: Candidate) -> list[Candidate]:
 
 
 def _taken(bases: Mapping[Request, Candidate], ranked: Ranked) -> list[_Choices]:
-    """What the plain candidates alike to `bases` of one seed choose in each of its spaces."""
+    """Choices, space by space, of the plain candidates alike to `bases` of one seed."""
     plain = [c for (op, _), base in bases.items() for c in _alike(ranked, op, base)]
     by_space = zip(*(c.nests for c in plain), strict=True)
     return [tuple(dict.fromkeys(_unlaid(n.structure.steps) for n in own)) for own in by_space]
