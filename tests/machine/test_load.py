@@ -391,3 +391,8 @@ def test_longer_spellings_are_the_same_keys(tmp_path):
     shown = {key: source for key, _, source in describe(machine)}
     assert shown["dma.latency_cycles"] == shown["core.f32.vector_lanes"] == "a guess"
     assert shown["dma.issue_cycles"] == "set by the user"
+
+
+def test_a_list_of_texts_is_described_in_one_line():
+    rows = {key: (value, source) for key, value, source in describe(load_machine("host"))}
+    assert rows["processor.models"] == ("16-31, 96-127, 160-175", "")

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,3 +104,17 @@ def test_the_candidates_kept_are_the_best_of_all(extents):
 def texts(candidate: Candidate) -> tuple[object, ...]:
     """Choices that tell a candidate from others of its operator and algorithm."""
     return tuple(sorted(candidate.blocks.items())), *(n.schedule for n in candidate.nests)
+
+
+def test_a_joint_layout_under_which_a_nest_has_no_candidate_is_left_out():
+    """Two nests: the first has candidates of both layouts, the second of the second one alone."""
+    nests = [
+        NestChoice(SimpleNamespace(layouts=frozenset({layout})), {}, cycles)
+        for layout, cycles in (("rows", 5.0), ("columns", 7.0), ("columns", 3.0))
+    ]
+    first, other, second = nests
+    seed = SimpleNamespace(spaces=(0, 1), layout_combinations=lambda: [("rows",), ("columns",)])
+    ranking = SimpleNamespace(
+        best=[SimpleNamespace(nests=(first, second)), SimpleNamespace(nests=(other, second))]
+    )
+    assert list(brute_force._joint_choices(seed, ranking)) == [[[other], [second]]]

@@ -10,7 +10,9 @@ from support.cns1_shapes import SMALL
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.machine import load_machine
 from tilewright.machine import messages as described
+from tilewright.simulate import launch
 from tilewright.simulate.instruction_level import DeadlockError
+from tilewright.simulate.units.messages import direction_of
 from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.transfers import (
     SumMessages,
@@ -114,6 +116,54 @@ def test_a_node_that_runs_ahead_receives_in_the_order_of_arrival(rounds, kinds):
     assert accepting - alone in (0, 1, 2)
 
 
+WAIT = "$8 = {}\n{}: if ($8 != $0) {}\n$8 = $8 - 1\n"
+
+
+def _received(core, registers):
+    numbers = core.program.table.register_numbers
+    return tuple(core.integer_registers[numbers[name], 0] for name in registers)
+
+
+def _run(texts):
+    """The nodes of the small machine; each has its number in every word of its memory's start."""
+    nodes = [
+        NodeStart(texts.get(n, "") + "goto $31\nnop\n", {"main": {0: np.full(32, n, "<i4")}})
+        for n in range(16)
+    ]
+    return run_nodes(SMALL, nodes, fabric_of(SMALL)).cores
+
+
+def _filling(messages):
+    """Node 1 sends so many of kind 2 to node 0."""
+    return (f"$v1 = m[$0].w\n$5 = -1\n$7 = {messages - 1}\nagain: send($0, $5, $v1, 2)\n"
+            "if ($7 != $0) again\n$7 = $7 - 1\n")  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
+def test_messages_that_wait_in_an_inbox_are_received_in_the_order_of_arrival(order):
+    """The nodes send 100 turns of a loop after each other, and node 0 receives behind them all."""
+    texts = {0: WAIT.format(600, "w", "w") + "".join(f"$v{i} = receive(1)\n" for i in (3, 4, 5))}
+    for turn, node in enumerate(order):
+        send = f"$v1 = m[$0].w\n$5 = -{node}\nsend($0, $5, $v1, 1)\n"
+        texts[node] = WAIT.format(100 * turn, "w", "w") + send
+    assert _received(_run(texts)[0], ("$v3", "$v4", "$v5")) == order
+
+
+def test_messages_are_in_order_where_all_room_for_them_is_used_and_none_fits_beyond(monkeypatch):
+    """Node 1's last one takes the last place; node 3 sends when node 0 has received two others."""
+    monkeypatch.setattr(launch, "MESSAGES_OF_CORE", 2)
+    room, tell = 32, "$v1 = m[$0].w\n$5 = {}\nsend($0, $5, $v1, {})\n"
+    texts = {
+        0: WAIT.format(3000, "w", "w") + 2 * "$v3 = receive(2)\n" + tell.format(3, 3)
+        + "$v3 = receive(4)\n$v4 = receive(1)\n$v5 = receive(1)\n",
+        1: _filling(room - 1) + "send($0, $5, $v1, 1)\n",
+        3: "$v2 = receive(3)\n" + tell.format(-3, 1) + tell.format(-3, 4),
+    }  # fmt: skip
+    assert _received(_run(texts)[0], ("$v4", "$v5")) == (1, 3)
+    with pytest.raises(SimulationError, match=f"{room} messages are on their way or not received"):
+        _run({**texts, 1: _filling(room + 1)})
+
+
 @pytest.mark.parametrize(
     ("topology", "joined"), [("mesh", ()), ("ring_mesh", ("row",)), ("torus", ("row", "column"))]
 )
@@ -215,3 +265,8 @@ def test_numbers_of_a_fabric_that_cannot_be_are_refused(key, value, message):
     with pytest.raises(MachineError) as caught:
         load_machine("cns1-128", {key: value})
     assert f"{key}: {message}" in str(caught.value)
+
+
+def test_a_head_goes_along_its_row_to_the_end_and_then_along_the_column():
+    ways = [(3, 2), (1, 0), (-1, 1), (0, 1), (0, -2), (-4, -1), (1, -1)]
+    assert [direction_of.py_func(*way) for way in ways] == [0, 0, 1, 2, 3, 1, 0]

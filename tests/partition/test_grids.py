@@ -1,0 +1,35 @@
+"""Cuts of a layer's dimensions."""
+
+import pytest
+
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import conv2d
+from tilewright.partition.grids import channel_cuts, equal_cuts
+from tilewright.partition.layers import layers_of
+
+
+def layer(groups):
+    op = conv2d(batch=1, in_channels=12, out_channels=24, height=4, width=4, kernel=3, padding=1,
+                groups=groups)  # fmt: skip
+    net = NetworkBuilder("one", "f64")
+    x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
+    (only,) = layers_of(net.build((net.apply(op, x, w, name="conv"),)))
+    return only
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+def test_channels_of_a_grouped_convolution_are_cut_inside_each_group_or_between_groups(groups):
+    outputs, cores = 24 // groups, 12
+    starts = range(0, 24, outputs)
+    inside = [
+        tuple((start + a, start + b) for start in starts for a, b in tiles)
+        for tiles in equal_cuts(outputs, cores // groups)
+        if len(tiles) > 1
+    ]
+    between = [tuple((a * outputs, b * outputs) for a, b in t) for t in equal_cuts(groups, cores)]
+    assert channel_cuts(layer(groups), equal_cuts, cores) == [*inside, *between]
+    assert ((0, 24),) in between
+
+
+def test_channels_of_one_group_are_cut_as_any_extent():
+    assert channel_cuts(layer(1), equal_cuts, 7) == equal_cuts(24, 7)
