@@ -1,5 +1,8 @@
 """Routes over a fabric, and the closed form of transfers and exchanges."""
 
+from itertools import islice
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,13 +53,23 @@ def test_halfway_round_a_ring_even_places_go_up_and_odd_ones_down():
 
 def test_a_core_with_one_port_passes_it_at_both_ends():
     mesh = Fabric("mesh", 8.0, rows=1, columns=3, hop_cycles=2.0)
-    assert places(mesh, 0, 2) == [
-        ((0, 0), 0.0),
-        ((0, 1), 0.0),
-        ((1, 2), 2.0),
-        ((2, -1), 2.0),
+    assert passed(mesh, (0, 2), (2, 1)) == [
+        [((0, 0), 0.0), ((0, 1), 0.0), ((1, 2), 2.0), ((2, -1), 2.0)],
+        [((2, 2), 0.0), ((2, 1), 0.0), ((1, -1), 2.0)],
     ]
-    assert [link for link, _ in places(CNS1, 0, 2)] == [(0, 1), (1, 2), (2, -3)]
+    assert passed(CNS1, (0, 4, 5), (2, 3, 5)) == [
+        [((0, 1), 0.0), ((1, 2), 2.0), ((2, -3), 2.0)],
+        [((4, 3), 0.0), ((3, -6), 2.0)],
+        [((5, -1), 2.0)],
+    ]
+
+
+def passed(fabric, sources, targets):
+    """Each message's places and the cycles to them."""
+    found = places(fabric, np.array(sources), np.array(targets))
+    links = zip(found.here.tolist(), found.there.tolist(), strict=True)
+    every = zip(links, found.cycles.tolist(), strict=True)
+    return [list(islice(every, length)) for length in found.lengths.tolist()]
 
 
 def test_the_report_s_transfers():

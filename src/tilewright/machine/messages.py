@@ -12,19 +12,21 @@ head would come, the head waits in its own and starts when it is (ICSI TR-93-046
 
 from __future__ import annotations
 
-from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
 from tilewright.machine.parts import Fabric
 
 Link = tuple[int, int]
 """Two nodes next to each other, from the first to the second."""
-_MOST_WAYS = 1 << 17
-"""Ways that are remembered: nodes send to the same ones layer after layer."""
+Nodes = NDArray[np.int64]
 
 
-def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
-    """Hops along the row and along the column from one node to another, negative towards node 0.
+def hops(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
+    """Hops along the row and along the column from each node to another, negative towards node 0.
 
     The ring of a row, or of a column, is gone round the shorter way; of two equally long ones even
     places go up and odd ones down (section 2.2.3). Raises MachineError for a topology that has no
@@ -35,65 +37,92 @@ def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
             f"topology {fabric.topology!r} has no links between neighbours",
             fix="take mesh, ring_mesh or torus",
         )
-    columns = fabric.columns
-    across = _steps(source % columns, target % columns, columns, fabric.topology != "mesh")
-    along = _steps(source // columns, target // columns, fabric.rows, fabric.topology == "torus")
-    return across, along
+    columns, rings = fabric.columns, fabric.topology != "mesh"
+    across = _steps(sources % columns, targets % columns, columns, rings)
+    rings = fabric.topology == "torus"
+    return across, _steps(sources // columns, targets // columns, fabric.rows, rings)
 
 
-def _steps(source: int, target: int, length: int, ring: bool) -> int:
-    direct = target - source
-    if not ring or 2 * abs(direct) < length:
+def _steps(source: Nodes, target: Nodes, length: int, ring: bool) -> Nodes:
+    direct: Nodes = target - source
+    if not ring:
         return direct
-    if 2 * abs(direct) == length:
-        return abs(direct) if source % 2 == 0 else -abs(direct)
-    return direct - length if direct > 0 else direct + length
+    halfway = np.where(source % 2 == 0, abs(direct), -abs(direct))
+    around = np.where(2 * abs(direct) == length, halfway, direct - np.sign(direct) * length)
+    found: Nodes = np.where(2 * abs(direct) < length, direct, around)
+    return found
 
 
-def neighbour(fabric: Fabric, node: int, across: int, along: int) -> int:
-    """The next node on a way of so many hops, along the row first; beyond the last is the first.
+def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
+    """`hops` of one way."""
+    across, along = hops(fabric, np.array([source]), np.array([target]))
+    return int(across[0]), int(along[0])
 
-    >>> neighbour(Fabric("ring_mesh", 1.0, rows=2, columns=4), 3, 1, 0)
-    0
+
+def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes, Nodes]:
+    """The number of links of each way, which goes along its row first, and the two nodes of each
+    link, way after way.
     """
-    row, column = divmod(node, fabric.columns)
-    if across:
-        column = (column + (1 if across > 0 else -1)) % fabric.columns
-    else:
-        row = (row + (1 if along > 0 else -1)) % fabric.rows
-    return row * fabric.columns + column
+    across, along = hops(fabric, sources, targets)
+    lengths = abs(across) + abs(along)
+    way = np.repeat(np.arange(len(lengths)), lengths)
+    passed = np.arange(len(way)) - (lengths.cumsum() - lengths)[way]
+    rows, columns = max(fabric.rows, 1), fabric.columns
+
+    def behind(steps: Nodes) -> Nodes:
+        sideways = np.minimum(steps, abs(across)[way])
+        column = (sources % columns)[way] + np.sign(across)[way] * sideways
+        row = (sources // columns)[way] + np.sign(along)[way] * (steps - sideways)
+        return row % rows * columns + column % columns
+
+    return lengths, behind(passed), behind(passed + 1)
 
 
-@lru_cache(_MOST_WAYS)
 def route(fabric: Fabric, source: int, target: int) -> tuple[Link, ...]:
-    """The links from one node to another: along its row first.
+    """The links from one node to another.
 
     >>> route(Fabric("mesh", 8.0, rows=2, columns=3), 0, 5)
     ((0, 1), (1, 2), (2, 5))
     """
-    across, along = hops_to(fabric, source, target)
-    here, found = source, []
-    while across or along:
-        there = neighbour(fabric, here, across, along)
-        found.append((here, there))
-        if across:
-            across -= 1 if across > 0 else -1
-        else:
-            along -= 1 if along > 0 else -1
-        here = there
-    return tuple(found)
+    _, here, there = links(fabric, np.array([source]), np.array([target]))
+    return tuple(zip(here.tolist(), there.tolist(), strict=True))
 
 
-def places(fabric: Fabric, source: int, target: int) -> list[tuple[Link, float]]:
-    """All that a message passes, in order, and how long its head takes to each from the one before:
-    the core's port where it takes one message at a time, the links, the target's port, negative.
+class Places(NamedTuple):
+    """All that messages pass, in order, message after message: how many places each passes, the
+    two nodes of each place, and the cycles of a head to it from the one before.
+
+    Beside the links these are the core's port where it takes one message at a time, from the core
+    to itself, and the target's port, to a negative node.
     """
-    links = route(fabric, source, target)
-    found = [(link, fabric.hop_cycles if n else 0.0) for n, link in enumerate(links)]
+
+    lengths: Nodes
+    here: Nodes
+    there: Nodes
+    cycles: NDArray[np.float64]
+
+
+def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> Places:
+    """The places of messages from `sources` to `targets`."""
+    lengths, here, there = links(fabric, sources, targets)
+    begins = lengths.cumsum() - lengths
+    last = np.full(len(lengths), -1)
+    if fabric.ports == "each_link":
+        last[lengths > 0] = here[(begins + lengths - 1)[lengths > 0]]
     if fabric.ports == "one":
-        found.insert(0, ((source, source), 0.0))
-    last = links[-1][0] if links and fabric.ports == "each_link" else -1
-    return [*found, ((target, -2 - last), fabric.hop_cycles)]
+        here, there = np.insert(here, begins, sources), np.insert(there, begins, sources)
+        lengths = lengths + 1
+    cycles = np.full(len(here), fabric.hop_cycles)
+    begins = lengths.cumsum() - lengths
+    for place in range(2 if fabric.ports == "one" else 1):
+        cycles[(begins + place)[lengths > place]] = 0.0
+    ends = lengths.cumsum()
+    return Places(
+        lengths + 1,
+        np.insert(here, ends, targets),
+        np.insert(there, ends, -2 - last),
+        np.insert(cycles, ends, fabric.hop_cycles),
+    )
 
 
 def message_bytes(fabric: Fabric, data_bytes: int) -> int:

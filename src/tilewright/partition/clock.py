@@ -13,33 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.machine.messages import message_cycles, places, spacing_cycles
-from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
 from tilewright.partition.compiled import arrivals
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
-from tilewright.partition.moves import Exchanges, Move, rounds
-from tilewright.partition.parts import Part, Times, tasks_of, work_of
+from tilewright.partition.moves import Exchanges, Move, messages_of
+from tilewright.partition.parts import Part, Times
 from tilewright.partition.plan import PartitionPlan, Planned
 
-
-@dataclass(frozen=True)
-class Message:
-    """Values sent from one core to another at `leaves_cycles` or later. Messages of one multicast
-    part a `tree`, and pass each link once.
-    """
-
-    leaves_cycles: float
-    source: int
-    target: int
-    values: int
-    tree: object
+Cycles = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def finish_cycles(
@@ -65,95 +53,89 @@ class _Clock:
     times: Times | None
     memory_free: float = 0.0
     nodes: int = 0
-    links: NDArray[np.float64] = field(init=False)
-    made: dict[str, dict[int, float]] = field(default_factory=dict)
-    began: list[float] = field(default_factory=list)
-    done: list[float] = field(default_factory=list)
+    links: Cycles = field(init=False)
+    made: dict[str, Cycles] = field(default_factory=dict)
+    began: Cycles = field(init=False)
+    done: Cycles = field(init=False)
 
     def __post_init__(self) -> None:
-        self.began, self.done = [0.0] * self.plan.cores, [0.0] * self.plan.cores
+        self.began, self.done = np.zeros(self.plan.cores), np.zeros(self.plan.cores)
         fabric = self.model.fabric
         self.nodes = fabric.columns * max(fabric.rows, -(-self.plan.cores // fabric.columns))
         self.links = np.zeros(2 * self.nodes * (self.nodes + 1))
 
     def advance(self, planned: Planned, exchanges: Exchanges) -> float:
         """One layer; when its last core is done."""
-        arrived = self._inputs(planned, exchanges)
+        cores = list(planned.cores)
+        arrived = self._inputs(cores, exchanges)
         self._barrier(arrived)
         first, loaded = self._weights(planned)
         self._barrier(loaded)
-        ends, behind = {}, {}
-        for core, part in zip(planned.cores, planned.division.parts, strict=True):
-            begin = max(self.done[core], arrived[core], first[core])
-            cycles, behind[core] = self._computing(planned.layer, part)
-            self.began[core] = begin
-            self.done[core] = ends[core] = max(begin + cycles, loaded[core])
+        ahead, behind = self._computing(planned)
+        begin = np.maximum(np.maximum(self.done, arrived), first)[cores]
+        self.began[cores] = begin
+        self.done[cores] = np.maximum(begin + ahead, loaded[cores])
+        ends = self.done.copy()
         self._barrier(self.done)
         self._sums(exchanges, ends)
         self._barrier(self.done)
-        for core, cycles in behind.items():
-            self.done[core] += cycles
+        self.done[cores] += behind
         self._barrier(self.done)
-        self.made[planned.layer.output] = {core: self.done[core] for core in planned.cores}
-        return max(self.done[core] for core in planned.cores)
+        made = np.zeros(self.plan.cores)
+        made[cores] = self.done[cores]
+        self.made[planned.layer.output] = made
+        return float(made.max())
 
-    def _computing(self, layer: Layer, part: Part) -> tuple[float, float]:
-        """Cycles before a core gets sums of others, and behind that."""
+    def _computing(self, planned: Planned) -> tuple[Cycles, Cycles]:
+        """Cycles of each core before it gets sums of others, and behind that."""
         if self.times is None:
-            return layer.op.flops * work_of(layer, part) / self.model.flops_per_cycle, 0.0
-        first, *others = (self.times[task].compute_cycles for task in tasks_of(layer, part))
-        return first, sum(others)
+            peak = planned.layer.op.flops * np.array(planned.shares) / self.model.flops_per_cycle
+            return peak, np.zeros(len(peak))
+        each = [[self.times[task].compute_cycles for task in tasks] for tasks in planned.tasks]
+        return np.array([own[0] for own in each]), np.array([sum(own[1:]) for own in each])
 
-    def _barrier(self, times: list[float]) -> None:
+    def _barrier(self, times: Cycles) -> None:
         """Unless steps overlap nothing goes on before all of this is done."""
         if not self.overlapped:
-            latest = max(*times, *self.done)
-            self.done = [latest] * self.plan.cores
+            self.done[:] = max(times.max(), self.done.max())
             times[:] = self.done
 
-    def _inputs(self, planned: Planned, exchanges: Exchanges) -> list[float]:
-        """Times at which each core has received what it reads of other layers."""
-        arrived = [0.0] * self.plan.cores
-        messages = []
-        for name, found in exchanges.inputs:
-            made = self.made[name]
-            for core in planned.cores:
-                arrived[core] = max(arrived[core], made.get(core, 0.0))
-            messages += self._leaving(name, found, made)
-        for target, time in self._sent(messages):
-            arrived[target] = max(arrived[target], time)
-        return arrived
+    def _inputs(self, cores: list[int], exchanges: Exchanges) -> Cycles:
+        """Times at which each core has received what it reads of other layers.
 
-    def _leaving(self, name: str, found: Sequence[Move], made: dict[int, float]) -> list[Message]:
-        """Messages, in an order in which no core has to take two at once: not before the source
+        Messages leave in an order in which no core has to take two at once: not before the source
         has made them, and the target begun the layer before, which frees a buffer.
         """
-        alike = self.model.multicasts
-        return [
-            Message(
-                max(made[source], self._free(target)),
-                source,
-                target,
-                box.size,
-                (name, source, box) if alike else (name, source, box, target),
-            )
-            for together in rounds(found, self.plan.cores)
-            for source, target, box in together
-        ]
+        arrived, free = np.zeros(self.plan.cores), self._free()
+        sent, leaves, values, trees = [np.zeros((2, 0), np.int64)], [], [], list[Integers]()
+        for name, found in exchanges.inputs:
+            made = self.made[name]
+            arrived[cores] = np.maximum(arrived, made)[cores]
+            messages = messages_of(found, self.plan.cores)
+            sent.append(np.stack([messages.sources, messages.targets]))
+            leaves.append(np.maximum(made[messages.sources], free[messages.targets]))
+            values.append(_values(found)[messages.moves])
+            trees.append(messages.moves + sum(len(own) for own in trees))
+        if leaves:
+            ways = np.concatenate(sent, axis=1)
+            given = (np.concatenate(own) for own in (leaves, values, trees))
+            np.maximum.at(arrived, ways[1], self._sent(*ways, *given))
+        return arrived
 
-    def _free(self, core: int) -> float:
-        return self.began[core] if self.overlapped else self.done[core]
+    def _free(self) -> Cycles:
+        return self.began if self.overlapped else self.done
 
-    def _weights(self, planned: Planned) -> tuple[list[float], list[float]]:
+    def _weights(self, planned: Planned) -> tuple[Cycles, Cycles]:
         """Times at which each core begins to receive its weights and inputs from main memory, and
         at which it has all of them.
         """
         first, last = [0.0] * self.plan.cores, [0.0] * self.plan.cores
         known: dict[object, tuple[float, float]] = {}
+        free = self._free().tolist()
         for core, part in zip(planned.cores, planned.division.parts, strict=True):
             for key, box in self._from_memory(planned.layer, part):
                 if not (self.model.multicasts and (key, box) in known):
-                    begin = max(self.memory_free, self._free(core))
+                    begin = max(self.memory_free, free[core])
                     stream = box.size / self.model.load_values_per_cycle
                     self.memory_free = begin + stream
                     latency = self.model.load_latency_cycles
@@ -161,7 +143,7 @@ class _Clock:
                 begin, end = known[key, box]
                 first[core] = min(first[core], begin) if first[core] else begin
                 last[core] = max(last[core], end)
-        return first, last
+        return np.array(first), np.array(last)
 
     def _from_memory(self, layer: Layer, part: Part) -> Iterable[tuple[str, Box]]:
         for name, box in layer.needed(part.summed, part.terms):
@@ -170,54 +152,42 @@ class _Clock:
         if not self.model.own:
             yield from layer.weights(part.summed, part.terms, part.kept)
 
-    def _sums(self, exchanges: Exchanges, ends: dict[int, float]) -> None:
-        """Partial sums go to who finishes them."""
-        messages = [
-            Message(
-                ends[source],
-                source,
-                target,
-                box.size * self.model.sum_values,
-                (source, target, box),
-            )
-            for together in rounds(exchanges.sums, self.plan.cores)
-            for source, target, box in together
-        ]
-        for target, time in self._sent(messages):
-            self.done[target] = max(self.done[target], time)
+    def _sums(self, exchanges: Exchanges, ends: Cycles) -> None:
+        """Partial sums go to who finishes them, each in a message of its own."""
+        found = messages_of(exchanges.sums, self.plan.cores)
+        values = _values(exchanges.sums)[found.moves] * self.model.sum_values
+        alone = np.arange(len(values))
+        times = self._sent(found.sources, found.targets, ends[found.sources], values, alone)
+        np.maximum.at(self.done, found.targets, times)
 
-    def _sent(self, messages: Sequence[Message]) -> list[tuple[int, float]]:
-        """Target and arrival time of each message; who comes first takes a link first."""
-        if not messages:
-            return []
-        fabric, sizes = self.model.fabric, [m.values * self.model.value_bytes for m in messages]
-        ways = [_way(fabric, self.nodes, one.source, one.target) for one in messages]
-        links = np.concatenate([own for own, _ in ways])
-        lengths = np.array([len(own) for own, _ in ways])
-        passes = np.arange(len(links))
+    def _sent(
+        self, sources: Integers, targets: Integers, leaves: Cycles, values: Integers,
+        trees: Integers,
+    ) -> Cycles:  # fmt: skip
+        """Arrival times of messages that leave at `leaves` or later; who comes first takes a link
+        first. Messages of one multicast have the same of `trees`, and pass each link once.
+        """
+        fabric = self.model.fabric
+        ways = places(fabric, sources, targets)
+        passed = 2 * ways.here * (self.nodes + 1) + ways.there + self.nodes + 1
+        passes = np.arange(len(passed))
         if self.model.multicasts:
-            trees: dict[object, int] = {}
-            numbers = [trees.setdefault(one.tree, len(trees)) for one in messages]
-            every = np.repeat(numbers, lengths) * len(self.links) + links
+            every = np.repeat(trees, ways.lengths) * len(self.links) + passed
             passes = np.unique(every, return_inverse=True)[1].ravel()
-        times = arrivals(
-            np.array([one.leaves_cycles + fabric.send_cycles for one in messages]),
-            lengths.cumsum(),
-            links,
-            np.concatenate([hops for _, hops in ways]),
+        sizes, number = np.unique(values * self.model.value_bytes, return_inverse=True)
+        spacing = np.array([spacing_cycles(fabric, size) for size in sizes.tolist()])
+        lasting = np.array([message_cycles(fabric, size) for size in sizes.tolist()])
+        return arrivals(
+            leaves + fabric.send_cycles,
+            ways.lengths.cumsum(),
+            passed,
+            ways.cycles,
             passes,
-            np.array([spacing_cycles(fabric, size) for size in sizes]),
-            np.array([message_cycles(fabric, size) for size in sizes]),
+            spacing[number.ravel()],
+            lasting[number.ravel()],
             self.links,
         )
-        return list(zip((one.target for one in messages), times.tolist(), strict=True))
 
 
-@lru_cache(1 << 17)
-def _way(
-    fabric: Fabric, nodes: int, source: int, target: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Numbers of the places that a message passes, and the cycles to each from the one before."""
-    passed = places(fabric, source, target)
-    links = [2 * a * (nodes + 1) + b + nodes + 1 for (a, b), _ in passed]
-    return np.array(links), np.array([hop for _, hop in passed])
+def _values(moves: Sequence[Move]) -> Integers:
+    return np.array([move.box.size for move in moves], np.int64)

@@ -43,7 +43,6 @@ from tilewright.partition.parts import (
     Task,
     by_reference,
     imbalance,
-    tasks_of,
 )
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import (
@@ -144,14 +143,13 @@ class Execution:
     def _compute(self, planned: Planned) -> None:
         layer, division = planned.layer, planned.division
         every = list(zip(planned.cores, division.parts, strict=True))
-        tasks = [tasks_of(layer, part) for part in division.parts]
         found = {
             core: self._first_step(layer, part, first, self.memories[core])
-            for (core, part), (first, *_) in zip(every, tasks, strict=True)
+            for (core, part), (first, *_) in zip(every, planned.tasks, strict=True)
         }
         if division.partial:
             found = self._reduced(planned, found)
-        for (core, part), (_, *others) in zip(every, tasks, strict=True):
+        for (core, part), (_, *others) in zip(every, planned.tasks, strict=True):
             if part.kept.size:
                 values = found[core]
                 for task in others:

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.ops.box import Box
 from tilewright.partition.layers import Layer
@@ -147,16 +150,33 @@ class Exchanges:
         yield self.sums
 
 
+class Messages(NamedTuple):
+    """Messages of moves: who sends, who receives, and the number of the move."""
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    moves: NDArray[np.int64]
+
+
+def messages_of(found: Sequence[Move], cores: int | None = None) -> Messages:
+    """A message for each target of a move, in the order of the moves; with `cores` in `rounds`."""
+    counts = np.array([len(move.targets) for move in found], np.int64)
+    moves = np.repeat(np.arange(len(found)), counts)
+    targets = np.array([target for move in found for target in move.targets], np.int64)
+    sources = np.array([move.source for move in found], np.int64)[moves]
+    if cores is not None:
+        order = np.argsort((targets - sources) % cores, kind="stable")
+        sources, targets, moves = sources[order], targets[order], moves[order]
+    return Messages(sources, targets, moves)
+
+
 def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, Box]]]:
     """The moves as messages (source, target, region) in rounds; in round r each core sends to the
     core r places further. A round that has nothing to send is left out.
     """
-    by_distance: dict[int, list[tuple[int, int, Box]]] = defaultdict(list)
-    for move in found:
-        for target in move.targets:
-            by_distance[(target - move.source) % cores].append((move.source, target, move.box))
-    for distance in sorted(by_distance):
-        yield by_distance[distance]
+    messages = zip(*(column.tolist() for column in messages_of(found, cores)), strict=True)
+    for _, together in groupby(messages, lambda one: (one[1] - one[0]) % cores):
+        yield [(source, target, found[number].box) for source, target, number in together]
 
 
 def _placed(division: Division, cores: Sequence[int] | None) -> Iterator[tuple[int, Part]]:

@@ -37,7 +37,7 @@ from tilewright.partition.grids import (
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves_to, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
-from tilewright.partition.parts import Division, divide
+from tilewright.partition.parts import Division, Task, divide, tasks_of, work_of
 from tilewright.partition.promising import Exchange, promising
 from tilewright.partition.solve import Solution, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
@@ -204,6 +204,16 @@ class Planned:
     cores: tuple[int, ...]
     volume: Volume
     work: float
+
+    @cached_property
+    def tasks(self) -> tuple[tuple[Task, ...], ...]:
+        """The tasks of each core."""
+        return tuple(tasks_of(self.layer, part) for part in self.division.parts)
+
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """Each core's fraction of the layer's operations."""
+        return tuple(work_of(self.layer, part) for part in self.division.parts)
 
 
 @dataclass(frozen=True)

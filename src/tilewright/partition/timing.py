@@ -13,16 +13,17 @@ and what each core does. Nothing here was measured.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from msgspec import Struct
 
 from tilewright.common.progress import Progress, silent
-from tilewright.machine.messages import Link, route
+from tilewright.machine.messages import Link, links
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.moves import Exchanges, Move
-from tilewright.partition.parts import Programs, Task, TaskTime, Times, tasks_of, work_of
+from tilewright.partition.moves import Exchanges, Move, messages_of
+from tilewright.partition.parts import Programs, Task, TaskTime, Times
 from tilewright.partition.plan import PartitionPlan, Planned
 
 
@@ -54,13 +55,12 @@ def program_times(
     plan: PartitionPlan, programs: Programs, progress: Progress = silent
 ) -> tuple[Times, tuple[ProgramTime, ...]]:
     """The time of each task, and of each layer."""
-    every = [[tasks_of(one.layer, s) for s in one.division.parts] for one in plan.layers]
     different: dict[Task, str] = {}
-    for planned, parts in zip(plan.layers, every, strict=True):
-        for task in (task for tasks in parts for task in tasks):
+    for planned in plan.layers:
+        for task in (task for tasks in planned.tasks for task in tasks):
             different.setdefault(task, planned.layer.name)
     times = programs.times(different, progress)
-    return times, tuple(_program_time(parts, times) for parts in every)
+    return times, tuple(_program_time(planned.tasks, times) for planned in plan.layers)
 
 
 def _program_time(parts: Sequence[tuple[Task, ...]], times: Times) -> ProgramTime:
@@ -96,24 +96,25 @@ def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> Lay
     )
 
 
-def link_loads(model: CoreModel, sent: Iterable[Move]) -> tuple[Counter[Link], int]:
+def link_loads(model: CoreModel, sent: Sequence[Move]) -> tuple[Counter[Link], int]:
     """Values over each link and each core's port, and the links of the longest way. Ports are links
     from a core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
     """
-    loads: Counter[Link] = Counter()
-    farthest, multicasts = 0, model.multicasts
-    for move in sent:
-        source, size = move.source, move.box.size
-        ways = [route(model.fabric, source, target) for target in move.targets]
-        farthest = max(farthest, *map(len, ways))
-        every = [
-            link
-            for way, target in zip(ways, move.targets, strict=True)
-            for link in (*way, (source, source), (target, -1))
-        ]
-        for link in set(every) if multicasts else every:
-            loads[link] += size
-    return loads, farthest
+    messages = messages_of(sent)
+    lengths, here, there = links(model.fabric, messages.sources, messages.targets)
+    here = np.concatenate([here, messages.sources, messages.targets])
+    there = np.concatenate([there, messages.sources, np.full(len(messages.targets), -1)])
+    moves = np.concatenate([np.repeat(messages.moves, lengths), messages.moves, messages.moves])
+    width = max(here.max(initial=0), there.max(initial=0)) + 2
+    passed = here * width + there + 1
+    if model.multicasts:
+        _, first = np.unique(np.stack([moves, passed]), axis=1, return_index=True)
+        moves, passed = moves[first], passed[first]
+    places, number = np.unique(passed, return_inverse=True)
+    loads = np.zeros(len(places), np.int64)
+    np.add.at(loads, number.ravel(), np.array([move.box.size for move in sent], np.int64)[moves])
+    keys = zip((places // width).tolist(), (places % width - 1).tolist(), strict=True)
+    return Counter(dict(zip(keys, loads.tolist(), strict=True))), lengths.max(initial=0).item()
 
 
 class LinkTraffic(Struct, frozen=True):
@@ -152,13 +153,13 @@ def layer_traffic(plan: PartitionPlan, model: CoreModel) -> list[LayerTraffic]:
         carried: Counter[Link] = Counter()
         for sent in exchanges.each:
             carried.update(link_loads(model, sent)[0])
-        links = tuple(
+        over_links = tuple(
             LinkTraffic(source, target, values * model.value_bytes)
             for (source, target), values in sorted(carried.items())
             if target not in (source, -1)
         )
         cores = tuple(_cores(planned, plan.cores, carried, made, model.value_bytes))
-        found.append(LayerTraffic(planned.layer.name, links, cores))
+        found.append(LayerTraffic(planned.layer.name, over_links, cores))
     return found
 
 
@@ -167,10 +168,10 @@ def _cores(
 ) -> Iterator[CoreTraffic]:
     layer = planned.layer
     parts = dict(zip(planned.cores, planned.division.parts, strict=True))
+    shares = dict(zip(planned.cores, planned.shares, strict=True))
     for core in range(count):
-        work, loaded = 0.0, 0
+        work, loaded = shares.get(core, 0.0), 0
         if part := parts.get(core):
-            work = work_of(layer, part)
             read = layer.needed(part.summed, part.terms)
             loaded = sum(box.size for name, box in read if name not in made)
             weights = layer.weights(part.summed, part.terms, part.kept)
