@@ -73,7 +73,8 @@ def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes,
         sideways = np.minimum(steps, abs(across)[way])
         column = (sources % columns)[way] + np.sign(across)[way] * sideways
         row = (sources // columns)[way] + np.sign(along)[way] * (steps - sideways)
-        return row % rows * columns + column % columns
+        found: Nodes = row % rows * columns + column % columns
+        return found
 
     return lengths, behind(passed), behind(passed + 1)
 
