@@ -288,7 +288,7 @@ def encoded_steps(
     of_kinds = zip(*(kind for _, kind in kinds.values() if kind), strict=True)
     columns: Any = [np.array(column, np.int64)[own[:, 0]] for column in of_kinds]
     places = np.cumsum([1, 1, READS, WRITES, OPERANDS])
-    _, target, *parts = (np.ascontiguousarray(part) for part in np.split(own, places, axis=1))
+    parts: Any = [np.ascontiguousarray(part) for part in np.split(own, places, axis=1)[2:]]
     ranges = [(memories.index(memory), first, end) for memory, first, end in read_only]
     rest: Any = (
         np.array([c for c, _ in codes], np.int64),
@@ -297,7 +297,7 @@ def encoded_steps(
         np.array(ranges, np.int64).reshape(-1, 3),
         _loops(steps),
     )
-    return Code(*columns, target.ravel(), *parts, *rest)
+    return Code._make((*columns, own[:, 1].copy(), *parts, *rest))
 
 
 def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
