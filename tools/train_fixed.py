@@ -200,12 +200,12 @@ def told(kind: str) -> Callable[[Epoch], None]:
 def main() -> None:
     """Train what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("network", nargs="*", default=[*EPOCHS], choices=[*EPOCHS])
+    parser.add_argument("network", nargs="?", choices=[*EPOCHS])
     parser.add_argument("--epochs", type=int, default=0)
     parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--machine", default="dla-al")
     asked = parser.parse_args()
-    for name in asked.network:
+    for name in [asked.network] if asked.network else EPOCHS:
         trained(name, asked)
 
 

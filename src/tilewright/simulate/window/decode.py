@@ -249,12 +249,12 @@ _BRANCHES = (
 _BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
 OPERANDS = 8
 """Most operands of a step."""
+_FIRST = {"a": 0, "b": 1}
 
 
 def ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
     """The operands of a step, those of scalars first."""
-    first = ("a", "b")
-    return sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
+    return sorted(step.operands, key=lambda operand: _FIRST.get(operand[0], len(_FIRST)))
 
 
 def encoded_steps(
@@ -269,11 +269,26 @@ def encoded_steps(
     """
     memories = list(sizes)
     codes: list[tuple[int, float]] = []
-    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]] = {}
-    rows = [_row(step, units, memories, parameters, codes, known) for step in steps]
-    if any(row is None for row in rows):
-        return None
-    columns: Any = [np.array(column, np.int64) for column in zip(*filter(None, rows), strict=True)]
+    kinds: dict[tuple[object, ...], tuple[int, tuple[Any, ...] | None]] = {}
+    rows = list[list[int]]()
+    for step in steps:
+        spec, operands = step.instruction.spec, ordered(step)
+        key = id(spec), step.instruction.latency_cycles, *[role for role, _, _ in operands]
+        if key not in kinds:
+            kinds[key] = len(kinds), _kind(step, units, memories, parameters, codes)
+        number, kind = kinds[key]
+        if kind is None or len(step.reads) > READS or len(step.writes) > WRITES:
+            return None
+        registers = [-1 if register is None else register for _, register, _ in operands]
+        rows.append(
+            [number, step.target, *_padded(step.reads, READS), *_padded(step.writes, WRITES),
+             *_padded(registers, OPERANDS), *_padded([n for _, _, n in operands], OPERANDS)]
+        )  # fmt: skip
+    own = np.array(rows, np.int64)
+    of_kinds = zip(*(kind for _, kind in kinds.values() if kind), strict=True)
+    columns: Any = [np.array(column, np.int64)[own[:, 0]] for column in of_kinds]
+    places = np.cumsum([1, 1, READS, WRITES, OPERANDS])
+    parts: Any = [np.ascontiguousarray(part) for part in np.split(own, places, axis=1)[2:]]
     ranges = [(memories.index(memory), first, end) for memory, first, end in read_only]
     rest: Any = (
         np.array([c for c, _ in codes], np.int64),
@@ -282,7 +297,7 @@ def encoded_steps(
         np.array(ranges, np.int64).reshape(-1, 3),
         _loops(steps),
     )
-    return Code(*columns, *rest)
+    return Code._make((*columns, own[:, 1].copy(), *parts, *rest))
 
 
 def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
@@ -294,32 +309,28 @@ def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
     return np.where(closes, np.cumsum(closes) - 1, -1).astype(np.int64)
 
 
-def _row(
+def _kind(
     step: DecodedInstruction,
     units: tuple[str, ...],
     memories: list[str],
     parameters: Mapping[str, float],
     codes: list[tuple[int, float]],
-    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]],
 ) -> tuple[Any, ...] | None:
-    """The numbers of one step in the order of `Code`; None for one that is not known."""
+    """The numbers that a step shares with others of its instruction, in the order of `Code`; None
+    for one that is not known.
+    """
     spec, scalar = step.instruction.spec, _scalar_of(step)
+    names = tuple(role for role, _, _ in ordered(step))
     branch = _BRANCHES.index(spec.effect) if spec.effect in _BRANCHES else -1
     known_branch = (step.taken is None) == (branch < 0) and not step.target_role
-    sizes = (len(step.units) == 1, len(step.reads) <= READS, len(step.writes) <= WRITES)
-    fits = all(sizes) and len(step.operands) <= OPERANDS and len(step.spans) <= SPAN_COUNT
+    fits = len(step.units) == 1 and len(names) <= OPERANDS and len(step.spans) <= SPAN_COUNT
     if scalar is None or not known_branch or not fits:
         return None
-    operands = ordered(step)
-    names = tuple(role for role, _, _ in operands)
 
     def expression(text: str) -> tuple[int, int]:
-        key = parsed(text), names
-        if key not in known:
-            begin = len(codes)
-            _append(key[0], names, parameters, codes)
-            known[key] = begin, len(codes)
-        return known[key]
+        begin = len(codes)
+        _append(parsed(text), names, parameters, codes)
+        return begin, len(codes)
 
     spans = [
         (memories.index(s.memory), *expression(s.address), *expression(s.count),
@@ -328,18 +339,13 @@ def _row(
     ]  # fmt: skip
     return (
         units.index(step.units[0]),
-        _padded(step.reads, READS),
-        _padded(step.writes, WRITES),
         int(step.cycles is not None),
         step.instruction.latency_cycles,
         spec.occupancy_cycles,
         scalar,
-        _padded([-1 if r is None else r for _, r, _ in operands], OPERANDS),
-        _padded([n for _, _, n in operands], OPERANDS),
         expression(spec.cycles) if spec.cycles else (0, 0),
         spans + [(-1, 0, 0, 0, 0, 0)] * (SPAN_COUNT - len(spans)),
         branch,
-        step.target,
         int(step.halts),
     )
 
@@ -357,7 +363,7 @@ def _scalar_of(step: DecodedInstruction) -> int | None:
     return -1
 
 
-def _padded(values: Any, count: int) -> list[int]:
+def _padded(values: Sequence[int], count: int) -> list[int]:
     return [*values, *([-1] * (count - len(values)))]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.common.compiled import entry_point, piece
+from tilewright.common.compiled import entry_point, hot_piece
 from tilewright.simulate.window import state, steady
 from tilewright.simulate.window.state import (
     END,
@@ -41,7 +41,7 @@ _DATA, _OUTPUT, _UNIT, _BRANCH, _WINDOW, _SPANS = range(6)
 """Causes of cycles without issue, by their places in `run.Cause`."""
 
 
-@piece
+@hot_piece
 def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
     depth = 0
     for i in range(begin, end):
@@ -75,7 +75,7 @@ def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
     return s.stack[0]
 
 
-@piece
+@hot_piece
 def _noted(p: Code, s: WindowState, begin: int, end: int, number: int, fixed: bool) -> Any:
     """The value of an expression: where it is `fixed`, or no sum, of the same operands in turns
     alike.
@@ -89,19 +89,19 @@ def _noted(p: Code, s: WindowState, begin: int, end: int, number: int, fixed: bo
     return _value(p, s, begin, end, number)
 
 
-@piece
+@hot_piece
 def _operand(p: Code, s: WindowState, number: int, operand: int) -> Any:
     register = p.registers[number, operand]
     return p.numbers[number, operand] if register < 0 else s.register[register]
 
 
-@piece
+@hot_piece
 def _word(value: int) -> int:
     half = 1 << 31
     return (value + half & (1 << 32) - 1) - half
 
 
-@piece
+@hot_piece
 def _computed(code: int, a: int, b: int) -> int:
     """The result of a scalar; a and b are its first two operands."""
     if code == 0:
@@ -141,7 +141,7 @@ def _computed(code: int, a: int, b: int) -> int:
     return found
 
 
-@piece
+@hot_piece
 def _note_scalar(s: WindowState, code: int, a: int, b: int) -> None:
     """Note what a scalar's result is a sum in: sums that do not wrap, of others their operands."""
     if code in (1, 3):
@@ -153,14 +153,14 @@ def _note_scalar(s: WindowState, code: int, a: int, b: int) -> None:
         note_value(s, b)
 
 
-@piece
+@hot_piece
 def _branch_is_taken(code: int, a: int) -> bool:
     taken = code == 0
     taken = taken or (code == 1 and a == 0) or (code == 2 and a != 0) or (code == 3 and a < 0)
     return taken or (code == 4 and a <= 0) or (code == 5 and a > 0) or (code == 6 and a >= 0)
 
 
-@piece
+@hot_piece
 def _place_spans(p: Code, s: WindowState, number: int) -> bool:
     """Write the spans of a step into the row behind all flights; False for a fault."""
     row = s.flights.shape[0] - 1
@@ -188,7 +188,7 @@ def _place_spans(p: Code, s: WindowState, number: int) -> bool:
     return True
 
 
-@piece
+@hot_piece
 def _conflict_end(s: WindowState) -> Any:
     """The cycle in which nothing in flight conflicts with the placed spans any more."""
     row, end = s.flights.shape[0] - 1, s.at[TIME]
@@ -213,7 +213,7 @@ def _conflict_end(s: WindowState) -> Any:
     return end
 
 
-@piece
+@hot_piece
 def _stall(s: WindowState, start: int, stop: int, cause: int, number: int) -> None:
     count = s.at[STALLS]
     last = count - 1
@@ -227,7 +227,7 @@ def _stall(s: WindowState, start: int, stop: int, cause: int, number: int) -> No
         s.at[STALLS] = count + 1
 
 
-@piece
+@hot_piece
 def _least_slot(s: WindowState) -> int:
     least = 0
     for i in range(s.slots.size):
@@ -236,7 +236,7 @@ def _least_slot(s: WindowState) -> int:
     return least
 
 
-@piece
+@hot_piece
 def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
     """The obstacle of a step, or -1; `at[LAST]` becomes the cycle to look again."""
     time = s.at[TIME]
@@ -267,7 +267,7 @@ def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
     return _UNIT if s.at[LAST] > time else -1
 
 
-@piece
+@hot_piece
 def _overwrites(p: Code, s: WindowState, rules: LoopRules, number: int) -> bool:
     """True if an instruction of this cycle reads what the step writes, where rules forbid that."""
     found = False
@@ -278,7 +278,7 @@ def _overwrites(p: Code, s: WindowState, rules: LoopRules, number: int) -> bool:
     return found
 
 
-@piece
+@hot_piece
 def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Put an operation with placed spans in flight."""
     time, kept, row = s.at[TIME], 0, s.flights.shape[0] - 1
@@ -312,7 +312,7 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
         _keep_places(p, s, number)
 
 
-@piece
+@hot_piece
 def _keep_places(p: Code, s: WindowState, number: int) -> None:
     """Record where an operation with placed spans works, for its values."""
     place, row, count = s.at[PLACES], s.flights.shape[0] - 1, p.registers.shape[1]
@@ -325,12 +325,12 @@ def _keep_places(p: Code, s: WindowState, number: int) -> None:
     s.at[PLACES] = place + 1
 
 
-@piece
+@hot_piece
 def _next_cycle(s: WindowState, time: int) -> None:
     s.at[TIME], s.at[GROUP] = time, 0
 
 
-@piece
+@hot_piece
 def _wait(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Advance to the cycle in which an instruction issues."""
     waiting = True
@@ -347,7 +347,7 @@ def _wait(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
             _next_cycle(s, s.at[LAST])
 
 
-@piece
+@hot_piece
 def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Issue an instruction with placed spans: its unit, and the registers that it writes."""
     time = s.at[TIME]
@@ -372,7 +372,7 @@ def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
                 s.register[p.writes[number, i]] = found
 
 
-@piece
+@hot_piece
 def _branched(
     s: WindowState, rules: LoopRules, following: int, next_one: int, is_last: bool
 ) -> None:
@@ -384,7 +384,7 @@ def _branched(
         _next_cycle(s, time + 1 + (0 if is_last else penalty))
 
 
-@piece
+@hot_piece
 def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
     """Issue the next instruction; False for a fault."""
     number, count = s.at[NUMBER], p.unit.size

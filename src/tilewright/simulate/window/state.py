@@ -18,19 +18,19 @@ class Code(NamedTuple):
     """Steps as arrays. Expressions are programs of a stack machine, from `begin` to `end`."""
 
     unit: Ints
-    reads: Ints
-    writes: Ints
     is_long: Ints
     latency: Ints
     occupancy: Ints
     scalar: Ints  # number of what computes a register, -1 for none
-    registers: Ints  # of each operand, -1 for a number
-    numbers: Ints
     cycles: Ints  # begin and end of the expression
     spans: Ints  # of each span: memory, begin and end of address and count, whether it is written
     branch: Ints  # number of the condition, -1 for none
-    target: Ints
     halts: Ints
+    target: Ints
+    reads: Ints
+    writes: Ints
+    registers: Ints  # of each operand, -1 for a number
+    numbers: Ints
     codes: Ints
     arguments: Floats
     sizes: Ints  # elements of each memory
