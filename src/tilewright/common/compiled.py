@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -29,7 +30,7 @@ from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 from tilewright.common.cache import CacheStore, cache_folder
-from tilewright.common.digest import digest, digest_of_file
+from tilewright.common.digest import digest, digest_of_code
 
 # Functions that only compiled code calls: typed and lowered here, optimized where they end up.
 #
@@ -162,13 +163,18 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
     return compiled
 
 
+@cache
+def _code_of(module: ModuleType) -> str:
+    file = Path(str(module.__file__))
+    return digest_of_code(file.parent, [file.name])
+
+
 class _FunctionCache:
     """Cache of one function, with the interface that Numba expects (`numba.core.caching`)."""
 
     def __init__(self, function: Callable[..., Any], modules: tuple[ModuleType, ...]) -> None:
         name = f"{function.__module__}.{function.__qualname__}"
-        sources = (digest_of_file(Path(str(module.__file__))) for module in modules)
-        self._decides = (name, *sources, numba.__version__, sys.version)
+        self._decides = (name, *map(_code_of, modules), numba.__version__, sys.version)
 
     @property
     def cache_path(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -27,16 +28,18 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of_files(folder: Path, names: Iterable[str]) -> str:
-    """A digest of files by their names below `folder` and their contents. Raises OSError."""
-    lines = (f"{name} {digest(_content(folder, name))}" for name in names)
-    return digest("\n".join(sorted(lines)))
+def digest_of_code(folder: Path, names: Iterable[str]) -> str:
+    """A digest of files by their names below `folder` and their contents; of Python files without
+    docstrings, comments and empty lines. Raises OSError.
+    """
+    return _of_named((name, _digest_of_code(folder, name)) for name in names)
 
 
 @cache
 def own_sources() -> str:
     """A digest of all files of tilewright: another version may generate other code."""
-    return digest_of_files(PACKAGE, names_below(PACKAGE))
+    # With comments: to find them takes longer than all else that a short command does.
+    return _of_named((name, digest(_content(PACKAGE, name))) for name in names_below(PACKAGE))
 
 
 def names_below(folder: Path) -> Iterator[str]:
@@ -45,6 +48,32 @@ def names_below(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
         yield from (os.path.join(place, name)[start:] for name in files)
+
+
+_LONG = rb'"""(?:[^"\\]|\\.|"(?!""))*"""'
+_SHORT = rb'"(?:[^"\\\n]|\\.)*"'
+_TEXTS = b"|".join(t.replace(b'"', q) for t in (_LONG, _SHORT) for q in (b'"', b"'"))
+_SAYS_NOTHING = re.compile(
+    rb"\n[ \t]*(?:[rR]?" + _LONG + rb"(?=[ \t]*[#\n])|(?:#[^\n]*)?(?=\n))"
+    rb"|[ \t]*#[^\n]*"
+    rb"|(" + _TEXTS + rb")",
+    re.DOTALL,
+)
+"""A docstring, an empty line, a comment, or a text that is part of the program: a group."""
+
+
+def without_comments(source: bytes) -> bytes:
+    """Python source without its docstrings, comments and empty lines."""
+    return _SAYS_NOTHING.sub(rb"\1", b"\n" + source)
+
+
+def _digest_of_code(folder: Path, name: str) -> str:
+    content = _content(folder, name)
+    return digest(without_comments(content) if name.endswith(".py") else content)
+
+
+def _of_named(digests: Iterable[tuple[str, str]]) -> str:
+    return digest("\n".join(sorted(f"{name} {found}" for name, found in digests)))
 
 
 def _content(folder: Path, name: str) -> bytes:

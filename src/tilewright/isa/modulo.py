@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.common.cache import CacheStore
 from tilewright.common.deferred import Deferred
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_below
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import (
@@ -199,7 +199,7 @@ def _searched(search: _Search, effort: Effort) -> _Searched:
 def solver_sources() -> str:
     """A digest of the sources of the scheduler, which another version may change."""
     folder = PACKAGE / "isa"
-    return digest_of_files(folder, names_below(folder))
+    return digest_of_code(folder, names_below(folder))
 
 
 def _solved(search: _Search, effort: Effort) -> _Searched:

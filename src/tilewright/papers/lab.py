@@ -21,7 +21,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_below
 from tilewright.common.errors import TilewrightError
 from tilewright.papers.model import ExperimentError
 from tilewright.papers.published import Published, read_published, read_user_table
@@ -207,7 +207,7 @@ def sources_digest(module: str) -> str:
     apart = (*_VIEWS, "papers")
     below = (name for name in names_below(PACKAGE) if name.partition(os.sep)[0] not in apart)
     reached = (str(path.relative_to(PACKAGE)) for path in _reached(module))
-    return digest_of_files(PACKAGE, (*below, *reached))
+    return digest_of_code(PACKAGE, (*below, *reached))
 
 
 def _reached(module: str) -> set[Path]:

@@ -17,7 +17,7 @@ import msgspec
 
 from tilewright.common.cache import CacheStore
 from tilewright.common.deferred import Deferred
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_below
 from tilewright.isa import load_table
 from tilewright.isa.dependence import DependenceGraph
 from tilewright.isa.modulo import pipelined_schedule
@@ -105,7 +105,7 @@ def _satisfies(graph: DependenceGraph, rules: IssueRules, found: _StoredSearch) 
     """True if the times are a schedule, by the solver's constraints. The verdict is kept: loading
     the solver takes longer than most compilations.
     """
-    solver = digest_of_files(PACKAGE, [f"isa/{name}" for name in names_below(PACKAGE / "isa")])
+    solver = digest_of_code(PACKAGE, [f"isa/{name}" for name in names_below(PACKAGE / "isa")])
     return CacheStore("primitives").value(
         digest(solver, repr(found)),
         bool,

@@ -8,7 +8,7 @@ they are asked for, in seconds at most, and kept in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.cache import CacheStore
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_below
 from tilewright.common.expr import Value
 from tilewright.isa import InstructionTable, load_table
 
@@ -155,17 +155,15 @@ def _fitted_mode(kind: Derived[Routine, Sample], table: str, routine: Routine, m
 @cache
 def _question(kind: Derived[Routine, Sample], table: str) -> str:
     own = f"{OWN}/timing/{Path(kind.file).name}"
-    makers = digest_of_files(PACKAGE, [*_files(kind.makers), own])
-    return digest(_decisive(load_table(table)), makers)[:16]
+    makers = (_code_of(maker) for maker in (*kind.makers, own))
+    return digest(_decisive(load_table(table)), *makers)[:16]
 
 
-def _files(makers: Iterable[str]) -> Iterator[str]:
-    for maker in makers:
-        folder = PACKAGE / maker
-        inside = names_below(folder) if folder.is_dir() else ()
-        yield from (f"{maker}/{name}" for name in inside)
-        if not folder.is_dir():
-            yield maker
+@cache
+def _code_of(maker: str) -> str:
+    """A digest of a file or folder of code below the package."""
+    inside = [f"{maker}/{name}" for name in names_below(PACKAGE / maker)]
+    return digest_of_code(PACKAGE, inside or [maker])
 
 
 def _decisive(table: InstructionTable) -> bytes:
