@@ -5,13 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tilewright.common.expr import Var
 from tilewright.ops.gemm import BatchedMatmul
-from tilewright.seeds.gemm import K, M, N, gemm_space, product_nest
-from tilewright.seeds.nest import axis, tensor
+from tilewright.seeds.gemm import gemm_space, product_nest
+from tilewright.seeds.nest import tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, layout, seed
-
-BATCH = Var("batch")
 
 
 def _arrange(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -38,11 +35,10 @@ def batched(op: BatchedMatmul) -> Seed:
 
 @cache
 def _seed(transpose_a: bool, transpose_b: bool) -> Seed:
-    item = axis("item", BATCH)
-    a = tensor("a", "input", operand=0, item=BATCH, rows=M, depth=K)
-    b = tensor("b", "input", operand=1, item=BATCH, depth=K, cols=N)
-    c = tensor("c", "output", item=BATCH, rows=M, cols=N)
-    product = product_nest("batched", c, a, b, item)
+    a = tensor("a", "input", "item=batch, rows=m, depth=k", operand=0)
+    b = tensor("b", "input", "item=batch, depth=k, cols=n", operand=1)
+    c = tensor("c", "output", "item=batch, rows=m, cols=n")
+    product = product_nest("batched", c, a, b, "item")
     space = gemm_space(product, "row", "col", "depth")
     fixed = (
         layout(a, ("item", "depth", "rows") if transpose_a else ("item", "rows", "depth")),

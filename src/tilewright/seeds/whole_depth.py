@@ -19,18 +19,15 @@ from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d, Gemm
 from tilewright.seeds.convolution.direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    IN_ROWS,
-    OUT_COLS,
+    KERNEL,
     Window,
-    convolution_loops,
     images,
+    pixel,
     results,
+    under,
     weights,
 )
-from tilewright.seeds.gemm import M, N, gemm_seed, product_nest
+from tilewright.seeds.gemm import gemm_seed, product_nest
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
@@ -50,6 +47,8 @@ _TURNED = {
     "kernel_rows": "kernel_cols",
     "kernel_cols": "kernel_rows",
 }
+_STRIPS = "group=groups, batch=batch, strips=out_cols, rows=in_rows, cols={}, channels=in_channels"
+"""Dimensions of images by columns of windows, of so many columns each."""
 _PIXEL, _COLUMN = "pixel", "column"
 """The loops over the windows of a part, and over the columns of one."""
 _LARGEST, _MOST = 1 << 30, 16
@@ -77,12 +76,12 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
 def _whole(product: Nest, whole: str, choices: Iterable[Alternative], most: int = _MOST) -> Space:
     """The space of a matrix product over one whole dimension and tiles of the others."""
     row, col, depth = (
-        next(product.axis(name) for name, own in product.roles if own == letter) for letter in "mnk"
+        next(name for name, own in product.roles if own == letter) for letter in "mnk"
     )
     return (
         Space(product)
-        .split(*(a for a in (row, col, depth) if a.name != whole))
-        .whole(product.axis(whole))
+        .split(*(name for name in (row, col, depth) if name != whole))
+        .whole(whole)
         .spread(row, "rows")
         .spread(col, "columns")
         .spread(depth, "both")
@@ -119,9 +118,9 @@ def one_term(op: Gemm) -> Seed | None:
 
 @cache
 def _one_term() -> Seed:
-    a = tensor("a", "input", operand=0, rows=M, depth=1)
-    b = tensor("b", "input", operand=1, depth=1, cols=N)
-    c = tensor("c", "output", rows=M, cols=N)
+    a = tensor("a", "input", "rows=m, depth=1", operand=0)
+    b = tensor("b", "input", "depth=1, cols=n", operand=1)
+    c = tensor("c", "output", "rows=m, cols=n")
     orders = (Reorder(("row", "col")),), (Reorder(("col", "row")),)
     space = _whole(product_nest("one_term", c, a, b), "depth", orders, _MOST + 4).vectorize("n")
     space = replace(space, doubled=("a", "b", "c"))  # operands first
@@ -200,17 +199,7 @@ def loading_order(op: Conv2d) -> Seed | None:
 
 @cache
 def _loading_order(window: Window) -> Seed:
-    x = tensor(
-        "x",
-        "input",
-        operand=0,
-        group=GROUPS,
-        batch=BATCH,
-        strips=OUT_COLS,
-        rows=IN_ROWS,
-        cols=window[0][1],
-        channels=IN_CHANNELS,
-    )
+    x = tensor("x", "input", _STRIPS.format(window[0][1]), operand=0)
     return Seed(
         "loading_order", *_windows(window, x), _layouts(window), ("x", "w"), "y", arrange=_strips
     )
@@ -231,13 +220,12 @@ def whole_sums(op: Conv2d) -> Seed | None:
 def _whole_sums(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     conv = _around_windows("whole_sums", window, x, "image", "in_channel kernel_row kernel_col")
-    image = conv.axis("image")
     taps = ("group", "out_row", "out_col", "image", "out_channel")
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"), image)
-        .spread(conv.axis("out_channel"), "rows")
-        .spread(image, "columns")
+        .split("out_channel", "image")
+        .spread("out_channel", "rows")
+        .spread("image", "columns")
         .choose(*_orders_by_images(taps))
         .vectorize("n")
         .prefetch(y, w, x)
@@ -273,34 +261,21 @@ def gathered_windows(op: Conv2d) -> Seed | None:
 @cache
 def _gathered_windows(window: Window) -> Seed:
     x, kernel = images(), window[0]
-    windows = tensor(
-        "windows",
-        "scratch",
-        operand=0,
-        group=GROUPS,
-        batch=BATCH,
-        strips=OUT_COLS,
-        rows=IN_ROWS,
-        cols=kernel[1],
-        channels=IN_CHANNELS,
-    )
+    windows = tensor("windows", "scratch", _STRIPS.format(kernel[1]), operand=0)
     conv = _by_column(window, windows)
     gathered = next(u for u in conv.inputs if u.tensor == windows)
-    index = dict(zip((d for d, _ in windows.dims), gathered.indices, strict=True))
-    columns = conv.axis("out_col").var * window[1][1] + index.pop("cols")
-    del index["strips"]
     roles = (("kernel_row", "r"), ("kernel_col", "t"), ("in_channel", "c"))
-    copied = Transform(make_primitive("copy", {}), roles, gathered, x.at(cols=columns, **index))
+    copied = Transform(make_primitive("copy", {}), roles, gathered, x.on(under(window)))
     conv = replace(conv, before=copied, roles=(*conv.roles, ("out_col", "n")))
     w, y = weights(kernel), results()
     space = (
         Space(conv)
-        .split(*(conv.axis(name) for name in ("out_channel", "out_row", "out_col")))
-        .spread(conv.axis("out_channel"), "rows")
-        .spread(conv.axis("out_row"), "columns")
-        .spread(conv.axis("out_col"), "columns")
-        .walk(conv.axis("out_row"), _PIXEL)
-        .walk(conv.axis("out_col"), _COLUMN)
+        .split("out_channel", "out_row", "out_col")
+        .spread("out_channel", "rows")
+        .spread("out_row", "columns")
+        .spread("out_col", "columns")
+        .walk("out_row", _PIXEL)
+        .walk("out_col", _COLUMN)
         .choose(*_gathering())
         .vectorize("m")
         .prefetch(y)
@@ -336,12 +311,12 @@ def _windows(
 ) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
     """Tensors and space of a convolution of the images `x`, whole or in strips."""
     w, y, conv = weights(window[0]), results(), _by_column(window, x, turned=turned)
-    along = conv.axis("out_col" if turned else "out_row")
+    along = "out_col" if turned else "out_row"
     kernel_is_run = window[0][1] == 1 or "strips" in dict(x.dims)
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"), along)
-        .spread(conv.axis("out_channel"), "rows")
+        .split("out_channel", along)
+        .spread("out_channel", "rows")
         .spread(along, "columns")
         .walk(along, _PIXEL)
         .choose(*_choices(_TURNED if turned else {}))
@@ -381,15 +356,17 @@ def _around_windows(name: str, window: Window, x: TensorSpec, runs: str, terms: 
     """The loops of a convolution around the product over all its `terms`, with vectors along the
     axis `runs`: that of rows or columns of pixels, or of images where the kernel is one.
     """
-    c = convolution_loops(window, inner="in_channel kernel_row kernel_col")
-    out_col, kernel_col = c.named("out_col kernel_col")
-    strips = {"strips": out_col, "cols": kernel_col} if "strips" in dict(x.dims) else {}
+    places = under(window)
+    if "strips" in dict(x.dims):
+        row = f"out_row * {window[1][0]} + kernel_row * {window[2][0]}"
+        places = f"group, image, out_col, {row}, kernel_col, in_channel"
     return nest(
         name,
         "gemm",
-        c.named("group image out_row out_col out_channel in_channel kernel_row kernel_col"),
-        c.roles(m="out_channel", n=runs, k=terms),
-        c.pixel(results()),
-        c.kernels(weights(window[0])),
-        c.under(x, **strips),
+        "group image out_row out_col out_channel in_channel kernel_row kernel_col",
+        {"m": "out_channel", "n": runs, "k": terms},
+        results().on(pixel()),
+        weights(window[0]).on(KERNEL),
+        x.on(places),
+        inner="in_channel kernel_row kernel_col",
     )

@@ -14,9 +14,11 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.direct_vectors import MOST_PAIRS
 from tilewright.seeds.convolution.tensors import (
+    KERNEL,
     Window,
-    convolution_loops,
+    behind,
     images,
+    pixel,
     reach_of,
     results,
     weights,
@@ -44,7 +46,7 @@ def _depthwise(window: Window) -> Seed:
     sums = _window_sums(window)
     space = (
         Space(sums)
-        .split(sums.axis("group"), sums.axis("out_row"))
+        .split("group", "out_row")
         .reorder(
             ("image", "out_row", "group", "out_channel"),
             ("image", "group", "out_row", "out_channel"),
@@ -59,26 +61,24 @@ def _depthwise(window: Window) -> Seed:
 def _window_sums(window: Window) -> Nest:
     """The results of rows, of one channel of all groups."""
     kernel, stride, dilation = window
-    inside = reach_of(window)
-    c = convolution_loops(window, *inside, inner="kernel_row kernel_col")
     return nest(
         "depthwise",
         "window_sums",
-        c.named(
-            "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col"
-        ),
-        c.roles(
-            u="out_row",
-            t="out_col",
-            r="in_row",
-            c="in_col",
-            x="kernel_row kernel_col",
-            k="in_channel",
-            g="group",
-        ),
-        c.pixel(results()),
-        c.under(images(), *inside),
-        c.kernels(weights(kernel)),
+        "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col",
+        {
+            "u": "out_row",
+            "t": "out_col",
+            "r": "in_row",
+            "c": "in_col",
+            "x": "kernel_row kernel_col",
+            "k": "in_channel",
+            "g": "group",
+        },
+        results().on(pixel()),
+        images().on(behind(window, "in_row", "in_col")),
+        weights(kernel).on(KERNEL),
+        inner="kernel_row kernel_col in_row in_col",
+        extents=reach_of(window),
         rows=kernel[0],
         cols=kernel[1],
         stride=stride[1],

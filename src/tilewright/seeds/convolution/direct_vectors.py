@@ -12,11 +12,13 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     CHANNELS_OUTER,
+    KERNEL,
     PIXELS_INNER,
     Window,
-    convolution_loops,
     images,
+    pixel,
     results,
+    under,
     weights,
 )
 from tilewright.seeds.nest import Nest, nest
@@ -51,11 +53,9 @@ def direct_vectors(op: Conv2d) -> Seed | None:
 @cache
 def _direct_vectors(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
-    conv = _by_tap(window)
-    cut = tuple(conv.axis(name) for name in _CUT)
     space = (
-        Space(conv)
-        .split(*cut)
+        Space(_by_tap(window))
+        .split(*_CUT)
         .choose(*(_spread(*axes) for axes in _SPREAD))
         .stage(x, "in_channel", "kernel_row")
         .stage(w, "in_channel")
@@ -74,13 +74,12 @@ def _spread(*axes: str) -> tuple[Spread, ...]:
 
 def _by_tap(window: Window) -> Nest:
     """One product of a tap and an input channel with the pixels of a tile."""
-    c = convolution_loops(window)
     return nest(
         "direct_vectors",
         "multiply_accumulate",
-        c.named("group out_channel out_row out_col image in_channel kernel_row kernel_col"),
-        c.roles(g="group", m="out_channel", p="out_row", q="out_col", s="image"),
-        c.pixel(results()),
-        c.under(images()),
-        c.kernels(weights(window[0])),
+        "group out_channel out_row out_col image in_channel kernel_row kernel_col",
+        {"g": "group", "m": "out_channel", "p": "out_row", "q": "out_col", "s": "image"},
+        results().on(pixel()),
+        images().on(under(window)),
+        weights(window[0]).on(KERNEL),
     )

@@ -15,7 +15,6 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import TAPS, direct_nest
 from tilewright.seeds.convolution.tensors import (
     Window,
-    block_axes,
     in_blocks,
     weights,
 )
@@ -51,22 +50,17 @@ def images_in_fours(name: str, op: Conv2d) -> Seed | None:
 def _images_in_fours(name: str, window: Window) -> Seed:
     x, y = in_blocks(LANES)
     w = weights(window[0])
-    counting = block_axes(LANES)
-    conv = direct_nest("image_size_aware", window, x, w, y, **counting)
-    block = counting["image_blocks"]
-    group, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col = (
-        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel", *TAPS)
-    )
-    blocks = (group, out_channel, block, out_row, out_col)
+    conv = direct_nest("image_size_aware", window, x, w, y, "image_block", "lane")
+    order = ("group", "out_channel", "image_block", "out_row", "out_col", *TAPS)
     space = (
         Space(conv)
-        .split(out_channel, block, in_channel, out_col)
-        .fuse(out_col, into="n")
-        .pad(out_col)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
-        .spread(block, "columns")
-        .reorder((*blocks, in_channel, kernel_row, kernel_col))
+        .split("out_channel", "image_block", "in_channel", "out_col")
+        .fuse("out_col", into="n")
+        .pad("out_col")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .spread("image_block", "columns")
+        .reorder(order)
         .vectorize("n")
         .stage(x, None, "kernel_col")
         .prefetch(w, x)

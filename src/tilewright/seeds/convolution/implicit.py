@@ -12,17 +12,18 @@ from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,
+    KERNEL,
     PIXELS_INNER,
     Window,
-    convolution_loops,
     images,
+    pixel,
     results,
+    under,
     weights,
 )
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest
+from tilewright.seeds.nest import Nest, TensorSpec, nest
 from tilewright.seeds.space import Seed, Space, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
 
@@ -59,16 +60,12 @@ def _implicit_gemm(
     kernel: Pair, stride: Pair, dilation: Pair, few_images: bool, few_channels: bool
 ) -> Seed:
     x, w, y = images(), weights(kernel), results()
-    image = axis("image", BATCH)
-    conv = direct_nest("implicit", (kernel, stride, dilation), x, w, y, batch=image)
-    out_col, out_channel = conv.axis("out_col"), conv.axis("out_channel")
-    in_channel = conv.axis("in_channel")
     space = (
-        Space(conv)
-        .split(out_channel, image, in_channel, out_col)
-        .fuse(out_col, into="n")
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
+        Space(direct_nest("implicit", (kernel, stride, dilation), x, w, y))
+        .split("out_channel", "image", "in_channel", "out_col")
+        .fuse("out_col", into="n")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
         .choose(*_pixels(few_images))
         .choose(*_orders(kernel, stride, few_images, few_channels))
         .prefetch(y, w, x)
@@ -78,22 +75,28 @@ def _implicit_gemm(
 
 
 def direct_nest(
-    name: str, window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec, **images: Axis
+    name: str,
+    window: Window,
+    x: TensorSpec,
+    w: TensorSpec,
+    y: TensorSpec,
+    images: str = "image",
+    lane: str = "",
 ) -> Nest:
     """The seven loops of a convolution (swATOP Alg. 1) around a matrix product of one tap.
 
-    `images` gives the axis of each dimension of `x` and `y` that counts images: the product's n.
+    The product's n are the images, those of a block a `lane` each where they come in blocks.
     """
-    c = convolution_loops(window, counting=images)
-    counted = " ".join(a.name for a in images.values())
+    counted, place = f"{images} {lane}", ", ".join(filter(None, (images, lane)))
     return nest(
         name,
         "gemm",
-        c.named(f"group out_row out_col {counted} out_channel in_channel kernel_row kernel_col"),
-        c.roles(m="out_channel", n=counted, k="in_channel"),
-        c.pixel(y),
-        c.kernels(w),
-        c.under(x),
+        f"group out_row out_col {counted} out_channel in_channel kernel_row kernel_col",
+        {"m": "out_channel", "n": counted, "k": "in_channel"},
+        y.on(pixel(place)),
+        w.on(KERNEL),
+        x.on(under(window, place)),
+        inner=lane,
     )
 
 

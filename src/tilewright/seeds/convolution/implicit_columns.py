@@ -11,16 +11,14 @@ from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.fours import WEIGHTS_ORDER
-from tilewright.seeds.convolution.implicit import TAPS, direct_nest
+from tilewright.seeds.convolution.implicit import direct_nest
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_OUTER,
     Window,
     images,
     results,
     weights,
 )
-from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Seed, Space, layout, seed
 
 BATCH_BLOCK = 128
@@ -48,22 +46,17 @@ def images_by_columns(name: str, op: Conv2d) -> Seed | None:
 @cache
 def _images_by_columns(name: str, window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
-    image = axis("image", BATCH)
-    conv = direct_nest("batch_size_aware", window, x, w, y, batch=image)
-    group, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col = (
-        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel", *TAPS)
-    )
-    blocks = (group, image, out_channel, out_col, out_row)
+    blocks = ("group", "image", "out_channel", "out_col", "out_row")
     space = (
-        Space(conv)
-        .split(out_channel, image, in_channel, out_col)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
-        .spread(image, "columns")
-        .skew(out_col, kernel_col, "in_col")
-        .reorder((*blocks, in_channel, kernel_row, "in_col", kernel_col))
+        Space(direct_nest("batch_size_aware", window, x, w, y))
+        .split("out_channel", "image", "in_channel", "out_col")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .spread("image", "columns")
+        .skew("out_col", "kernel_col", "in_col")
+        .reorder((*blocks, "in_channel", "kernel_row", "in_col", "kernel_col"))
         .vectorize("n")
-        .stage(y, in_channel)
+        .stage(y, "in_channel")
         .stage(w, None, "in_col")
         .prefetch(w, x)
         .limit(largest=1024, most=10)

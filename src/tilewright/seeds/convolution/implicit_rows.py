@@ -20,7 +20,6 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import FEW_IMAGES, direct_nest
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,
     Window,
@@ -28,7 +27,6 @@ from tilewright.seeds.convolution.tensors import (
     results,
     weights,
 )
-from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Alternative, Seed, Space, seed
 from tilewright.seeds.steps import Layout, Pad, Reorder, Spread, Stage, Vectorize, Walk
 
@@ -61,18 +59,13 @@ def implicit_by_rows(op: Conv2d) -> Seed | None:
 @cache
 def _implicit_by_rows(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
-    image = axis("image", BATCH)
-    conv = direct_nest("rows_that_stay", window, x, w, y, batch=image)
-    out_row, out_col, out_channel, in_channel = (
-        conv.axis(name) for name in ("out_row", "out_col", "out_channel", "in_channel")
-    )
     space = (
-        Space(conv)
-        .split(out_channel, image, in_channel, out_row, out_col)
-        .fuse(out_row, into="n")
-        .fuse(out_col, into="n")
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
+        Space(direct_nest("rows_that_stay", window, x, w, y))
+        .split("out_channel", "image", "in_channel", "out_row", "out_col")
+        .fuse("out_row", into="n")
+        .fuse("out_col", into="n")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
         .choose(
             *_for_a_kernel_row("n", "kernel_col"),
             *_for_a_kernel_row("m", "kernel_col", "kernel_row"),

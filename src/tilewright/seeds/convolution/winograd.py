@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from functools import cache
 from math import sqrt
 
-from tilewright.common.expr import Expr, ceil_div
+from tilewright.common.expr import Expr, IntLike, ceil_div
 from tilewright.ir.winograd import TEXTBOOK_POINTS, amplification
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
@@ -27,7 +24,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.gemm import gemm_space
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread
 
@@ -67,18 +64,15 @@ def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
 def _winograd(size: int) -> Seed:
     points = (size + 2) ** 2
     rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
-    x, w, y = images(), weights((3, 3)), results()
-    u = transformed_kernels(points)
-    v = _tiles("v", points, IN_CHANNELS, rows, cols)
-    products = _tiles("products", points, OUT_CHANNELS, rows, cols)
-    v_matrix = _matrix("v_matrix", "v", points, IN_CHANNELS, rows * cols * BATCH)
-    product_matrix = _matrix(
-        "product_matrix", "products", points, OUT_CHANNELS, rows * cols * BATCH
+    x, w, y, u = images(), weights((3, 3)), results(), transformed_kernels(points)
+    (v, v_matrix), (products, product_matrix) = (
+        _tiles(names, f"group=groups, points={points}, channels={side}_channels", rows, cols)
+        for names, side in ((("v", "v_matrix"), "in"), (("products", "product_matrix"), "out"))
     )
     spaces = (
         filter_transform(w, u, size),
         _tile_transform("input", size, x, v),
-        _point_products(u, v_matrix, product_matrix, points),
+        _point_products(u, v_matrix, product_matrix),
         _tile_transform("output", size, y, products),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
@@ -95,72 +89,44 @@ def _winograd(size: int) -> Seed:
 
 def transformed_kernels(points: int) -> TensorSpec:
     """U, a matrix for each point."""
-    return tensor(
-        "u",
-        "scratch",
-        group=GROUPS,
-        points=points,
-        out_channels=OUT_CHANNELS,
-        in_channels=IN_CHANNELS,
-    )
+    dims = f"group=groups, points={points}, out_channels=out_channels, in_channels=in_channels"
+    return tensor("u", "scratch", dims)
 
 
-def _tiles(name: str, points: int, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
-    return tensor(
-        name,
-        "scratch",
-        group=GROUPS,
-        points=points,
-        channels=channels,
-        tile_rows=rows,
-        tile_cols=cols,
-        batch=BATCH,
-    )
-
-
-def _matrix(name: str, storage: str, points: int, channels: Expr, tiles: Expr) -> TensorSpec:
-    return tensor(
-        name,
-        "scratch",
-        storage=storage,
-        group=GROUPS,
-        points=points,
-        channels=channels,
-        tiles=tiles,
-    )
+def _tiles(
+    names: tuple[str, str], dims: str, rows: Expr, cols: Expr
+) -> tuple[TensorSpec, TensorSpec]:
+    """The transformed tiles by row and column, and as columns of a matrix for each point."""
+    name, matrix = names
+    tiles = tensor(name, "scratch", dims, tile_rows=rows, tile_cols=cols, batch=BATCH)
+    return tiles, tensor(matrix, "scratch", dims, storage=name, tiles=rows * cols * BATCH)
 
 
 def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
     """The transform of all kernels, which are few."""
-    channels = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
     return (
-        Space(filter_nest(size, w, u, axis("group", GROUPS), channels))
-        .split(*channels)
-        .spread(channels[0], "rows")
-        .spread(channels[1], "columns")
+        Space(filter_nest(size, w, u, "group", ("out_channel", "in_channel")))
+        .split("out_channel", "in_channel")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "columns")
         .prefetch(u, w)
         .limit(largest=512, most=10)
     )
 
 
 def filter_nest(
-    size: int,
-    w: TensorSpec,
-    u: TensorSpec,
-    group: Axis,
-    channels: tuple[Axis, Axis],
+    size: int, w: TensorSpec, u: TensorSpec, group: str, channels: tuple[str, str]
 ) -> Nest:
-    """The transform of kernels, along output and input channels in either order."""
-    point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
-    of_channels = {f"{a.name}s": a for a in channels}
+    """The transform of kernels, along output and input channels in the order of U."""
+    first, second = channels
     return nest(
         "filter",
         "winograd_filter",
-        (group, *channels, point, row, col),
-        {"p": channels[0], "q": channels[1], "x": point, "r": row, "c": col},
-        u.at(group=group, points=point, **of_channels),
-        w.at(group=group, kernel_rows=row, kernel_cols=col, **of_channels),
+        f"{group} {first} {second} point row col",
+        {"p": first, "q": second, "x": "point", "r": "row", "c": "col"},
+        u.on(f"{group}, point, {first}, {second}"),
+        w.on(f"{group}, out_channel, in_channel, row, col"),
+        inner="point row col",
         output_tile=size,
     )
 
@@ -170,67 +136,56 @@ def tile_nest(
     size: int,
     pixels: TensorSpec,
     tiles: TensorSpec,
-    channel: Axis,
-    outer: tuple[Axis, ...],
-    starts: Mapping[str, Expr],
+    outer: str = "group",
+    starts: Mapping[str, str] | None = None,
+    extents: Mapping[str, IntLike] | None = None,
 ) -> Nest:
     """Between pixels and transform points: overlapping windows of the `input`, disjoint ones of the
     `output`. The loops `outer` say at which rows of tiles, channel and image a block `starts`.
     """
-    extents, window = dict(tiles.dims), size + 2 if name == "input" else size
-    tile_row, tile_col, image = (
-        axis(own, extents[dim])
-        for own, dim in (("tile_row", "tile_rows"), ("tile_col", "tile_cols"), ("image", "batch"))
+    window = size + 2 if name == "input" else size
+    row, channel, image = (
+        f"{starts[own]} + {own}" if starts and own in starts else own
+        for own in ("tile_row", "channel", "image")
     )
-    point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", window, inner=True), axis("col", window, inner=True)
-    places: dict[str, Expr] = {"rows": tile_row.var, "channels": channel.var, "batch": image.var}
-    places |= {dim: start + places[dim] for dim, start in starts.items()}
-    of_pixels = pixels.at(
-        group=outer[0],
-        channels=places["channels"],
-        rows=places["rows"] * size + row.var,
-        cols=tile_col.var * size + col.var,
-        batch=places["batch"],
+    of_pixels = pixels.on(
+        f"group, {channel}, ({row}) * {size} + row, tile_col * {size} + col, {image}"
     )
-    of_tiles = {"points": point, "channels": channel, "batch": image}
-    of_tiles |= {"tile_rows": tile_row, "tile_cols": tile_col}
-    uses = of_pixels, tiles.at(**of_tiles, **({"group": outer[0]} if "group" in extents else {}))
+    places = {"group": "group", "points": "point", "channels": "channel", "batch": "image",
+              "tile_rows": "tile_row", "tile_cols": "tile_col"}  # fmt: skip
+    uses = of_pixels, tiles.on(", ".join(places[dim] for dim, _ in tiles.dims))
     return nest(
         name,
         f"winograd_{name}",
-        (*outer, tile_row, channel, tile_col, image, point, row, col),
-        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
+        f"{outer} tile_row channel tile_col image point row col",
+        {"p": "channel", "t": "tile_col", "q": "image", "x": "point", "r": "row", "c": "col"},
         *(reversed(uses) if name == "input" else uses),
+        inner="point row col",
+        extents={"row": window, "col": window, **(extents or {})},
         output_tile=size,
     )
 
 
 def _tile_transform(name: str, size: int, pixels: TensorSpec, tiles: TensorSpec) -> Space:
-    channel, outer = axis("channel", dict(tiles.dims)["channels"]), (axis("group", GROUPS),)
-    transform = tile_nest(name, size, pixels, tiles, channel, outer, {})
     return (
-        Space(transform)
-        .split(channel, transform.axis("tile_col"), transform.axis("image"))
-        .spread(channel, "rows")
+        Space(tile_nest(name, size, pixels, tiles))
+        .split("channel", "tile_col", "image")
+        .spread("channel", "rows")
         .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
         .prefetch(pixels, tiles)
         .limit(largest=512, most=6)
     )
 
 
-def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
-    group, point = axis("group", GROUPS), axis("point", points)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    tile = axis("tile", dict(v.dims)["tiles"])
+def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
     product = nest(
         "product",
         "gemm",
-        (group, point, out_channel, tile, in_channel),
-        {"m": out_channel, "n": tile, "k": in_channel},
-        products.at(group=group, points=point, channels=out_channel, tiles=tile),
-        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
-        v.at(group=group, points=point, channels=in_channel, tiles=tile),
+        "group point out_channel tile in_channel",
+        {"m": "out_channel", "n": "tile", "k": "in_channel"},
+        products.on("group, point, out_channel, tile"),
+        u.on("group, point, out_channel, in_channel"),
+        v.on("group, point, in_channel, tile"),
     )
     return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=4)
 

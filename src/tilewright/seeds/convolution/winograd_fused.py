@@ -8,24 +8,18 @@ four (`convolution.fours`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
-from tilewright.common.expr import Expr, ceil_div
+from tilewright.common.expr import ceil_div
 from tilewright.ir.primitives import make_primitive
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.fours import IMAGE_BLOCK, IMAGES_ORDER, LANES
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_INNER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
-    block_axes,
     images,
     in_blocks,
     results,
@@ -37,7 +31,7 @@ from tilewright.seeds.convolution.winograd import (
     transformed_kernels,
     winograd_roundings,
 )
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use, axis, nest
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread, Step
 
@@ -66,37 +60,34 @@ def _has_few_channels(op: Conv2d) -> bool:
 def _fused(size: int) -> Seed:
     over = (Spread("image", "columns"),), (Spread("tile_col", "columns"),)
     orders = (PIXELS_INNER, CHANNELS_INNER)
-    pixels, named = (images(), results()), {"batch": axis("image", BATCH)}
-    return _seed(f"winograd{size}_fused", size, pixels, named, over, orders)
+    return _seed(f"winograd{size}_fused", size, (images(), results()), "image", over, orders)
 
 
 @cache
 def _fused_in_fours(size: int) -> Seed:
     over = ((Spread("image_block", "columns"),),)
-    pixels, named = in_blocks(LANES), block_axes(LANES)
-    return _seed(f"winograd{size}_fours", size, pixels, named, over, (IMAGES_ORDER,))
+    counted = "image_block lane"
+    return _seed(f"winograd{size}_fours", size, in_blocks(LANES), counted, over, (IMAGES_ORDER,))
 
 
 def _seed(
     name: str,
     size: int,
     pixels: tuple[TensorSpec, TensorSpec],
-    images: Mapping[str, Axis],
+    counted: str,
     over: tuple[tuple[Step, ...], ...],
     orders: tuple[tuple[str, ...], ...],
 ) -> Seed:
-    """`pixels` are images and results, stored in one of the `orders`; `images` gives the axis of
+    """`pixels` are images and results, stored in one of the `orders`; `counted` names the axis of
     each of their dimensions that counts images, `over` what the cores of a row share.
     """
     w, u = weights((3, 3)), transformed_kernels((size + 2) ** 2)
-    block = _block(size, pixels, u, images)
-    tile_col, out_channel, in_channel = map(block.axis, ("tile_col", "out_channel", "in_channel"))
     space = (
-        Space(block)
-        .split(*(a for a in images.values() if not a.inner), tile_col)
-        .whole(out_channel, in_channel)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
+        Space(_block(size, pixels, u, counted))
+        .split(counted.split()[0], "tile_col")
+        .whole("out_channel", "in_channel")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
         .choose(*over)
         .vectorize("m", "n")
         .stage(u, "tile_row")
@@ -114,80 +105,46 @@ def _seed(
     )
 
 
-def _block(
-    size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, images: Mapping[str, Axis]
-) -> Nest:
+def _block(size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, counted: str) -> Nest:
     """The product of one point of a block of tiles, the transforms of all its points around it."""
-    group, point = axis("group", GROUPS), axis("point", (size + 2) ** 2)
-    points = axis("points", point.extent, inner=True)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    tiles = {
-        "group": group,
-        "tile_rows": axis("tile_row", ceil_div(OUT_ROWS, size)),
-        "tile_cols": axis("tile_col", ceil_div(OUT_COLS, size)),
-        **images,
-    }
-    of_tiles = {"points": point, **tiles}
-    v, products = _tiles("v", in_channel, of_tiles), _tiles("products", out_channel, of_tiles)
-    read, written = _window("in", size + 2), _window("out", size)
-    of_pixels = _pixels(pixels[0], size, in_channel, tiles, read)
-    of_results = _pixels(pixels[1], size, out_channel, tiles, written)
-    before = Transform(
-        make_primitive("winograd_input", {"output_tile": size}),
-        _roles(in_channel, tiles, points, read),
-        v.at(points=points, channels=in_channel, **tiles),
-        of_pixels,
-    )
-    after = Transform(
-        make_primitive("winograd_output", {"output_tile": size}),
-        _roles(out_channel, tiles, points, written),
-        of_results,
-        products.at(points=points, channels=out_channel, **tiles),
-    )
+    points, place = (size + 2) ** 2, f"tile_row, tile_col, {', '.join(counted.split())}"
+    rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
+    shape = f"points={points}, group=groups, tile_rows={rows}, tile_cols={cols}"
+    shape += "".join(f", {dim}={extent}" for dim, extent in pixels[0].dims[4:])
+    v = tensor("v", "scratch", f"channels=in_channels, {shape}")
+    products = tensor("products", "scratch", f"channels=out_channels, {shape}")
+    windows = dict.fromkeys(("in_row", "in_col"), size + 2)
     return nest(
         "block",
         "gemm",
-        (*tiles.values(), out_channel, in_channel, point, points, *read, *written),
-        {"m": out_channel, "n": (tiles["tile_cols"], *images.values()), "k": in_channel},
-        products.at(points=point, channels=out_channel, **tiles),
-        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
-        v.at(points=point, channels=in_channel, **tiles),
-        before=before,
-        after=after,
+        f"group tile_row tile_col {counted} out_channel in_channel point points "
+        "in_row in_col out_row out_col",
+        {"m": "out_channel", "n": f"tile_col {counted}", "k": "in_channel"},
+        products.on(f"out_channel, point, group, {place}"),
+        u.on("group, point, out_channel, in_channel"),
+        v.on(f"in_channel, point, group, {place}"),
+        inner="points in_row in_col out_row out_col lane",
+        extents={"points": points, **windows, "out_row": size, "out_col": size},
+        before=_transform("in", size, v, pixels[0], counted),
+        after=_transform("out", size, products, pixels[1], counted),
     )
 
 
-def _tiles(name: str, channel: Axis, others: Mapping[str, Axis]) -> TensorSpec:
-    """Transformed tiles, or their products."""
-    dims = (("channels", channel.extent), *((dim, a.extent) for dim, a in others.items()))
-    return TensorSpec(name, "scratch", dims)
-
-
-def _window(name: str, size: int) -> tuple[Axis, Axis]:
-    """Rows and columns of a tile in space."""
-    return axis(f"{name}_row", size, inner=True), axis(f"{name}_col", size, inner=True)
-
-
-def _pixels(
-    spec: TensorSpec, size: int, channel: Axis, tiles: Mapping[str, Axis], window: tuple[Axis, Axis]
-) -> Use:
-    """Images or results: windows of the tiles of a block."""
-    places: dict[str, Axis | Expr] = dict(tiles)
-    rows, cols = places.pop("tile_rows"), places.pop("tile_cols")
-    assert isinstance(rows, Axis)
-    assert isinstance(cols, Axis)
-    row, col = window
-    places |= {"rows": rows.var * size + row.var, "cols": cols.var * size + col.var}
-    return spec.at(channels=channel, **places)
-
-
-def _roles(
-    channel: Axis, tiles: Mapping[str, Axis], points: Axis, window: tuple[Axis, Axis]
-) -> tuple[tuple[str, str], ...]:
-    """The letters of a transform's dimensions: rows of tiles have none, a block is in one."""
-    _, _, tile_col, *images = tiles.values()
-    named = zip((channel, tile_col, points, *window, *images), "ptxrcqs", strict=False)
-    return tuple((a.name, letter) for a, letter in named)
+def _transform(
+    way: str, size: int, tiles: TensorSpec, pixels: TensorSpec, counted: str
+) -> Transform:
+    """Of images to tiles on the way in, of tiles to results on the way out; rows of tiles have no
+    letter, as a block is in one.
+    """
+    channel, images = f"{way}_channel", ", ".join(counted.split())
+    rows, cols = f"tile_row * {size} + {way}_row", f"tile_col * {size} + {way}_col"
+    of_pixels = pixels.on(f"group, {channel}, {rows}, {cols}, {images}")
+    of_tiles = tiles.on(f"{channel}, points, group, tile_row, tile_col, {images}")
+    names = f"{channel} tile_col points {way}_row {way}_col {counted}"
+    roles = tuple(zip(names.split(), "ptxrcqs", strict=False))
+    primitive = make_primitive(f"winograd_{way}put", {"output_tile": size})
+    uses = (of_tiles, of_pixels) if way == "in" else (of_pixels, of_tiles)
+    return Transform(primitive, roles, *uses)
 
 
 def _layouts(orders: tuple[tuple[str, ...], ...]) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
