@@ -1,4 +1,4 @@
-"""The seed of matrix multiplication: three loops around the primitive."""
+"""The seeds of matrix multiplication: three loops around the primitive, and one over a batch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tilewright.common.expr import Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
+from tilewright.ops.gemm import BatchedMatmul
 from tilewright.seeds.nest import Nest, TensorSpec, TileEpilogue, nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
@@ -123,3 +124,42 @@ def gemm_space(
         .in_place(*(u.tensor for u in product.uses))
         .limit(largest=1024, most=most)
     )
+
+
+# The seed of batched matrix multiplication: a loop over the batch around the product.
+
+
+def _arrange_batch(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    a, b = operands
+    return (
+        a.transpose(0, 2, 1) if op.transpose_a else a,
+        b.transpose(0, 2, 1) if op.transpose_b else b,
+    )
+
+
+INTERFACES["batched_matmul"] = NestInterface(
+    "batched_matmul",
+    lambda op: {"batch": op.batch, "m": op.m, "n": op.n, "k": op.k},
+    _arrange_batch,
+    lambda op, c: c,
+)
+
+
+@seed("batched_matmul", name="batched")
+def batched(op: BatchedMatmul) -> Seed:
+    """C[i] = A[i] B[i], the batch outside, tiles in the three dimensions of a product."""
+    return _batched_seed(op.transpose_a, op.transpose_b)
+
+
+@cache
+def _batched_seed(transpose_a: bool, transpose_b: bool) -> Seed:
+    a = tensor("a", "input", "item=batch, rows=m, depth=k", operand=0)
+    b = tensor("b", "input", "item=batch, depth=k, cols=n", operand=1)
+    c = tensor("c", "output", "item=batch, rows=m, cols=n")
+    product = product_nest("batched", c, a, b, "item")
+    space = gemm_space(product, "row", "col", "depth")
+    fixed = (
+        layout(a, ("item", "depth", "rows") if transpose_a else ("item", "rows", "depth")),
+        layout(b, ("item", "cols", "depth") if transpose_b else ("item", "depth", "cols")),
+    )
+    return Seed("batched", (a, b, c), (space,), fixed, ("a", "b"), "c")
