@@ -21,6 +21,7 @@ from tilewright.seeds.convolution.direct import CHANNELS_LAST, is_product, pixel
 from tilewright.seeds.convolution.tensors import (
     KERNEL,
     Window,
+    for_windows,
     images,
     pixel,
     results,
@@ -127,34 +128,20 @@ def _one_term() -> Seed:
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
-@seed("conv2d", name="whole_windows", whole=True)
-def whole_windows(op: Conv2d) -> Seed | None:
+@for_windows("whole_windows", lambda op: op.dilation == (1, 1), whole=True)
+def whole_windows(window: Window) -> Seed:
     """For windows whose taps lie side by side."""
-    if op.dilation != (1, 1):
-        return None
-    return _whole_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _whole_windows(window: Window) -> Seed:
     x = images()
     one_column = window[0][1] == 1
     orders = layout(x, _BY_COLUMNS if one_column else CHANNELS_LAST)
     return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
 
 
-@seed("conv2d", name="turned_windows", whole=True)
-def turned_windows(op: Conv2d) -> Seed | None:
+@for_windows("turned_windows", lambda op: op.dilation == (1, 1) and 1 not in op.kernel, whole=True)
+def turned_windows(window: Window) -> Seed:
     """As `whole_windows` along rows of an image that lies by columns: what one of the two writes in
     runs the other reads in runs.
     """
-    if op.dilation != (1, 1) or 1 in op.kernel:
-        return None
-    return _turned_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _turned_windows(window: Window) -> Seed:
     x = images()
     weights_turned = tuple(_TURNED.get(d, d) for d in _WEIGHTS)
     layouts = (
@@ -187,37 +174,32 @@ def _whole_pixels() -> Seed:
     return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
 
 
-@seed("conv2d", name="loading_order", whole=True)
-def loading_order(op: Conv2d) -> Seed | None:
+def _has_wide_windows(op: Conv2d) -> bool:
+    return op.dilation == (1, 1) and op.kernel[1] > 1
+
+
+@for_windows("loading_order", _has_wide_windows, whole=True)
+def loading_order(window: Window) -> Seed:
     """Images as the host lays them out for loading: each column of windows by itself, so that a
     part of it is one run of elements in main memory too.
     """
-    if op.dilation != (1, 1) or op.kernel[1] == 1:
-        return None
-    return _loading_order((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _loading_order(window: Window) -> Seed:
     x = tensor("x", "input", _STRIPS.format(window[0][1]), operand=0)
     return Seed(
         "loading_order", *_windows(window, x), _layouts(window), ("x", "w"), "y", arrange=_strips
     )
 
 
-@seed("conv2d", name="whole_sums", whole=True)
-def whole_sums(op: Conv2d) -> Seed | None:
+def _has_small_results(op: Conv2d) -> bool:
+    smaller = op.out_height * op.out_width <= op.kernel[0] * op.kernel[1]
+    return op.kernel != (1, 1) and smaller
+
+
+@for_windows("whole_sums", _has_small_results, whole=True)
+def whole_sums(window: Window) -> Seed:
     """For kernels that are images, in the gradient by the weights of another convolution: there
     images are channels, and channels images. For each tap one product sums over all pixels of all
     images: a channel of the result's gradient, times the pixels of the images that it meets.
     """
-    if op.kernel == (1, 1) or op.out_height * op.out_width > op.kernel[0] * op.kernel[1]:
-        return None
-    return _whole_sums((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _whole_sums(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     conv = _around_windows("whole_sums", window, x, "image", "in_channel kernel_row kernel_col")
     taps = ("group", "out_row", "out_col", "image", "out_channel")
@@ -248,18 +230,11 @@ def _orders_by_images(loops: tuple[str, ...]) -> Iterator[Alternative]:
         yield Reorder(loops), Stage("x", loops[-1]), Stage("y", loop)
 
 
-@seed("conv2d", name="gathered_windows", whole=True)
-def gathered_windows(op: Conv2d) -> Seed | None:
+@for_windows("gathered_windows", _has_wide_windows, whole=True)
+def gathered_windows(window: Window) -> Seed:
     """Windows gathered in the scratchpad, of a part of the image as it lies: one row of the windows
     of a column of pixels moves while the product before it runs.
     """
-    if op.dilation != (1, 1) or op.kernel[1] == 1:
-        return None
-    return _gathered_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _gathered_windows(window: Window) -> Seed:
     x, kernel = images(), window[0]
     windows = tensor("windows", "scratch", _STRIPS.format(kernel[1]), operand=0)
     conv = _by_column(window, windows)

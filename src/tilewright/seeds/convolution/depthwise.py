@@ -7,8 +7,6 @@ added into a tile of results by itself, at one multiply-add for each vector.
 
 from __future__ import annotations
 
-from functools import cache
-
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     CHANNELS_OUTER,
@@ -16,6 +14,7 @@ from tilewright.seeds.convolution.tensors import (
     PIXELS_INNER,
     Window,
     behind,
+    for_windows,
     images,
     pixel,
     reach_of,
@@ -24,7 +23,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.nest import Nest, nest
-from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.space import Seed, Space, layout
 from tilewright.seeds.steps import IN_PLACE, Layout, Spread, Stage
 
 MOST_PAIRS = 64
@@ -45,15 +44,13 @@ channels.
 _CUT = ("group", "out_channel", "out_row", "out_col", "image")
 
 
-@seed("conv2d", name="direct_vectors", staged=True)
-def direct_vectors(op: Conv2d) -> Seed | None:
+def _has_few_pairs(op: Conv2d) -> bool:
+    return (op.in_channels // op.groups) * (op.out_channels // op.groups) <= MOST_PAIRS
+
+
+@for_windows("direct_vectors", _has_few_pairs, staged=True)
+def direct_vectors(window: Window) -> Seed:
     """For few channels of a group."""
-    pairs = (op.in_channels // op.groups) * (op.out_channels // op.groups)
-    return _direct_vectors((op.kernel, op.stride, op.dilation)) if pairs <= MOST_PAIRS else None
-
-
-@cache
-def _direct_vectors(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     space = (
         Space(_by_tap(window))
@@ -99,17 +96,13 @@ _PIXELS = ("batch", "rows", "cols", "channels", "group")
 _WEIGHTS = ("kernel_rows", "kernel_cols", "in_channels", "out_channels", "group")
 
 
-@seed("conv2d", name="depthwise", addressed=True)
-def depthwise(op: Conv2d) -> Seed | None:
+def _has_groups_of_floats(op: Conv2d) -> bool:
+    return op.groups > 1 and _has_few_pairs(op) and op.numerics.is_float
+
+
+@for_windows("depthwise", _has_groups_of_floats, addressed=True)
+def depthwise(window: Window) -> Seed:
     """For floats, several groups, and few channels of each."""
-    pairs = (op.in_channels // op.groups) * (op.out_channels // op.groups)
-    if op.groups == 1 or pairs > MOST_PAIRS or not op.numerics.is_float:
-        return None
-    return _depthwise((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _depthwise(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     sums = _window_sums(window)
     space = (

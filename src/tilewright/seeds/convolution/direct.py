@@ -14,6 +14,7 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     KERNEL,
     Window,
+    for_windows,
     images,
     pixel,
     results,
@@ -35,25 +36,14 @@ _LAYOUTS = (
 _TAPS = ("kernel_row", "kernel_col")
 
 
-@seed("conv2d", name="direct", addressed=True)
-def direct(op: Conv2d) -> Seed | None:
-    """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
-    return None if is_product(op) else _direct((op.kernel, op.stride, op.dilation))
-
-
-@seed("conv2d", name="pointwise", addressed=True)
-def pointwise(op: Conv2d) -> Seed | None:
-    """A 1x1 kernel as one matrix product over the pixels of all images."""
-    return _pointwise() if is_product(op) else None
-
-
 def is_product(op: Conv2d) -> bool:
     """True if the convolution is one matrix product over the pixels of all images."""
     return (op.kernel, op.stride) == ((1, 1), (1, 1)) and not any(op.padding)
 
 
-@cache
-def _direct(window: Window) -> Seed:
+@for_windows("direct", lambda op: not is_product(op), addressed=True)
+def direct(window: Window) -> Seed:
+    """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
     x, w, y = images(), weights(window[0]), results()
     space = (
         Space(_by_row(window, x, w, y))
@@ -67,6 +57,12 @@ def _direct(window: Window) -> Seed:
         .limit(largest=1024, most=8)
     )
     return Seed("direct", (x, w, y), (space,), _LAYOUTS, ("x", "w"), "y")
+
+
+@seed("conv2d", name="pointwise", addressed=True)
+def pointwise(op: Conv2d) -> Seed | None:
+    """A 1x1 kernel as one matrix product over the pixels of all images."""
+    return _pointwise() if is_product(op) else None
 
 
 def _by_row(window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) -> Nest:

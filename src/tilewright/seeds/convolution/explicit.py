@@ -7,14 +7,13 @@ see it, once by its seven indices and once as a matrix.
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 
-from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     CHANNELS_INNER,
     PIXELS_INNER,
     Window,
+    for_windows,
     images,
     results,
     under,
@@ -22,18 +21,13 @@ from tilewright.seeds.convolution.tensors import (
 )
 from tilewright.seeds.gemm import gemm_space
 from tilewright.seeds.nest import TensorSpec, nest, tensor
-from tilewright.seeds.space import Seed, Space, seed
+from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Spread
 
 
-@seed("conv2d", name="explicit")
-def explicit_gemm(op: Conv2d) -> Seed:
+@for_windows("explicit")
+def explicit_gemm(window: Window) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _explicit_gemm((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _explicit_gemm(window: Window) -> Seed:
     x, w, y, taps = images(), weights(window[0]), results(), prod(window[0])
     depth, pixels = f"depth=in_channels * {taps}", "pixels=out_rows * out_cols * batch"
     columns = tensor(

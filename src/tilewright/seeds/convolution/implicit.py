@@ -17,6 +17,7 @@ from tilewright.seeds.convolution.tensors import (
     KERNEL,
     PIXELS_INNER,
     Window,
+    for_windows,
     images,
     in_blocks,
     pixel,
@@ -313,16 +314,13 @@ _OUTSIDE_TAPS = ("group", "out_channel", "out_row", "out_col", "image", "in_chan
 """The loops outside the taps."""
 
 
-@seed("conv2d", name="implicit_rows", staged=True)
-def implicit_by_rows(op: Conv2d) -> Seed | None:
+def _has_rows_to_keep(op: Conv2d) -> bool:
+    return op.batch < FEW_IMAGES and op.kernel != (1, 1) and op.stride[1] == 1
+
+
+@for_windows("implicit_rows", _has_rows_to_keep, staged=True)
+def implicit_by_rows(window: Window) -> Seed:
     """For few images and kernels of several taps over neighbouring columns."""
-    if op.batch >= FEW_IMAGES or op.kernel == (1, 1) or op.stride[1] > 1:
-        return None
-    return _implicit_by_rows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _implicit_by_rows(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     space = (
         Space(direct_nest("rows_that_stay", window, x, w, y))

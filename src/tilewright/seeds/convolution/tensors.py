@@ -6,7 +6,9 @@ of one group.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from tilewright.common.expr import Const, IntLike, Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
 from tilewright.seeds.nest import TensorSpec, tensor
-from tilewright.seeds.space import INTERFACES, NestInterface
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, SeedRule, seed
 
 BATCH, GROUPS = Var("batch"), Var("groups")
 IN_CHANNELS, OUT_CHANNELS = Var("in_channels"), Var("out_channels")
@@ -84,6 +86,24 @@ def reach_of(window: Window) -> dict[str, IntLike]:
     """Extents of axes over the rows and columns under a window, those between its taps too."""
     row, col = ((n - 1) * d + 1 for n, d in zip(window[0], window[2], strict=True))
     return {"in_row": row, "in_col": col}
+
+
+def for_windows(
+    name: str, applies: Callable[[Conv2d], bool] = lambda op: True, **where: bool
+) -> Callable[[Callable[[Window], Seed]], SeedRule]:
+    """Register a function from a window to the seed `name`, made once for each window, of the
+    convolutions that it `applies` to; it takes part `where` those of `seed` do.
+    """
+
+    def register(build: Callable[[Window], Seed]) -> SeedRule:
+        made = cache(build)
+
+        def rule(op: Conv2d) -> Seed | None:
+            return made((op.kernel, op.stride, op.dilation)) if applies(op) else None
+
+        return seed("conv2d", name=name, **where)(rule)
+
+    return register
 
 
 def _parameters(op: Conv2d) -> dict[str, int]:

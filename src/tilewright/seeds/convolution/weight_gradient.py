@@ -23,6 +23,7 @@ from tilewright.seeds.convolution.tensors import (
     OUT_COLS,
     OUT_ROWS,
     Window,
+    for_windows,
     images,
     in_blocks,
     results,
@@ -52,17 +53,14 @@ _SUMS = ("kernel_row", "kernel_col", "in_channel")
 _TAPS = ("out_row", "out_col")
 
 
-@seed("conv2d", name="weight_gradient", staged=True)
-def weight_gradient(op: Conv2d) -> Seed | None:
-    """For kernels that are larger than the result."""
+def _has_large_kernels(op: Conv2d) -> bool:
     taps = op.out_height * op.out_width
-    if not _LEAST_TAPS <= taps <= _MOST_TAPS or op.kernel[0] * op.kernel[1] < 2 * taps:
-        return None
-    return _weight_gradient((op.kernel, op.stride, op.dilation))
+    return _LEAST_TAPS <= taps <= _MOST_TAPS and op.kernel[0] * op.kernel[1] >= 2 * taps
 
 
-@cache
-def _weight_gradient(window: Window) -> Seed:
+@for_windows("weight_gradient", _has_large_kernels, staged=True)
+def weight_gradient(window: Window) -> Seed:
+    """For kernels that are larger than the result."""
     x, w, y = images(), weights(window[0], "input"), results()
     space = (
         Space(direct_nest("weight_gradient", window, x, w, y))
@@ -101,7 +99,7 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
     """
     taps = op.out_height, op.out_width
     blocks = op.batch // LANES
-    if weight_gradient(op) is None or op.batch % LANES or not 1 <= blocks <= 2 * _FEW_BLOCKS:
+    if not _has_large_kernels(op) or op.batch % LANES or not 1 <= blocks <= 2 * _FEW_BLOCKS:
         return None
     few = blocks <= _FEW_BLOCKS
     return _joined_taps((op.kernel, op.stride, op.dilation), taps, few)

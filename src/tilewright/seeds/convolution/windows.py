@@ -7,8 +7,6 @@ all taps a sum that is longer by the number of taps.
 
 from __future__ import annotations
 
-from functools import cache
-
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
@@ -16,6 +14,7 @@ from tilewright.seeds.convolution.tensors import (
     PIXELS_INNER,
     Window,
     behind,
+    for_windows,
     images,
     pixel,
     reach_of,
@@ -23,7 +22,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.nest import Nest, Transform, Use, nest, tensor
-from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.space import Seed, Space, layout
 from tilewright.seeds.steps import Spread
 
 MOST_CHANNELS = 32
@@ -33,16 +32,13 @@ _WINDOWS_ORDER = ("group", "rows", "channels", "kernel_rows", "kernel_cols", "co
 """Channels outside taps, in the kernels too: so cores that share sums count their terms alike."""
 
 
-@seed("conv2d", name="explicit_fused", staged=True)
-def explicit_fused(op: Conv2d) -> Seed | None:
+def _has_short_sums(op: Conv2d) -> bool:
+    return op.in_channels <= MOST_CHANNELS * op.groups and op.kernel != (1, 1)
+
+
+@for_windows("explicit_fused", _has_short_sums, staged=True)
+def explicit_fused(window: Window) -> Seed:
     """For few input channels and kernels of several taps."""
-    if op.in_channels > MOST_CHANNELS * op.groups or op.kernel == (1, 1):
-        return None
-    return _explicit_fused((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _explicit_fused(window: Window) -> Seed:
     block = _block(window)
     space = (
         Space(block)
