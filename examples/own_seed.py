@@ -7,7 +7,7 @@ finds tiles, layouts and loop order, infers transfers and double buffering, and 
 
 import tilewright as tw
 from tilewright.seeds.convolution import tensors as c
-from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.nest import nest, tensor
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout
 
@@ -18,27 +18,25 @@ def pointwise(op):
     if (op.kernel, op.stride, op.padding) != ((1, 1), (1, 1), (0, 0, 0, 0)):
         return None
     x, w, y = c.images(), c.weights(op.kernel), c.results()
-    pixels = c.OUT_ROWS * c.OUT_COLS * c.BATCH
-    of_x = tensor("of_x", "scratch", storage="x", group=c.GROUPS, into=c.IN_CHANNELS, pixel=pixels)
-    of_y = tensor("of_y", "scratch", storage="y", group=c.GROUPS, out=c.OUT_CHANNELS, pixel=pixels)
-    group, pixel = axis("group", c.GROUPS), axis("pixel", pixels)
-    out, into = axis("out", c.OUT_CHANNELS), axis("into", c.IN_CHANNELS)
+    pixels = "pixel=out_rows * out_cols * batch"
+    of_x = tensor("of_x", "scratch", f"group=groups, into=in_channels, {pixels}", storage="x")
+    of_y = tensor("of_y", "scratch", f"group=groups, out=out_channels, {pixels}", storage="y")
     product = nest(
         "product",
         "gemm",
-        (group, out, pixel, into),
-        {"m": out, "n": pixel, "k": into},
-        of_y.at(group=group, out=out, pixel=pixel),
-        w.at(group=group, out_channels=out, in_channels=into, kernel_rows=0, kernel_cols=0),
-        of_x.at(group=group, into=into, pixel=pixel),
+        "group out pixel into",
+        {"m": "out", "n": "pixel", "k": "into"},
+        of_y.on("group, out, pixel"),
+        w.on("group, out, into, 0, 0"),
+        of_x.on("group, into, pixel"),
     )
     space = (
         Space(product)
-        .split(out, pixel, into)  # every valid size is tried
-        .spread(out, "rows")  # over the cores of the mesh
-        .spread(pixel, "columns")
-        .spread(into, "both")
-        .reorder((group, out, pixel, into), (group, pixel, out, into))  # candidates
+        .split("out", "pixel", "into")  # every valid size is tried
+        .spread("out", "rows")  # over the cores of the mesh
+        .spread("pixel", "columns")
+        .spread("into", "both")
+        .reorder(("group", "out", "pixel", "into"), ("group", "pixel", "out", "into"))
         .vectorize("m", "n")
         .prefetch(w, of_x, of_y)  # may be double-buffered, each on its own
         .limit(largest=2048, most=6)

@@ -1,4 +1,4 @@
-"""The seed of matrix multiplication: three loops around the primitive."""
+"""The seeds of matrix multiplication: three loops around the primitive, and one over a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tilewright.common.expr import Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, TileEpilogue, axis, nest, tensor
+from tilewright.ops.gemm import BatchedMatmul
+from tilewright.seeds.nest import Nest, TensorSpec, TileEpilogue, nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
 
@@ -89,19 +90,17 @@ def _update_seed(transpose_a: bool, transpose_b: bool) -> Seed:
     return replace(plain, tensors=(*factors, c), spaces=(space,), operands=("a", "b", "c"))
 
 
-def product_nest(name: str, c: TensorSpec, a: TensorSpec, b: TensorSpec, *outer: Axis) -> Nest:
-    """The product of matrices for each step of `outer` axes, whose dimensions go by their names."""
-    extents, beside = dict(a.dims) | dict(c.dims), {own.name: own for own in outer}
-    dims = {"row": "rows", "col": "cols", "depth": "depth"}
-    row, col, depth = (axis(own, extents[dim]) for own, dim in dims.items())
+def product_nest(name: str, c: TensorSpec, a: TensorSpec, b: TensorSpec, outer: str = "") -> Nest:
+    """The product of matrices, for each step of an axis `outer` where they have it first."""
+    first = f"{outer}, " if outer else ""
     return nest(
         name,
         "gemm",
-        (*outer, row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        c.at(rows=row, cols=col, **beside),
-        a.at(rows=row, depth=depth, **beside),
-        b.at(depth=depth, cols=col, **beside),
+        f"{outer} row col depth",
+        {"m": "row", "n": "col", "k": "depth"},
+        c.on(f"{first}row, col"),
+        a.on(f"{first}row, depth"),
+        b.on(f"{first}depth, col"),
     )
 
 
@@ -109,20 +108,58 @@ def gemm_space(
     product: Nest, m: str, n: str, k: str, *, inner_only: bool = False, most: int = 8
 ) -> Space:
     """The space of a plain matrix product over axes m, n, k, with loops of other axes outside."""
-    row, col, depth = (product.axis(name) for name in (m, n, k))
-    outer = tuple(a for a in product.axes if a.name not in (m, n, k))
-    orders = [(*outer, row, col, depth), (*outer, col, row, depth)]
+    orders = [(m, n, k), (n, m, k)]
     if not inner_only:
-        orders += [(*outer, depth, row, col), (*outer, col, depth, row), (*outer, row, depth, col)]
+        orders += [(k, m, n), (n, k, m), (m, k, n)]
+    outer = tuple(a.name for a in product.axes if a.name not in (m, n, k))
     return (
         Space(product)
-        .split(row, col, depth)
-        .spread(row, "rows")
-        .spread(col, "columns")
-        .spread(depth, "both")
-        .reorder(*orders)
+        .split(m, n, k)
+        .spread(m, "rows")
+        .spread(n, "columns")
+        .spread(k, "both")
+        .reorder(*((*outer, *order) for order in orders))
         .vectorize("m", "n")
         .prefetch(*(u.tensor for u in product.uses))
         .in_place(*(u.tensor for u in product.uses))
         .limit(largest=1024, most=most)
     )
+
+
+# The seed of batched matrix multiplication: a loop over the batch around the product.
+
+
+def _arrange_batch(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    a, b = operands
+    return (
+        a.transpose(0, 2, 1) if op.transpose_a else a,
+        b.transpose(0, 2, 1) if op.transpose_b else b,
+    )
+
+
+INTERFACES["batched_matmul"] = NestInterface(
+    "batched_matmul",
+    lambda op: {"batch": op.batch, "m": op.m, "n": op.n, "k": op.k},
+    _arrange_batch,
+    lambda op, c: c,
+)
+
+
+@seed("batched_matmul", name="batched")
+def batched(op: BatchedMatmul) -> Seed:
+    """C[i] = A[i] B[i], the batch outside, tiles in the three dimensions of a product."""
+    return _batched_seed(op.transpose_a, op.transpose_b)
+
+
+@cache
+def _batched_seed(transpose_a: bool, transpose_b: bool) -> Seed:
+    a = tensor("a", "input", "item=batch, rows=m, depth=k", operand=0)
+    b = tensor("b", "input", "item=batch, depth=k, cols=n", operand=1)
+    c = tensor("c", "output", "item=batch, rows=m, cols=n")
+    product = product_nest("batched", c, a, b, "item")
+    space = gemm_space(product, "row", "col", "depth")
+    fixed = (
+        layout(a, ("item", "depth", "rows") if transpose_a else ("item", "rows", "depth")),
+        layout(b, ("item", "cols", "depth") if transpose_b else ("item", "depth", "cols")),
+    )
+    return Seed("batched", (a, b, c), (space,), fixed, ("a", "b"), "c")

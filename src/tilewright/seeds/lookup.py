@@ -7,9 +7,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tilewright.common.expr import Var
 from tilewright.ops.lookup import Lookup
-from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.nest import nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
 
@@ -37,22 +36,10 @@ def lookup(op: Lookup) -> Seed:
 
 @cache
 def _lookup(shift: int) -> Seed:
-    place, entry = axis("i", Var("n")), axis("e", Var("entries"), inner=True)
-    y, x, table = (
-        tensor("y", "output", i=Var("n")),
-        tensor("x", "input", operand=0, i=Var("n")),
-        tensor("table", "input", operand=1, e=Var("entries")),
-    )
-    body = nest(
-        "lookup",
-        "lookup",
-        (place, entry),
-        {"p": place, "k": entry},
-        y.at(i=place),
-        x.at(i=place),
-        table.at(e=entry),
-        shift=shift,
-    )
-    space = Space(body).split(place).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, table)))
+    y, x = tensor("y", "output", "i=n"), tensor("x", "input", "i=n", operand=0)
+    table = tensor("table", "input", "e=entries", operand=1)
+    uses = y.on("i"), x.on("i"), table.on("e")
+    body = nest("lookup", "lookup", "i e", {"p": "i", "k": "e"}, *uses, inner="e", shift=shift)
+    space = Space(body).split("i").choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, table)))
     space = space.limit(largest=1 << 31, most=1)
     return Seed("lookup", (y, x, table), (space,), (), ("x", "table"), "y")

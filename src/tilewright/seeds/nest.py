@@ -8,12 +8,15 @@ run one after the other over shared tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
+from tilewright.common.expr_parser import from_ast
+from tilewright.common.syntax import expression_tree
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitive import Attribute, Primitive
@@ -96,21 +99,50 @@ class TensorSpec:
             )
         return Use(self, tuple(_index(indices[name]) for name in names))
 
+    def on(self, places: str) -> Use:
+        """The element at these places, an expression over axes for each dimension in order.
+
+        >>> str(tensor("x", "input", "rows=n + 2, cols=8").on("row + tap, col").indices[0])
+        'row + tap'
+        """
+        found = tuple(map(from_ast, _call(f"on({places})").args))
+        if len(found) != len(self.dims):
+            raise ScheduleError(
+                f"tensor {self.name!r} has {len(self.dims)} dimensions, {places!r} {len(found)}"
+            )
+        return Use(self, found)
+
 
 def _index(value: Axis | IntLike) -> Expr:
     return value.var if isinstance(value, Axis) else expr(value)
 
 
+def _call(text: str) -> ast.Call:
+    """A call as a syntax tree, of which nothing is executed."""
+    try:
+        tree = expression_tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = None
+    if not isinstance(tree, ast.Call):
+        raise ScheduleError(f"{text[:60]!r} cannot be read")
+    return tree
+
+
 def tensor(
     name: str,
     kind: TensorKind,
+    text: str = "",
     *,
     storage: str = "",
     operand: int | None = None,
     **dims: IntLike,
 ) -> TensorSpec:
-    """Declare a tensor by its dimensions; see `TensorSpec`."""
-    return TensorSpec(name, kind, tuple((d, expr(e)) for d, e in dims.items()), storage, operand)
+    """Declare a tensor by its dimensions, which a text over parameters may name first; see
+    `TensorSpec`.
+    """
+    named = tuple((str(k.arg), from_ast(k.value)) for k in _call(f"dims({text})").keywords)
+    every = (*named, *((d, expr(e)) for d, e in dims.items()))
+    return TensorSpec(name, kind, every, storage, operand)
 
 
 @dataclass(frozen=True)
@@ -257,10 +289,12 @@ class Pooling:
 def nest(
     name: str,
     primitive: str,
-    axes: tuple[Axis, ...],
-    roles: Mapping[str, Axis | tuple[Axis, ...]],
+    axes: str | tuple[Axis, ...],
+    roles: Mapping[str, str | Axis | tuple[Axis, ...]],
     output: Use,
     *inputs: Use,
+    inner: str = "",
+    extents: Mapping[str, IntLike] | None = None,
     epilogue: TileEpilogue | None = None,
     turns: tuple[str, ...] = (),
     before: Transform | None = None,
@@ -269,11 +303,39 @@ def nest(
 ) -> Nest:
     """Build a nest around the primitive of that name with these attributes; `roles` maps each
     letter of the primitive to its axis, or to its axes.
+
+    Axes may be given by their names: they count through a dimension that they are alone in, or have
+    `extents`; the primitive takes `inner` ones whole.
     """
-    every = ((letter, a if isinstance(a, tuple) else (a,)) for letter, a in roles.items())
-    letters = tuple((a.name, letter) for letter, axes in every for a in axes)
+    if isinstance(axes, str):
+        uses = (output, *inputs, *((before.source,) if before else ()))
+        axes = _counted(axes.split(), uses, inner.split(), extents or {})
+    letters = tuple((own, letter) for letter, named in roles.items() for own in _names(named))
     try:
         made = make_primitive(primitive, attributes)
     except ProgramError as error:
         raise ScheduleError(f"nest {name!r}: {error.message}", fix=error.fix) from error
     return Nest(name, made, axes, letters, output, inputs, epilogue, turns, before, after)
+
+
+def _names(axes: str | Axis | tuple[Axis, ...]) -> list[str]:
+    if isinstance(axes, str):
+        return axes.split()
+    return [a.name for a in (axes if isinstance(axes, tuple) else (axes,))]
+
+
+def _counted(
+    names: Sequence[str], uses: Sequence[Use], inner: Sequence[str], extents: Mapping[str, IntLike]
+) -> tuple[Axis, ...]:
+    """Axes by their names, with the extents of the dimensions that they count through."""
+    found = {
+        index.name: extent
+        for use in reversed(uses)
+        for index, (_, extent) in zip(use.indices, use.tensor.dims, strict=True)
+        if isinstance(index, Var)
+    }
+    every = {**found, **extents}
+    missing = [name for name in names if name not in every]
+    if missing:
+        raise ScheduleError(f"no tensor has a dimension that {missing[0]!r} counts through")
+    return tuple(axis(name, every[name], inner=name in inner) for name in names)

@@ -83,29 +83,29 @@ class Space:
         """Take the steps of one of the alternatives."""
         return replace(self, choices=(*self.choices, alternatives))
 
-    def split(self, *axes: Axis) -> Space:
+    def split(self, *axes: Axis | str) -> Space:
         """Split each axis by a factor variable of its own; all valid factors are tried."""
-        return self.choose(tuple(Split(a.name, tile_factor(a.name)) for a in axes))
+        return self.choose(tuple(Split(a, tile_factor(a)) for a in map(_name, axes)))
 
-    def whole(self, *axes: Axis) -> Space:
+    def whole(self, *axes: Axis | str) -> Space:
         """Take each axis whole, rounded up to a size the primitive takes."""
-        return self.choose(tuple(Whole(a.name) for a in axes))
+        return self.choose(tuple(Whole(_name(a)) for a in axes))
 
-    def fuse(self, axis: Axis, into: str) -> Space:
+    def fuse(self, axis: Axis | str, into: str) -> Space:
         """Merge the inner part of `axis` into a dimension of the primitive."""
-        return self.choose((Fuse(axis.name, into),))
+        return self.choose((Fuse(_name(axis), into),))
 
-    def pad(self, axis: Axis) -> Space:
+    def pad(self, axis: Axis | str) -> Space:
         """Round the last tile of `axis` up to a size the primitive takes."""
-        return self.choose((Pad(axis.name),))
+        return self.choose((Pad(_name(axis)),))
 
-    def skew(self, axis: Axis, by: Axis, over: str) -> Space:
+    def skew(self, axis: Axis | str, by: Axis | str, over: str) -> Space:
         """Run the inner part of `axis` as a loop `over` its sum with `by`, outside that loop."""
-        return self.choose((Skew(axis.name, by.name, over),))
+        return self.choose((Skew(_name(axis), _name(by), over),))
 
-    def walk(self, axis: Axis, over: str) -> Space:
+    def walk(self, axis: Axis | str, over: str) -> Space:
         """Run each core's part of a spread axis as a loop `over` it."""
-        return self.choose((Walk(axis.name, over),))
+        return self.choose((Walk(_name(axis), over),))
 
     def reorder(self, *orders: tuple[Axis | str, ...]) -> Space:
         """Loop orders to try, outermost first."""
@@ -115,9 +115,9 @@ class Space:
         """Dimensions of the matrix product to run along the vector lanes."""
         return self.choose(*((Vectorize(letter),) for letter in letters))
 
-    def spread(self, axis: Axis, over: str) -> Space:
+    def spread(self, axis: Axis | str, over: str) -> Space:
         """Distribute the inner part of `axis` over mesh rows or columns (k of gemm: both)."""
-        return self.choose((Spread(axis.name, over),))
+        return self.choose((Spread(_name(axis), over),))
 
     def stage(self, tensor: TensorSpec, *places: Axis | str | None) -> Space:
         """Loops outside which to transfer the tensor; None: as far in as its region changes."""

@@ -19,18 +19,16 @@ from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d, Gemm
 from tilewright.seeds.convolution.direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    IN_ROWS,
-    OUT_COLS,
+    KERNEL,
     Window,
-    convolution_loops,
+    for_windows,
     images,
+    pixel,
     results,
+    under,
     weights,
 )
-from tilewright.seeds.gemm import M, N, gemm_seed, product_nest
+from tilewright.seeds.gemm import gemm_seed, product_nest
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
@@ -50,6 +48,8 @@ _TURNED = {
     "kernel_rows": "kernel_cols",
     "kernel_cols": "kernel_rows",
 }
+_STRIPS = "group=groups, batch=batch, strips=out_cols, rows=in_rows, cols={}, channels=in_channels"
+"""Dimensions of images by columns of windows, of so many columns each."""
 _PIXEL, _COLUMN = "pixel", "column"
 """The loops over the windows of a part, and over the columns of one."""
 _LARGEST, _MOST = 1 << 30, 16
@@ -77,12 +77,12 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
 def _whole(product: Nest, whole: str, choices: Iterable[Alternative], most: int = _MOST) -> Space:
     """The space of a matrix product over one whole dimension and tiles of the others."""
     row, col, depth = (
-        next(product.axis(name) for name, own in product.roles if own == letter) for letter in "mnk"
+        next(name for name, own in product.roles if own == letter) for letter in "mnk"
     )
     return (
         Space(product)
-        .split(*(a for a in (row, col, depth) if a.name != whole))
-        .whole(product.axis(whole))
+        .split(*(name for name in (row, col, depth) if name != whole))
+        .whole(whole)
         .spread(row, "rows")
         .spread(col, "columns")
         .spread(depth, "both")
@@ -119,43 +119,29 @@ def one_term(op: Gemm) -> Seed | None:
 
 @cache
 def _one_term() -> Seed:
-    a = tensor("a", "input", operand=0, rows=M, depth=1)
-    b = tensor("b", "input", operand=1, depth=1, cols=N)
-    c = tensor("c", "output", rows=M, cols=N)
+    a = tensor("a", "input", "rows=m, depth=1", operand=0)
+    b = tensor("b", "input", "depth=1, cols=n", operand=1)
+    c = tensor("c", "output", "rows=m, cols=n")
     orders = (Reorder(("row", "col")),), (Reorder(("col", "row")),)
     space = _whole(product_nest("one_term", c, a, b), "depth", orders, _MOST + 4).vectorize("n")
     space = replace(space, doubled=("a", "b", "c"))  # operands first
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
-@seed("conv2d", name="whole_windows", whole=True)
-def whole_windows(op: Conv2d) -> Seed | None:
+@for_windows("whole_windows", lambda op: op.dilation == (1, 1), whole=True)
+def whole_windows(window: Window) -> Seed:
     """For windows whose taps lie side by side."""
-    if op.dilation != (1, 1):
-        return None
-    return _whole_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _whole_windows(window: Window) -> Seed:
     x = images()
     one_column = window[0][1] == 1
     orders = layout(x, _BY_COLUMNS if one_column else CHANNELS_LAST)
     return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
 
 
-@seed("conv2d", name="turned_windows", whole=True)
-def turned_windows(op: Conv2d) -> Seed | None:
+@for_windows("turned_windows", lambda op: op.dilation == (1, 1) and 1 not in op.kernel, whole=True)
+def turned_windows(window: Window) -> Seed:
     """As `whole_windows` along rows of an image that lies by columns: what one of the two writes in
     runs the other reads in runs.
     """
-    if op.dilation != (1, 1) or 1 in op.kernel:
-        return None
-    return _turned_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _turned_windows(window: Window) -> Seed:
     x = images()
     weights_turned = tuple(_TURNED.get(d, d) for d in _WEIGHTS)
     layouts = (
@@ -188,56 +174,40 @@ def _whole_pixels() -> Seed:
     return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
 
 
-@seed("conv2d", name="loading_order", whole=True)
-def loading_order(op: Conv2d) -> Seed | None:
+def _has_wide_windows(op: Conv2d) -> bool:
+    return op.dilation == (1, 1) and op.kernel[1] > 1
+
+
+@for_windows("loading_order", _has_wide_windows, whole=True)
+def loading_order(window: Window) -> Seed:
     """Images as the host lays them out for loading: each column of windows by itself, so that a
     part of it is one run of elements in main memory too.
     """
-    if op.dilation != (1, 1) or op.kernel[1] == 1:
-        return None
-    return _loading_order((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _loading_order(window: Window) -> Seed:
-    x = tensor(
-        "x",
-        "input",
-        operand=0,
-        group=GROUPS,
-        batch=BATCH,
-        strips=OUT_COLS,
-        rows=IN_ROWS,
-        cols=window[0][1],
-        channels=IN_CHANNELS,
-    )
+    x = tensor("x", "input", _STRIPS.format(window[0][1]), operand=0)
     return Seed(
         "loading_order", *_windows(window, x), _layouts(window), ("x", "w"), "y", arrange=_strips
     )
 
 
-@seed("conv2d", name="whole_sums", whole=True)
-def whole_sums(op: Conv2d) -> Seed | None:
+def _has_small_results(op: Conv2d) -> bool:
+    smaller = op.out_height * op.out_width <= op.kernel[0] * op.kernel[1]
+    return op.kernel != (1, 1) and smaller
+
+
+@for_windows("whole_sums", _has_small_results, whole=True)
+def whole_sums(window: Window) -> Seed:
     """For kernels that are images, in the gradient by the weights of another convolution: there
     images are channels, and channels images. For each tap one product sums over all pixels of all
     images: a channel of the result's gradient, times the pixels of the images that it meets.
     """
-    if op.kernel == (1, 1) or op.out_height * op.out_width > op.kernel[0] * op.kernel[1]:
-        return None
-    return _whole_sums((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _whole_sums(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     conv = _around_windows("whole_sums", window, x, "image", "in_channel kernel_row kernel_col")
-    image = conv.axis("image")
     taps = ("group", "out_row", "out_col", "image", "out_channel")
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"), image)
-        .spread(conv.axis("out_channel"), "rows")
-        .spread(image, "columns")
+        .split("out_channel", "image")
+        .spread("out_channel", "rows")
+        .spread("image", "columns")
         .choose(*_orders_by_images(taps))
         .vectorize("n")
         .prefetch(y, w, x)
@@ -260,47 +230,27 @@ def _orders_by_images(loops: tuple[str, ...]) -> Iterator[Alternative]:
         yield Reorder(loops), Stage("x", loops[-1]), Stage("y", loop)
 
 
-@seed("conv2d", name="gathered_windows", whole=True)
-def gathered_windows(op: Conv2d) -> Seed | None:
+@for_windows("gathered_windows", _has_wide_windows, whole=True)
+def gathered_windows(window: Window) -> Seed:
     """Windows gathered in the scratchpad, of a part of the image as it lies: one row of the windows
     of a column of pixels moves while the product before it runs.
     """
-    if op.dilation != (1, 1) or op.kernel[1] == 1:
-        return None
-    return _gathered_windows((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _gathered_windows(window: Window) -> Seed:
     x, kernel = images(), window[0]
-    windows = tensor(
-        "windows",
-        "scratch",
-        operand=0,
-        group=GROUPS,
-        batch=BATCH,
-        strips=OUT_COLS,
-        rows=IN_ROWS,
-        cols=kernel[1],
-        channels=IN_CHANNELS,
-    )
+    windows = tensor("windows", "scratch", _STRIPS.format(kernel[1]), operand=0)
     conv = _by_column(window, windows)
     gathered = next(u for u in conv.inputs if u.tensor == windows)
-    index = dict(zip((d for d, _ in windows.dims), gathered.indices, strict=True))
-    columns = conv.axis("out_col").var * window[1][1] + index.pop("cols")
-    del index["strips"]
     roles = (("kernel_row", "r"), ("kernel_col", "t"), ("in_channel", "c"))
-    copied = Transform(make_primitive("copy", {}), roles, gathered, x.at(cols=columns, **index))
+    copied = Transform(make_primitive("copy", {}), roles, gathered, x.on(under(window)))
     conv = replace(conv, before=copied, roles=(*conv.roles, ("out_col", "n")))
     w, y = weights(kernel), results()
     space = (
         Space(conv)
-        .split(*(conv.axis(name) for name in ("out_channel", "out_row", "out_col")))
-        .spread(conv.axis("out_channel"), "rows")
-        .spread(conv.axis("out_row"), "columns")
-        .spread(conv.axis("out_col"), "columns")
-        .walk(conv.axis("out_row"), _PIXEL)
-        .walk(conv.axis("out_col"), _COLUMN)
+        .split("out_channel", "out_row", "out_col")
+        .spread("out_channel", "rows")
+        .spread("out_row", "columns")
+        .spread("out_col", "columns")
+        .walk("out_row", _PIXEL)
+        .walk("out_col", _COLUMN)
         .choose(*_gathering())
         .vectorize("m")
         .prefetch(y)
@@ -336,12 +286,12 @@ def _windows(
 ) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
     """Tensors and space of a convolution of the images `x`, whole or in strips."""
     w, y, conv = weights(window[0]), results(), _by_column(window, x, turned=turned)
-    along = conv.axis("out_col" if turned else "out_row")
+    along = "out_col" if turned else "out_row"
     kernel_is_run = window[0][1] == 1 or "strips" in dict(x.dims)
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"), along)
-        .spread(conv.axis("out_channel"), "rows")
+        .split("out_channel", along)
+        .spread("out_channel", "rows")
         .spread(along, "columns")
         .walk(along, _PIXEL)
         .choose(*_choices(_TURNED if turned else {}))
@@ -381,15 +331,17 @@ def _around_windows(name: str, window: Window, x: TensorSpec, runs: str, terms: 
     """The loops of a convolution around the product over all its `terms`, with vectors along the
     axis `runs`: that of rows or columns of pixels, or of images where the kernel is one.
     """
-    c = convolution_loops(window, inner="in_channel kernel_row kernel_col")
-    out_col, kernel_col = c.named("out_col kernel_col")
-    strips = {"strips": out_col, "cols": kernel_col} if "strips" in dict(x.dims) else {}
+    places = under(window)
+    if "strips" in dict(x.dims):
+        row = f"out_row * {window[1][0]} + kernel_row * {window[2][0]}"
+        places = f"group, image, out_col, {row}, kernel_col, in_channel"
     return nest(
         name,
         "gemm",
-        c.named("group image out_row out_col out_channel in_channel kernel_row kernel_col"),
-        c.roles(m="out_channel", n=runs, k=terms),
-        c.pixel(results()),
-        c.kernels(weights(window[0])),
-        c.under(x, **strips),
+        "group image out_row out_col out_channel in_channel kernel_row kernel_col",
+        {"m": "out_channel", "n": runs, "k": terms},
+        results().on(pixel()),
+        weights(window[0]).on(KERNEL),
+        x.on(places),
+        inner="in_channel kernel_row kernel_col",
     )

@@ -19,8 +19,8 @@ from functools import cache
 
 from tilewright.common.expr import Expr, round_up
 from tilewright.ops import Gemm
-from tilewright.seeds.gemm import K, M, N, gemm_space
-from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.gemm import K, M, N, gemm_space, product_nest
+from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 
 Extents = tuple[int, int, int]
@@ -71,16 +71,7 @@ def _padded(
     if uneven[2] or uneven[1]:
         wide_b = tensor("padded_b", "scratch", operand=1, depth=k, cols=n)
     wide_c = tensor("padded_c", "scratch", rows=m, cols=n) if uneven[0] or uneven[1] else c
-    row, col, depth = axis("row", m), axis("col", n), axis("depth", k)
-    product = nest(
-        "product",
-        "gemm",
-        (row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        wide_c.at(rows=row, cols=col),
-        wide_a.at(rows=row, depth=depth),
-        wide_b.at(depth=depth, cols=col),
-    )
+    product = product_nest("product", wide_c, wide_a, wide_b)
     spaces = (
         *([_copy_space("pad_a", a, wide_a, m, k)] if wide_a != a else []),
         *([_copy_space("pad_b", b, wide_b, k, n)] if wide_b != b else []),
@@ -96,14 +87,13 @@ def _padded(
 
 def _one_schedule(product: Nest) -> Space:
     """The library's product: one order, one size of blocks."""
-    row, col, depth = product.axes
     return (
         Space(product)
-        .split(row, col, depth)
-        .spread(row, "rows")
-        .spread(col, "columns")
-        .spread(depth, "both")
-        .reorder((row, col, depth))
+        .split("row", "col", "depth")
+        .spread("row", "rows")
+        .spread("col", "columns")
+        .spread("depth", "both")
+        .reorder(("row", "col", "depth"))
         .vectorize("n")
         .prefetch(*(use.tensor for use in product.uses))
         .limit(largest=LIBRARY_BLOCK, most=1)
@@ -116,23 +106,21 @@ def _copy_space(
     """Copy a matrix of outer x inner into one of another size: zeros beyond the source, nothing
     beyond the target.
     """
-    first, second = axis("first", outer), axis("second", inner)
-    dims = [d for d, _ in source.dims]
-    indices = dict(zip(dims, (first, second), strict=True))
     copy = nest(
         name,
         "copy",
-        (first, second),
-        {"p": first, "q": second},
-        target.at(**indices),
-        source.at(**indices),
+        "first second",
+        {"p": "first", "q": "second"},
+        target.on("first, second"),
+        source.on("first, second"),
+        extents={"first": outer, "second": inner},
     )
     return (
         Space(copy)
-        .split(first, second)
-        .spread(first, "rows")
-        .spread(second, "columns")
-        .reorder((first, second))
+        .split("first", "second")
+        .spread("first", "rows")
+        .spread("second", "columns")
+        .reorder(("first", "second"))
         .prefetch(source, target)
         .limit(largest=1024, most=6)
     )

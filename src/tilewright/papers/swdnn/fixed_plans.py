@@ -22,8 +22,7 @@ from tilewright.cost.roofline import MEMORY, Level, Roofline, roofline
 from tilewright.cost.timing import TransferShape, stream_bytes_per_second
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, conv2d
-from tilewright.seeds.convolution.fours import IMAGE_BLOCK, LANES
-from tilewright.seeds.convolution.implicit_columns import BATCH_BLOCK
+from tilewright.seeds.convolution.implicit import BATCH_BLOCK, IMAGE_BLOCK, LANES
 from tilewright.seeds.steps import Stage
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate

@@ -18,8 +18,7 @@ any other schedule; images are not: other batches have no such plan.
 from __future__ import annotations
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.fours import images_in_fours
-from tilewright.seeds.convolution.implicit_columns import images_by_columns
+from tilewright.seeds.convolution.implicit import images_by_columns, images_in_fours
 from tilewright.seeds.space import Seed, seed
 
 

@@ -1,50 +1,113 @@
-"""Convolution with few channels a group on operands in place, by vectors over the groups.
+"""Direct convolution by vectors of pixels, in the scratchpad: for layers that add few products into
+each result, as depthwise ones do.
 
-For machines whose cores address main memory through caches. The channels of a pixel lie side by
-side, those of one number of all groups together; the windows of rows of results are multiplied and
-added in one call, which keeps its sums in registers. Rows go outside groups, so that neighbouring
-lines are wanted soon after each other; groups where the rows of all of them are too many bytes.
-Depthwise layers have one channel a group.
+A matrix product rounds few channels up to what its registers hold; here each tap of a kernel is
+added into a tile of results by itself, at one multiply-add for each vector.
 """
 
 from __future__ import annotations
 
-from functools import cache
-
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.direct_vectors import MOST_PAIRS
 from tilewright.seeds.convolution.tensors import (
+    CHANNELS_OUTER,
+    KERNEL,
+    PIXELS_INNER,
     Window,
-    convolution_loops,
+    behind,
+    for_windows,
     images,
+    pixel,
     reach_of,
     results,
+    under,
     weights,
 )
 from tilewright.seeds.nest import Nest, nest
-from tilewright.seeds.space import Seed, Space, layout, seed
-from tilewright.seeds.steps import IN_PLACE, Layout, Stage
+from tilewright.seeds.space import Seed, Space, layout
+from tilewright.seeds.steps import IN_PLACE, Layout, Spread, Stage
+
+MOST_PAIRS = 64
+"""Pairs of input and output channels per group; with more, a matrix product takes fewer cycles."""
+
+_ORDERS = (PIXELS_INNER, CHANNELS_OUTER)
+_SPREAD = (
+    ("group",),
+    ("out_row",),
+    ("group", "out_row"),
+    ("out_channel", "out_row"),
+    ("out_row", "out_col"),
+    ("out_col", "image"),
+)
+"""Axes spread together. Each won on a depthwise layer of MobileNet v2, or on a first layer of few
+channels.
+"""
+_CUT = ("group", "out_channel", "out_row", "out_col", "image")
+
+
+def _has_few_pairs(op: Conv2d) -> bool:
+    return (op.in_channels // op.groups) * (op.out_channels // op.groups) <= MOST_PAIRS
+
+
+@for_windows("direct_vectors", _has_few_pairs, staged=True)
+def direct_vectors(window: Window) -> Seed:
+    """For few channels of a group."""
+    x, w, y = images(), weights(window[0]), results()
+    space = (
+        Space(_by_tap(window))
+        .split(*_CUT)
+        .choose(*(_spread(*axes) for axes in _SPREAD))
+        .stage(x, "in_channel", "kernel_row")
+        .stage(w, "in_channel")
+        .prefetch(y, w, x)
+        .limit(largest=1 << 12, most=3)
+    )
+    layouts = tuple((Layout("x", order), Layout("y", order)) for order in _ORDERS)
+    return Seed("direct_vectors", (x, w, y), (space,), (layouts,), ("x", "w"), "y")
+
+
+def _spread(*axes: str) -> tuple[Spread, ...]:
+    """One axis over all cores, or two over rows and columns."""
+    over = ("cores",) if len(axes) == 1 else ("rows", "columns")
+    return tuple(Spread(name, line) for name, line in zip(axes, over, strict=True))
+
+
+def _by_tap(window: Window) -> Nest:
+    """One product of a tap and an input channel with the pixels of a tile."""
+    return nest(
+        "direct_vectors",
+        "multiply_accumulate",
+        "group out_channel out_row out_col image in_channel kernel_row kernel_col",
+        {"g": "group", "m": "out_channel", "p": "out_row", "q": "out_col", "s": "image"},
+        results().on(pixel()),
+        images().on(under(window)),
+        weights(window[0]).on(KERNEL),
+    )
+
+
+# Convolution with few channels a group on operands in place, by vectors over the groups.
+#
+# For machines whose cores address main memory through caches. The channels of a pixel lie side by
+# side, those of one number of all groups together; the windows of rows of results are multiplied
+# and added in one call, which keeps its sums in registers. Rows go outside groups, so that
+# neighbouring lines are wanted soon after each other; groups where the rows of all of them are too
+# many bytes. Depthwise layers have one channel a group.
 
 _PIXELS = ("batch", "rows", "cols", "channels", "group")
 _WEIGHTS = ("kernel_rows", "kernel_cols", "in_channels", "out_channels", "group")
 
 
-@seed("conv2d", name="depthwise", addressed=True)
-def depthwise(op: Conv2d) -> Seed | None:
+def _has_groups_of_floats(op: Conv2d) -> bool:
+    return op.groups > 1 and _has_few_pairs(op) and op.numerics.is_float
+
+
+@for_windows("depthwise", _has_groups_of_floats, addressed=True)
+def depthwise(window: Window) -> Seed:
     """For floats, several groups, and few channels of each."""
-    pairs = (op.in_channels // op.groups) * (op.out_channels // op.groups)
-    if op.groups == 1 or pairs > MOST_PAIRS or not op.numerics.is_float:
-        return None
-    return _depthwise((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _depthwise(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
     sums = _window_sums(window)
     space = (
         Space(sums)
-        .split(sums.axis("group"), sums.axis("out_row"))
+        .split("group", "out_row")
         .reorder(
             ("image", "out_row", "group", "out_channel"),
             ("image", "group", "out_row", "out_channel"),
@@ -59,26 +122,24 @@ def _depthwise(window: Window) -> Seed:
 def _window_sums(window: Window) -> Nest:
     """The results of rows, of one channel of all groups."""
     kernel, stride, dilation = window
-    inside = reach_of(window)
-    c = convolution_loops(window, *inside, inner="kernel_row kernel_col")
     return nest(
         "depthwise",
         "window_sums",
-        c.named(
-            "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col"
-        ),
-        c.roles(
-            u="out_row",
-            t="out_col",
-            r="in_row",
-            c="in_col",
-            x="kernel_row kernel_col",
-            k="in_channel",
-            g="group",
-        ),
-        c.pixel(results()),
-        c.under(images(), *inside),
-        c.kernels(weights(kernel)),
+        "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col",
+        {
+            "u": "out_row",
+            "t": "out_col",
+            "r": "in_row",
+            "c": "in_col",
+            "x": "kernel_row kernel_col",
+            "k": "in_channel",
+            "g": "group",
+        },
+        results().on(pixel()),
+        images().on(behind(window, "in_row", "in_col")),
+        weights(kernel).on(KERNEL),
+        inner="kernel_row kernel_col in_row in_col",
+        extents=reach_of(window),
         rows=kernel[0],
         cols=kernel[1],
         stride=stride[1],

@@ -12,20 +12,17 @@ from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
+    KERNEL,
     Window,
-    convolution_loops,
+    for_windows,
     images,
+    pixel,
     results,
+    under,
     weights,
 )
 from tilewright.seeds.gemm import gemm_space
-from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Step
 
@@ -39,33 +36,20 @@ _LAYOUTS = (
 _TAPS = ("kernel_row", "kernel_col")
 
 
-@seed("conv2d", name="direct", addressed=True)
-def direct(op: Conv2d) -> Seed | None:
-    """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
-    return None if is_product(op) else _direct((op.kernel, op.stride, op.dilation))
-
-
-@seed("conv2d", name="pointwise", addressed=True)
-def pointwise(op: Conv2d) -> Seed | None:
-    """A 1x1 kernel as one matrix product over the pixels of all images."""
-    return _pointwise() if is_product(op) else None
-
-
 def is_product(op: Conv2d) -> bool:
     """True if the convolution is one matrix product over the pixels of all images."""
     return (op.kernel, op.stride) == ((1, 1), (1, 1)) and not any(op.padding)
 
 
-@cache
-def _direct(window: Window) -> Seed:
+@for_windows("direct", lambda op: not is_product(op), addressed=True)
+def direct(window: Window) -> Seed:
+    """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
     x, w, y = images(), weights(window[0]), results()
-    conv = _by_row(window, x, w, y)
-    out_channel, in_channel = conv.axis("out_channel"), conv.axis("in_channel")
     space = (
-        Space(conv)
-        .split(out_channel, in_channel)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
+        Space(_by_row(window, x, w, y))
+        .split("out_channel", "in_channel")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
         .choose(*_pixels())
         .vectorize("m")
         .stage(x, None, "out_row", "out_channel")
@@ -75,11 +59,17 @@ def _direct(window: Window) -> Seed:
     return Seed("direct", (x, w, y), (space,), _LAYOUTS, ("x", "w"), "y")
 
 
+@seed("conv2d", name="pointwise", addressed=True)
+def pointwise(op: Conv2d) -> Seed | None:
+    """A 1x1 kernel as one matrix product over the pixels of all images."""
+    return _pointwise() if is_product(op) else None
+
+
 def _by_row(window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) -> Nest:
-    c = convolution_loops(window)
     order = "group image out_channel in_channel out_row out_col kernel_row kernel_col"
-    roles = c.roles(m="out_channel", n="out_col", k="in_channel")
-    return nest("direct", "gemm", c.named(order), roles, c.pixel(y), c.kernels(w), c.under(x))
+    roles = {"m": "out_channel", "n": "out_col", "k": "in_channel"}
+    uses = y.on(pixel()), w.on(KERNEL), x.on(under(window))
+    return nest("direct", "gemm", order, roles, *uses)
 
 
 def _pixels() -> tuple[tuple[Step, ...], ...]:
@@ -111,34 +101,16 @@ def pixel_product() -> tuple[Nest, tuple[TensorSpec, ...]]:
     weights, the results, then images and results by pixels.
     """
     x, w, y = images(), weights((1, 1)), results()
-    pixels = BATCH * OUT_ROWS * OUT_COLS
-    x_pixels = tensor(
-        "x_pixels",
-        "input",
-        storage="x",
-        operand=0,
-        group=GROUPS,
-        pixels=pixels,
-        channels=IN_CHANNELS,
-    )
-    y_pixels = tensor(
-        "y_pixels", "output", storage="y", group=GROUPS, pixels=pixels, channels=OUT_CHANNELS
-    )
-    c = convolution_loops(((1, 1), (1, 1), (1, 1)), axis("pixel", pixels))
-    group, out_channel, pixel, in_channel = c.named("group out_channel pixel in_channel")
+    dims = "group=groups, pixels=batch * out_rows * out_cols, channels="
+    x_pixels = tensor("x_pixels", "input", f"{dims}in_channels", storage="x", operand=0)
+    y_pixels = tensor("y_pixels", "output", f"{dims}out_channels", storage="y")
     product = nest(
         "pointwise",
         "gemm",
-        (group, out_channel, pixel, in_channel),
-        c.roles(m="out_channel", n="pixel", k="in_channel"),
-        y_pixels.at(group=group, pixels=pixel, channels=out_channel),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=0,
-            kernel_cols=0,
-        ),
-        x_pixels.at(group=group, pixels=pixel, channels=in_channel),
+        "group out_channel pixel in_channel",
+        {"m": "out_channel", "n": "pixel", "k": "in_channel"},
+        y_pixels.on("group, pixel, out_channel"),
+        w.on("group, out_channel, in_channel, 0, 0"),
+        x_pixels.on("group, pixel, in_channel"),
     )
     return product, (x, w, y, x_pixels, y_pixels)

@@ -7,74 +7,42 @@ see it, once by its seven indices and once as a matrix.
 
 from __future__ import annotations
 
-from functools import cache
+from math import prod
 
-from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_INNER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     PIXELS_INNER,
     Window,
-    convolution_loops,
+    for_windows,
     images,
     results,
+    under,
     weights,
 )
 from tilewright.seeds.gemm import gemm_space
-from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
-from tilewright.seeds.space import Seed, Space, seed
+from tilewright.seeds.nest import TensorSpec, nest, tensor
+from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Spread
 
 
-@seed("conv2d", name="explicit")
-def explicit_gemm(op: Conv2d) -> Seed:
+@for_windows("explicit")
+def explicit_gemm(window: Window) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _explicit_gemm((op.kernel, op.stride, op.dilation))
-
-
-@cache
-def _explicit_gemm(window: Window) -> Seed:
-    kernel = window[0]
-    x, w, y = images(), weights(kernel), results()
-    depth = IN_CHANNELS * (kernel[0] * kernel[1])
-    pixels = OUT_ROWS * OUT_COLS * BATCH
+    x, w, y, taps = images(), weights(window[0]), results(), prod(window[0])
+    depth, pixels = f"depth=in_channels * {taps}", "pixels=out_rows * out_cols * batch"
     columns = tensor(
         "columns",
         "scratch",
+        f"group=groups, kernel_rows={window[0][0]}, kernel_cols={window[0][1]}, "
+        "channels=in_channels, rows=out_rows, cols=out_cols, batch=batch",
         operand=0,
-        group=GROUPS,
-        kernel_rows=kernel[0],
-        kernel_cols=kernel[1],
-        channels=IN_CHANNELS,
-        rows=OUT_ROWS,
-        cols=OUT_COLS,
-        batch=BATCH,
     )
-    column_matrix = tensor(
-        "column_matrix",
-        "scratch",
-        storage="columns",
-        operand=0,
-        group=GROUPS,
-        depth=depth,
-        pixels=pixels,
-    )
-    weight_matrix = tensor(
-        "weight_matrix",
-        "scratch",
-        storage="w",
-        operand=1,
-        group=GROUPS,
-        out_channels=OUT_CHANNELS,
-        depth=depth,
-    )
-    result_matrix = tensor(
-        "result_matrix", "scratch", storage="y", group=GROUPS, channels=OUT_CHANNELS, pixels=pixels
+    matrices = (("column", "columns", 0, f"{depth}, {pixels}"),
+                ("weight", "w", 1, f"out_channels=out_channels, {depth}"),
+                ("result", "y", None, f"channels=out_channels, {pixels}"))  # fmt: skip
+    column_matrix, weight_matrix, result_matrix = (
+        tensor(f"{of}_matrix", "scratch", f"group=groups, {dims}", storage=name, operand=operand)
+        for of, name, operand, dims in matrices
     )
     spaces = (
         _expansion(x, columns, window),
@@ -85,46 +53,35 @@ def _explicit_gemm(window: Window) -> Seed:
 
 
 def _expansion(x: TensorSpec, columns: TensorSpec, window: Window) -> Space:
-    channel = axis("channel", IN_CHANNELS)
-    c = convolution_loops(window, channel)
-    group, out_row, out_col, image, kernel_row, kernel_col = c.named(
-        "group out_row out_col image kernel_row kernel_col"
-    )
-    taps = {"kernel_rows": kernel_row, "kernel_cols": kernel_col}
     expansion = nest(
         "expand",
         "copy",
-        (group, out_row, out_col, image, channel, kernel_row, kernel_col),
-        {"p": channel, "q": out_col, "r": image},
-        columns.at(group=group, channels=channel, rows=out_row, cols=out_col, batch=image, **taps),
-        c.under(x, channels=channel),
+        "group out_row out_col image channel kernel_row kernel_col",
+        {"p": "channel", "q": "out_col", "r": "image"},
+        columns.on("group, kernel_row, kernel_col, channel, out_row, out_col, image"),
+        x.on(under(window).replace("in_channel", "channel")),
     )
     return (
         Space(expansion)
-        .split(channel, out_col, image)
-        .spread(channel, "rows")
+        .split("channel", "out_col", "image")
+        .spread("channel", "rows")
         .choose((Spread("image", "columns"),), (Spread("out_col", "columns"),))
-        .reorder((group, out_row, channel, out_col, image, kernel_row, kernel_col))
-        .stage(x, None, kernel_col)
+        .reorder(("group", "out_row", "channel", "out_col", "image", "kernel_row", "kernel_col"))
+        .stage(x, None, "kernel_col")
         .prefetch(columns, x)
         .limit(largest=512, most=3)
     )
 
 
 def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
-    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
-    depth, pixel = (
-        axis("depth", dict(columns.dims)["depth"]),
-        axis("pixel", dict(columns.dims)["pixels"]),
-    )
     product = nest(
         "product",
         "gemm",
-        (group, out_channel, pixel, depth),
-        {"m": out_channel, "n": pixel, "k": depth},
-        y.at(group=group, channels=out_channel, pixels=pixel),
-        w.at(group=group, out_channels=out_channel, depth=depth),
-        columns.at(group=group, depth=depth, pixels=pixel),
+        "group out_channel pixel depth",
+        {"m": "out_channel", "n": "pixel", "k": "depth"},
+        y.on("group, out_channel, pixel"),
+        w.on("group, out_channel, depth"),
+        columns.on("group, depth, pixel"),
     )
     return gemm_space(product, "out_channel", "pixel", "depth", inner_only=True, most=4)
 

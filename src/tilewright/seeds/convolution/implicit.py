@@ -12,19 +12,33 @@ from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,
+    KERNEL,
     PIXELS_INNER,
     Window,
-    convolution_loops,
+    for_windows,
     images,
+    in_blocks,
+    pixel,
     results,
+    under,
     weights,
 )
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest
-from tilewright.seeds.space import Seed, Space, seed, tile_factor
-from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
+from tilewright.seeds.nest import Nest, TensorSpec, nest
+from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
+from tilewright.seeds.steps import (
+    Fuse,
+    Layout,
+    Pad,
+    Reorder,
+    Split,
+    Spread,
+    Stage,
+    Step,
+    Vectorize,
+    Walk,
+)
 
 Pair = tuple[int, int]
 
@@ -59,16 +73,12 @@ def _implicit_gemm(
     kernel: Pair, stride: Pair, dilation: Pair, few_images: bool, few_channels: bool
 ) -> Seed:
     x, w, y = images(), weights(kernel), results()
-    image = axis("image", BATCH)
-    conv = direct_nest("implicit", (kernel, stride, dilation), x, w, y, batch=image)
-    out_col, out_channel = conv.axis("out_col"), conv.axis("out_channel")
-    in_channel = conv.axis("in_channel")
     space = (
-        Space(conv)
-        .split(out_channel, image, in_channel, out_col)
-        .fuse(out_col, into="n")
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
+        Space(direct_nest("implicit", (kernel, stride, dilation), x, w, y))
+        .split("out_channel", "image", "in_channel", "out_col")
+        .fuse("out_col", into="n")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
         .choose(*_pixels(few_images))
         .choose(*_orders(kernel, stride, few_images, few_channels))
         .prefetch(y, w, x)
@@ -78,22 +88,28 @@ def _implicit_gemm(
 
 
 def direct_nest(
-    name: str, window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec, **images: Axis
+    name: str,
+    window: Window,
+    x: TensorSpec,
+    w: TensorSpec,
+    y: TensorSpec,
+    images: str = "image",
+    lane: str = "",
 ) -> Nest:
     """The seven loops of a convolution (swATOP Alg. 1) around a matrix product of one tap.
 
-    `images` gives the axis of each dimension of `x` and `y` that counts images: the product's n.
+    The product's n are the images, those of a block a `lane` each where they come in blocks.
     """
-    c = convolution_loops(window, counting=images)
-    counted = " ".join(a.name for a in images.values())
+    counted, place = f"{images} {lane}", ", ".join(filter(None, (images, lane)))
     return nest(
         name,
         "gemm",
-        c.named(f"group out_row out_col {counted} out_channel in_channel kernel_row kernel_col"),
-        c.roles(m="out_channel", n=counted, k="in_channel"),
-        c.pixel(y),
-        c.kernels(w),
-        c.under(x),
+        f"group out_row out_col {counted} out_channel in_channel kernel_row kernel_col",
+        {"m": "out_channel", "n": counted, "k": "in_channel"},
+        y.on(pixel(place)),
+        w.on(KERNEL),
+        x.on(under(window, place)),
+        inner=lane,
     )
 
 
@@ -155,3 +171,190 @@ def _layouts(few_images: bool) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
             (Layout("w", ("group", *taps, "out_channels", "in_channels")),),
         ),
     )
+
+
+# Convolution by implicit GEMM on images stored in vectors of four, as in swDNN's image-size-aware
+# plan (swDNN IV-A, Algorithm 1).
+#
+# A core's four images of one pixel are one vector, and those of a run of columns are contiguous:
+# the pixels of a product fill whole vectors whatever number of columns there is, and transfers have
+# long blocks although the cores of a row share the images. Output columns may be padded to whole
+# register blocks, images are not: other batches have no such schedule.
+
+LANES = 4
+"""Images of one vector, the fastest dimension of images and results."""
+
+IMAGE_BLOCK = 32
+"""A vector of images on each of the 8 cores that share them."""
+
+IMAGES_ORDER = ("group", "channels", "rows", "image_blocks", "cols", "images")
+"""Storage order of images and results."""
+WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels")
+
+
+@seed("conv2d", name="implicit_fours", staged=True)
+def implicit_by_fours(op: Conv2d) -> Seed | None:
+    """For batches of whole blocks of 32 images."""
+    return images_in_fours("implicit_fours", op)
+
+
+def images_in_fours(name: str, op: Conv2d) -> Seed | None:
+    """The seed `name`, for batches of whole blocks of 32 images; input columns are fetched tap by
+    tap or for a whole kernel row.
+    """
+    if op.batch % IMAGE_BLOCK:
+        return None
+    return _images_in_fours(name, (op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _images_in_fours(name: str, window: Window) -> Seed:
+    x, y = in_blocks(LANES)
+    w = weights(window[0])
+    conv = direct_nest("image_size_aware", window, x, w, y, "image_block", "lane")
+    order = ("group", "out_channel", "image_block", "out_row", "out_col", *TAPS)
+    space = (
+        Space(conv)
+        .split("out_channel", "image_block", "in_channel", "out_col")
+        .fuse("out_col", into="n")
+        .pad("out_col")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .spread("image_block", "columns")
+        .reorder(order)
+        .vectorize("n")
+        .stage(x, None, "kernel_col")
+        .prefetch(w, x)
+        .limit(largest=1024, most=10)
+    )
+    layouts = (layout(x, IMAGES_ORDER), layout(y, IMAGES_ORDER), layout(w, WEIGHTS_ORDER))
+    return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+# Convolution by implicit GEMM on whole input columns, as in swDNN's batch-size-aware plan (swDNN
+# IV-A, Algorithm 2).
+#
+# A product takes the images of one output column. The loop over input columns stands outside that
+# over kernel columns: a column is fetched once for all output columns of a block that need it.
+
+BATCH_BLOCK = 128
+"""Whole register blocks of 16 images on each of the 8 cores that share them."""
+
+
+@seed("conv2d", name="implicit_columns", staged=True)
+def implicit_by_columns(op: Conv2d) -> Seed | None:
+    """For batches of whole blocks of 128 images."""
+    return images_by_columns("implicit_columns", op)
+
+
+def images_by_columns(name: str, op: Conv2d) -> Seed | None:
+    """The seed `name`, for batches of whole blocks of 128 images.
+
+    An input column serves several output columns only where neighbouring taps are as far apart as
+    neighbouring outputs.
+    """
+    meets = op.kernel[1] == 1 or op.stride[1] == op.dilation[1] == 1
+    if op.batch % BATCH_BLOCK or not meets:
+        return None
+    return _images_by_columns(name, (op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _images_by_columns(name: str, window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    blocks = ("group", "image", "out_channel", "out_col", "out_row")
+    space = (
+        Space(direct_nest("batch_size_aware", window, x, w, y))
+        .split("out_channel", "image", "in_channel", "out_col")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .spread("image", "columns")
+        .skew("out_col", "kernel_col", "in_col")
+        .reorder((*blocks, "in_channel", "kernel_row", "in_col", "kernel_col"))
+        .vectorize("n")
+        .stage(y, "in_channel")
+        .stage(w, None, "in_col")
+        .prefetch(w, x)
+        .limit(largest=1024, most=10)
+    )
+    layouts = (layout(x, CHANNELS_OUTER), layout(y, CHANNELS_OUTER), layout(w, WEIGHTS_ORDER))
+    return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+# Convolution by implicit GEMM on input rows that stay for several taps, for few images.
+#
+# Where images are few a product of one tap takes the pixels of several output rows. Tap by tap each
+# core fetches its part of the images as often as the kernel has taps. Here it keeps
+#
+# * for one kernel column, the rows that all rows of the kernel need: output rows one after the
+#   other are a matrix at any of them, so that one product takes them together;
+# * for one kernel row, whole input rows with their border, which serve all columns of the kernel:
+#   products take one output row each, because what they need of neighbouring rows has a gap
+#   between.
+#
+# From one kernel column to the next the pixels of a row move by one, so they are no aligned
+# vectors: vectors run along output channels, or along pixels that the primitive packs of images
+# with the channels of a pixel contiguous, while those of the results are not.
+
+_OUTER_TAPS = ("group", "kernel_rows", "kernel_cols")
+"""The slowest dimensions of the weights."""
+_LAYOUTS_OF_ROWS = tuple(
+    (Layout("x", x), Layout("y", y), Layout("w", (*_OUTER_TAPS, *w)))
+    for x, y, w in (
+        (CHANNELS_INNER, CHANNELS_OUTER, ("out_channels", "in_channels")),
+        (CHANNELS_OUTER, CHANNELS_INNER, ("in_channels", "out_channels")),
+        (CHANNELS_INNER, CHANNELS_INNER, ("in_channels", "out_channels")),
+        (CHANNELS_INNER, CHANNELS_INNER, ("out_channels", "in_channels")),
+        (CHANNELS_OUTER, CHANNELS_OUTER, ("in_channels", "out_channels")),
+        (CHANNELS_OUTER, CHANNELS_OUTER, ("out_channels", "in_channels")),
+    )
+)
+"""Storage orders of images, results and weights that some layer is fastest with."""
+_OUTSIDE_TAPS = ("group", "out_channel", "out_row", "out_col", "image", "in_channel")
+"""The loops outside the taps."""
+
+
+def _has_rows_to_keep(op: Conv2d) -> bool:
+    return op.batch < FEW_IMAGES and op.kernel != (1, 1) and op.stride[1] == 1
+
+
+@for_windows("implicit_rows", _has_rows_to_keep, staged=True)
+def implicit_by_rows(window: Window) -> Seed:
+    """For few images and kernels of several taps over neighbouring columns."""
+    x, w, y = images(), weights(window[0]), results()
+    space = (
+        Space(direct_nest("rows_that_stay", window, x, w, y))
+        .split("out_channel", "image", "in_channel", "out_row", "out_col")
+        .fuse("out_row", into="n")
+        .fuse("out_col", into="n")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .choose(
+            *_for_a_kernel_row("n", "kernel_col"),
+            *_for_a_kernel_row("m", "kernel_col", "kernel_row"),
+            _for_a_kernel_column("n", "out_row"),
+            _for_a_kernel_column("n", "out_col"),
+            _for_a_kernel_column("m", "out_col"),
+        )
+        .prefetch(y, w, x)
+        .limit(largest=1024, most=5)
+    )
+    return Seed("implicit_rows", (x, w, y), (space,), (_LAYOUTS_OF_ROWS,), ("x", "w"), "y")
+
+
+def _for_a_kernel_column(vector: str, spread: str) -> Alternative:
+    """Fetch images and weights at once for all kernel rows of a kernel column."""
+    order = Reorder((*_OUTSIDE_TAPS, "kernel_col", "kernel_row"))
+    staged = Stage("x", "kernel_row"), Stage("w", "kernel_row")
+    return Spread(spread, "columns"), order, Vectorize(vector), *staged
+
+
+def _for_a_kernel_row(vector: str, *places: str) -> tuple[Alternative, ...]:
+    """Fetch whole input rows, with the weights of a tap or of a kernel row; input rows of all
+    kernel rows together only with the weights of a single tap.
+    """
+    rows = Spread("out_row", "columns"), Walk("out_row", "core_row"), Pad("out_col")
+    order = Reorder((*_OUTSIDE_TAPS, "kernel_row", "kernel_col", "core_row"))
+    every = *rows, order, Vectorize(vector), Stage("y", "in_channel")
+    tap_by_tap = tuple((*every, Stage("x", place)) for place in places)
+    return *tap_by_tap, (*every, Stage("x", "kernel_col"), Stage("w", "kernel_col"))

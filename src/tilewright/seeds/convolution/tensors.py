@@ -6,17 +6,18 @@ of one group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tilewright.common.expr import Const, Expr, IntLike, Var
+from tilewright.common.expr import Const, IntLike, Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
-from tilewright.seeds.nest import Axis, TensorSpec, Use, axis, tensor
-from tilewright.seeds.space import INTERFACES, NestInterface
+from tilewright.seeds.nest import TensorSpec, tensor
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, SeedRule, seed
 
 BATCH, GROUPS = Var("batch"), Var("groups")
 IN_CHANNELS, OUT_CHANNELS = Var("in_channels"), Var("out_channels")
@@ -36,43 +37,20 @@ CHANNELS_OUTER = ("group", "channels", "rows", "cols", "batch")
 
 def images() -> TensorSpec:
     """The input images with their border."""
-    return tensor(
-        "x",
-        "input",
-        operand=0,
-        group=GROUPS,
-        channels=IN_CHANNELS,
-        rows=IN_ROWS,
-        cols=IN_COLS,
-        batch=BATCH,
-    )
+    dims = "group=groups, channels=in_channels, rows=in_rows, cols=in_cols, batch=batch"
+    return tensor("x", "input", dims, operand=0)
 
 
 def weights(kernel: tuple[int, int], kind: TensorKind = "constant") -> TensorSpec:
     """The kernels, of which those that only a run makes are another `kind`."""
-    return tensor(
-        "w",
-        kind,
-        operand=1,
-        group=GROUPS,
-        out_channels=OUT_CHANNELS,
-        in_channels=IN_CHANNELS,
-        kernel_rows=kernel[0],
-        kernel_cols=kernel[1],
-    )
+    dims = "group=groups, out_channels=out_channels, in_channels=in_channels"
+    return tensor("w", kind, dims, operand=1, kernel_rows=kernel[0], kernel_cols=kernel[1])
 
 
 def results() -> TensorSpec:
     """The output images."""
-    return tensor(
-        "y",
-        "output",
-        group=GROUPS,
-        channels=OUT_CHANNELS,
-        rows=OUT_ROWS,
-        cols=OUT_COLS,
-        batch=BATCH,
-    )
+    dims = "group=groups, channels=out_channels, rows=out_rows, cols=out_cols, batch=batch"
+    return tensor("y", "output", dims)
 
 
 def in_blocks(lanes: int) -> tuple[TensorSpec, TensorSpec]:
@@ -82,76 +60,50 @@ def in_blocks(lanes: int) -> tuple[TensorSpec, TensorSpec]:
     return x, y
 
 
-def block_axes(lanes: int) -> dict[str, Axis]:
-    """The axes of blocks of images, and of the images of one, by their dimensions."""
-    block, lane = axis("image_block", BATCH // lanes), axis("lane", lanes, inner=True)
-    return {"image_blocks": block, "images": lane}
+# The elements that one step of the seven loops (swATOP Alg. 1) touches; `image` names the axes that
+# count images.
+KERNEL = "group, out_channel, in_channel, kernel_row, kernel_col"
 
 
-@dataclass(frozen=True)
-class ConvolutionLoops:
-    """The axes of a convolution by name (swATOP Alg. 1), and the elements that one step touches.
+def pixel(image: str = "image") -> str:
+    """The place in the results."""
+    return f"group, out_channel, out_row, out_col, {image}"
 
-    `counting` gives the axis of each dimension that counts images.
+
+def under(window: Window, image: str = "image") -> str:
+    """The place in the images under a tap of the kernel."""
+    row, col = window[2]
+    return behind(window, f"kernel_row * {row}", f"kernel_col * {col}", image)
+
+
+def behind(window: Window, rows: str, columns: str, image: str = "image") -> str:
+    """The place in the images so many rows and columns behind the first one of a window."""
+    down, right = window[1]
+    return f"group, in_channel, out_row * {down} + {rows}, out_col * {right} + {columns}, {image}"
+
+
+def reach_of(window: Window) -> dict[str, IntLike]:
+    """Extents of axes over the rows and columns under a window, those between its taps too."""
+    row, col = ((n - 1) * d + 1 for n, d in zip(window[0], window[2], strict=True))
+    return {"in_row": row, "in_col": col}
+
+
+def for_windows(
+    name: str, applies: Callable[[Conv2d], bool] = lambda op: True, **where: bool
+) -> Callable[[Callable[[Window], Seed]], SeedRule]:
+    """Register a function from a window to the seed `name`, made once for each window, of the
+    convolutions that it `applies` to; it takes part `where` those of `seed` do.
     """
 
-    window: Window
-    axes: Mapping[str, Axis]
-    counting: dict[str, Axis]
+    def register(build: Callable[[Window], Seed]) -> SeedRule:
+        made = cache(build)
 
-    def named(self, names: str) -> tuple[Axis, ...]:
-        """The axes of these names, in order."""
-        return tuple(map(self.axes.__getitem__, names.split()))
+        def rule(op: Conv2d) -> Seed | None:
+            return made((op.kernel, op.stride, op.dilation)) if applies(op) else None
 
-    def roles(self, **letters: str) -> dict[str, tuple[Axis, ...]]:
-        """The axes that each letter of a primitive names."""
-        return {letter: self.named(names) for letter, names in letters.items()}
+        return seed("conv2d", name=name, **where)(rule)
 
-    def kernels(self, w: TensorSpec) -> Use:
-        """The element of the kernels."""
-        names = "group out_channel in_channel kernel_row kernel_col"
-        dims = ("group", "out_channels", "in_channels", "kernel_rows", "kernel_cols")
-        return w.at(**dict(zip(dims, self.named(names), strict=True)))
-
-    def pixel(self, y: TensorSpec) -> Use:
-        """The element of the results."""
-        axes = self.named("group out_channel out_row out_col")
-        named = zip(("group", "channels", "rows", "cols"), axes, strict=True)
-        return y.at(**dict(named), **self.counting)
-
-    def under(self, x: TensorSpec, *tap: Axis, **other: Axis) -> Use:
-        """The element of the images under a tap of the kernel, or as many rows and columns as `tap`
-        says behind the first pixel; dimensions with an `other` axis are counted by that.
-        """
-        group, channel, *taps = self.named("group in_channel kernel_row kernel_col")
-        steps = zip(taps, self.window[2], strict=True)
-        behind: list[Expr] = [a.var for a in tap]
-        behind = behind or [a.var * step for a, step in steps]
-        pixels = zip(self.named("out_row out_col"), self.window[1], behind, strict=True)
-        rows, cols = (a.var * stride + place for a, stride, place in pixels)
-        dims = {"group": group, "channels": channel, "rows": rows, "cols": cols}
-        return x.at(**dims | self.counting | other)
-
-
-def convolution_loops(
-    window: Window, *more: Axis, inner: str = "", counting: dict[str, Axis] | None = None
-) -> ConvolutionLoops:
-    """The seven loops and `more`; those named `inner` are taken whole by a primitive."""
-    kernel, taken = window[0], inner.split()
-    extents: dict[str, IntLike] = {
-        "group": GROUPS, "out_channel": OUT_CHANNELS, "in_channel": IN_CHANNELS,
-        "out_row": OUT_ROWS, "out_col": OUT_COLS, "kernel_row": kernel[0], "kernel_col": kernel[1],
-    }  # fmt: skip
-    images = counting or {"batch": axis("image", BATCH)}
-    every = (axis(name, n, inner=name in taken) for name, n in extents.items())
-    axes = {a.name: a for a in (*every, *images.values(), *more)}
-    return ConvolutionLoops(window, axes, images)
-
-
-def reach_of(window: Window) -> tuple[Axis, Axis]:
-    """Axes over the rows and the columns under a window, those between its taps too."""
-    row, col = ((n - 1) * d + 1 for n, d in zip(window[0], window[2], strict=True))
-    return axis("in_row", row, inner=True), axis("in_col", col, inner=True)
+    return register
 
 
 def _parameters(op: Conv2d) -> dict[str, int]:

@@ -19,18 +19,17 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import direct_nest
 from tilewright.seeds.convolution.tensors import (
     BATCH,
-    IN_CHANNELS,
+    KERNEL,
     OUT_COLS,
     OUT_ROWS,
     Window,
-    block_axes,
-    convolution_loops,
+    for_windows,
     images,
     in_blocks,
     results,
     weights,
 )
-from tilewright.seeds.nest import Nest, TensorSpec, Transform, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Stage, Vectorize
 
@@ -54,28 +53,22 @@ _SUMS = ("kernel_row", "kernel_col", "in_channel")
 _TAPS = ("out_row", "out_col")
 
 
-@seed("conv2d", name="weight_gradient", staged=True)
-def weight_gradient(op: Conv2d) -> Seed | None:
-    """For kernels that are larger than the result."""
+def _has_large_kernels(op: Conv2d) -> bool:
     taps = op.out_height * op.out_width
-    if not _LEAST_TAPS <= taps <= _MOST_TAPS or op.kernel[0] * op.kernel[1] < 2 * taps:
-        return None
-    return _weight_gradient((op.kernel, op.stride, op.dilation))
+    return _LEAST_TAPS <= taps <= _MOST_TAPS and op.kernel[0] * op.kernel[1] >= 2 * taps
 
 
-@cache
-def _weight_gradient(window: Window) -> Seed:
+@for_windows("weight_gradient", _has_large_kernels, staged=True)
+def weight_gradient(window: Window) -> Seed:
+    """For kernels that are larger than the result."""
     x, w, y = images(), weights(window[0], "input"), results()
-    image = axis("image", BATCH)
-    conv = direct_nest("weight_gradient", window, x, w, y, batch=image)
-    out_channel, in_channel = conv.axis("out_channel"), conv.axis("in_channel")
     space = (
-        Space(conv)
-        .split(out_channel, image, in_channel)
+        Space(direct_nest("weight_gradient", window, x, w, y))
+        .split("out_channel", "image", "in_channel")
         .choose(*_products())
-        .spread(out_channel, "rows")
-        .spread(image, "columns")
-        .spread(in_channel, "both")
+        .spread("out_channel", "rows")
+        .spread("image", "columns")
+        .spread("in_channel", "both")
         .prefetch(w, x)
         .limit(largest=1024, most=5)
     )
@@ -106,7 +99,7 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
     """
     taps = op.out_height, op.out_width
     blocks = op.batch // LANES
-    if weight_gradient(op) is None or op.batch % LANES or not 1 <= blocks <= 2 * _FEW_BLOCKS:
+    if not _has_large_kernels(op) or op.batch % LANES or not 1 <= blocks <= 2 * _FEW_BLOCKS:
         return None
     few = blocks <= _FEW_BLOCKS
     return _joined_taps((op.kernel, op.stride, op.dilation), taps, few)
@@ -120,17 +113,13 @@ def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> See
     group, channels, *_, blocks, lanes = y.dims
     dims = (group, channels, ("taps", _TAPS_OF_RESULT), blocks, lanes)
     of_taps = TensorSpec("y_taps", "output", dims, "y")
-    conv = _joined_nest(window, taps, rounded, (x, w, of_taps))
-    out_channel, block, in_channel, col = map(
-        conv.axis, ("out_channel", "image_block", "in_channel", "kernel_col")
-    )
     space = (
-        Space(conv)
-        .split(out_channel, in_channel, col)
-        .whole(block)
-        .spread(out_channel, "rows")
-        .spread(block, "columns")
-        .spread(in_channel, "both")
+        Space(_joined_nest(window, taps, rounded, (x, w, of_taps)))
+        .split("out_channel", "in_channel", "kernel_col")
+        .whole("image_block")
+        .spread("out_channel", "rows")
+        .spread("image_block", "columns")
+        .spread("in_channel", "both")
         .reorder(("group", "out_channel", *_SUMS))
         .vectorize("n")
         .stage(of_taps, _SUMS[0])
@@ -157,44 +146,28 @@ def _joined_nest(
     """
     x, w, y = tensors
     kernel, stride, dilation = window
-    counting, tap = block_axes(LANES), axis("tap", rounded, inner=True)
-    row, col = (
-        axis(f"window_{name}", (n - 1) * step + 1, inner=True)
-        for name, n, step in zip(("row", "col"), taps, stride, strict=True)
+    dims = f"channels=in_channels, cols={kernel[1]}, taps={rounded}"
+    windows = tensor("windows", "scratch", dims, image_blocks=BATCH // LANES, images=LANES)
+    gathered = windows.on("in_channel, kernel_col, tap, image_block, lane")
+    pixels = x.on(
+        f"group, in_channel, kernel_row * {dilation[0]} + window_row, "
+        f"kernel_col * {dilation[1]} + window_col, image_block, lane"
     )
-    c = convolution_loops(window, tap, row, col, counting=counting)
-    group, out_channel, in_channel, kernel_row, kernel_col = c.named(
-        "group out_channel in_channel kernel_row kernel_col"
-    )
-    windows = tensor(
-        "windows", "scratch", channels=IN_CHANNELS, cols=kernel[1], taps=rounded,
-        image_blocks=BATCH // LANES, images=LANES,
-    )  # fmt: skip
-    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **counting)
-    pixels = x.at(
-        group=group,
-        channels=in_channel,
-        rows=kernel_row.var * dilation[0] + row.var,
-        cols=kernel_col.var * dilation[1] + col.var,
-        **counting,
-    )
-    letters = zip(
-        (kernel_col, in_channel, tap, row, col, *counting.values()), "tpxrcqs", strict=True
-    )
-    roles = tuple((a.name, letter) for a, letter in letters)
-    before = Transform(_windows_of(window, taps), roles, gathered, pixels)
+    names = "kernel_col in_channel tap window_row window_col image_block lane"
+    roles = tuple(zip(names.split(), "tpxrcqs", strict=True))
+    reach = ((n - 1) * step + 1 for n, step in zip(taps, stride, strict=True))
     return nest(
         "weight_gradient_taps",
         "gemm",
-        c.named(
-            "group out_channel image_block lane tap "
-            "kernel_row kernel_col in_channel window_row window_col"
-        ),
-        c.roles(m="out_channel", n="tap image_block lane", k="kernel_col in_channel"),
-        y.at(group=group, channels=out_channel, taps=tap, **counting),
-        c.kernels(w),
+        "group out_channel image_block lane tap "
+        "kernel_row kernel_col in_channel window_row window_col",
+        {"m": "out_channel", "n": "tap image_block lane", "k": "kernel_col in_channel"},
+        y.on("group, out_channel, tap, image_block, lane"),
+        w.on(KERNEL),
         gathered,
-        before=before,
+        inner="tap window_row window_col lane",
+        extents={"tap": rounded, **dict(zip(("window_row", "window_col"), reach, strict=True))},
+        before=Transform(_windows_of(window, taps), roles, gathered, pixels),
     )
 
 

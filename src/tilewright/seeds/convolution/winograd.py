@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from functools import cache
 from math import sqrt
 
-from tilewright.common.expr import Expr, ceil_div
+from tilewright.common.expr import Expr, IntLike, ceil_div
+from tilewright.ir.primitives import make_primitive
 from tilewright.ir.winograd import TEXTBOOK_POINTS, amplification
 from tilewright.ops import Conv2d
+from tilewright.seeds.convolution.implicit import IMAGE_BLOCK, IMAGES_ORDER, LANES
 from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
     images,
+    in_blocks,
     results,
     weights,
 )
 from tilewright.seeds.gemm import gemm_space
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
-from tilewright.seeds.steps import Layout, Spread
+from tilewright.seeds.steps import Layout, Spread, Step
 
 _ROUNDINGS_OF_TRANSFORMS, _PER_PRODUCT = 9, 1 / 3
 """Channels' worth of roundings, and units of deviation of a product for each square root of one:
@@ -67,18 +67,15 @@ def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
 def _winograd(size: int) -> Seed:
     points = (size + 2) ** 2
     rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
-    x, w, y = images(), weights((3, 3)), results()
-    u = transformed_kernels(points)
-    v = _tiles("v", points, IN_CHANNELS, rows, cols)
-    products = _tiles("products", points, OUT_CHANNELS, rows, cols)
-    v_matrix = _matrix("v_matrix", "v", points, IN_CHANNELS, rows * cols * BATCH)
-    product_matrix = _matrix(
-        "product_matrix", "products", points, OUT_CHANNELS, rows * cols * BATCH
+    x, w, y, u = images(), weights((3, 3)), results(), transformed_kernels(points)
+    (v, v_matrix), (products, product_matrix) = (
+        _tiles(names, f"group=groups, points={points}, channels={side}_channels", rows, cols)
+        for names, side in ((("v", "v_matrix"), "in"), (("products", "product_matrix"), "out"))
     )
     spaces = (
         filter_transform(w, u, size),
         _tile_transform("input", size, x, v),
-        _point_products(u, v_matrix, product_matrix, points),
+        _point_products(u, v_matrix, product_matrix),
         _tile_transform("output", size, y, products),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
@@ -95,72 +92,44 @@ def _winograd(size: int) -> Seed:
 
 def transformed_kernels(points: int) -> TensorSpec:
     """U, a matrix for each point."""
-    return tensor(
-        "u",
-        "scratch",
-        group=GROUPS,
-        points=points,
-        out_channels=OUT_CHANNELS,
-        in_channels=IN_CHANNELS,
-    )
+    dims = f"group=groups, points={points}, out_channels=out_channels, in_channels=in_channels"
+    return tensor("u", "scratch", dims)
 
 
-def _tiles(name: str, points: int, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
-    return tensor(
-        name,
-        "scratch",
-        group=GROUPS,
-        points=points,
-        channels=channels,
-        tile_rows=rows,
-        tile_cols=cols,
-        batch=BATCH,
-    )
-
-
-def _matrix(name: str, storage: str, points: int, channels: Expr, tiles: Expr) -> TensorSpec:
-    return tensor(
-        name,
-        "scratch",
-        storage=storage,
-        group=GROUPS,
-        points=points,
-        channels=channels,
-        tiles=tiles,
-    )
+def _tiles(
+    names: tuple[str, str], dims: str, rows: Expr, cols: Expr
+) -> tuple[TensorSpec, TensorSpec]:
+    """The transformed tiles by row and column, and as columns of a matrix for each point."""
+    name, matrix = names
+    tiles = tensor(name, "scratch", dims, tile_rows=rows, tile_cols=cols, batch=BATCH)
+    return tiles, tensor(matrix, "scratch", dims, storage=name, tiles=rows * cols * BATCH)
 
 
 def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
     """The transform of all kernels, which are few."""
-    channels = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
     return (
-        Space(filter_nest(size, w, u, axis("group", GROUPS), channels))
-        .split(*channels)
-        .spread(channels[0], "rows")
-        .spread(channels[1], "columns")
+        Space(filter_nest(size, w, u, "group", ("out_channel", "in_channel")))
+        .split("out_channel", "in_channel")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "columns")
         .prefetch(u, w)
         .limit(largest=512, most=10)
     )
 
 
 def filter_nest(
-    size: int,
-    w: TensorSpec,
-    u: TensorSpec,
-    group: Axis,
-    channels: tuple[Axis, Axis],
+    size: int, w: TensorSpec, u: TensorSpec, group: str, channels: tuple[str, str]
 ) -> Nest:
-    """The transform of kernels, along output and input channels in either order."""
-    point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
-    of_channels = {f"{a.name}s": a for a in channels}
+    """The transform of kernels, along output and input channels in the order of U."""
+    first, second = channels
     return nest(
         "filter",
         "winograd_filter",
-        (group, *channels, point, row, col),
-        {"p": channels[0], "q": channels[1], "x": point, "r": row, "c": col},
-        u.at(group=group, points=point, **of_channels),
-        w.at(group=group, kernel_rows=row, kernel_cols=col, **of_channels),
+        f"{group} {first} {second} point row col",
+        {"p": first, "q": second, "x": "point", "r": "row", "c": "col"},
+        u.on(f"{group}, point, {first}, {second}"),
+        w.on(f"{group}, out_channel, in_channel, row, col"),
+        inner="point row col",
         output_tile=size,
     )
 
@@ -170,67 +139,56 @@ def tile_nest(
     size: int,
     pixels: TensorSpec,
     tiles: TensorSpec,
-    channel: Axis,
-    outer: tuple[Axis, ...],
-    starts: Mapping[str, Expr],
+    outer: str = "group",
+    starts: Mapping[str, str] | None = None,
+    extents: Mapping[str, IntLike] | None = None,
 ) -> Nest:
     """Between pixels and transform points: overlapping windows of the `input`, disjoint ones of the
     `output`. The loops `outer` say at which rows of tiles, channel and image a block `starts`.
     """
-    extents, window = dict(tiles.dims), size + 2 if name == "input" else size
-    tile_row, tile_col, image = (
-        axis(own, extents[dim])
-        for own, dim in (("tile_row", "tile_rows"), ("tile_col", "tile_cols"), ("image", "batch"))
+    window = size + 2 if name == "input" else size
+    row, channel, image = (
+        f"{starts[own]} + {own}" if starts and own in starts else own
+        for own in ("tile_row", "channel", "image")
     )
-    point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", window, inner=True), axis("col", window, inner=True)
-    places: dict[str, Expr] = {"rows": tile_row.var, "channels": channel.var, "batch": image.var}
-    places |= {dim: start + places[dim] for dim, start in starts.items()}
-    of_pixels = pixels.at(
-        group=outer[0],
-        channels=places["channels"],
-        rows=places["rows"] * size + row.var,
-        cols=tile_col.var * size + col.var,
-        batch=places["batch"],
+    of_pixels = pixels.on(
+        f"group, {channel}, ({row}) * {size} + row, tile_col * {size} + col, {image}"
     )
-    of_tiles = {"points": point, "channels": channel, "batch": image}
-    of_tiles |= {"tile_rows": tile_row, "tile_cols": tile_col}
-    uses = of_pixels, tiles.at(**of_tiles, **({"group": outer[0]} if "group" in extents else {}))
+    places = {"group": "group", "points": "point", "channels": "channel", "batch": "image",
+              "tile_rows": "tile_row", "tile_cols": "tile_col"}  # fmt: skip
+    uses = of_pixels, tiles.on(", ".join(places[dim] for dim, _ in tiles.dims))
     return nest(
         name,
         f"winograd_{name}",
-        (*outer, tile_row, channel, tile_col, image, point, row, col),
-        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
+        f"{outer} tile_row channel tile_col image point row col",
+        {"p": "channel", "t": "tile_col", "q": "image", "x": "point", "r": "row", "c": "col"},
         *(reversed(uses) if name == "input" else uses),
+        inner="point row col",
+        extents={"row": window, "col": window, **(extents or {})},
         output_tile=size,
     )
 
 
 def _tile_transform(name: str, size: int, pixels: TensorSpec, tiles: TensorSpec) -> Space:
-    channel, outer = axis("channel", dict(tiles.dims)["channels"]), (axis("group", GROUPS),)
-    transform = tile_nest(name, size, pixels, tiles, channel, outer, {})
     return (
-        Space(transform)
-        .split(channel, transform.axis("tile_col"), transform.axis("image"))
-        .spread(channel, "rows")
+        Space(tile_nest(name, size, pixels, tiles))
+        .split("channel", "tile_col", "image")
+        .spread("channel", "rows")
         .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
         .prefetch(pixels, tiles)
         .limit(largest=512, most=6)
     )
 
 
-def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
-    group, point = axis("group", GROUPS), axis("point", points)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    tile = axis("tile", dict(v.dims)["tiles"])
+def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
     product = nest(
         "product",
         "gemm",
-        (group, point, out_channel, tile, in_channel),
-        {"m": out_channel, "n": tile, "k": in_channel},
-        products.at(group=group, points=point, channels=out_channel, tiles=tile),
-        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
-        v.at(group=group, points=point, channels=in_channel, tiles=tile),
+        "group point out_channel tile in_channel",
+        {"m": "out_channel", "n": "tile", "k": "in_channel"},
+        products.on("group, point, out_channel, tile"),
+        u.on("group, point, out_channel, in_channel"),
+        v.on("group, point, in_channel, tile"),
     )
     return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=4)
 
@@ -263,3 +221,146 @@ def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
         )
     )
     return (tiles_inner, channels_inner), kernels
+
+
+# Winograd's minimal filtering in the scratchpad: input transform, products and output transform of
+# a block of tiles follow each other there, so that main memory sees images and results alone.
+#
+# Kernels are transformed first, and all of U stays in the scratchpad: for few channels. A block is
+# part of one row of tiles, of several columns or of several images; these may be stored in vectors
+# of four (`convolution.implicit`).
+
+MOST_CHANNELS = 128
+"""Channels of images and of results: a larger U leaves a scratchpad no room for tiles."""
+
+
+@seed("conv2d", name="winograd2_fused", staged=True)
+def winograd2_fused(op: Conv2d) -> Seed | None:
+    """F(2x2, 3x3), for few channels."""
+    return _fused(2) if applies(op) and _has_few_channels(op) else None
+
+
+@seed("conv2d", name="winograd2_fours", staged=True)
+def winograd2_fours(op: Conv2d) -> Seed | None:
+    """F(2x2, 3x3) on images in vectors of four, for batches of whole blocks of 32 images."""
+    meets = applies(op) and _has_few_channels(op) and op.batch % IMAGE_BLOCK == 0
+    return _fused_in_fours(2) if meets else None
+
+
+def _has_few_channels(op: Conv2d) -> bool:
+    return max(op.in_channels, op.out_channels) <= MOST_CHANNELS * op.groups
+
+
+@cache
+def _fused(size: int) -> Seed:
+    over = (Spread("image", "columns"),), (Spread("tile_col", "columns"),)
+    orders = (PIXELS_INNER, CHANNELS_INNER)
+    return _seed(f"winograd{size}_fused", size, (images(), results()), "image", over, orders)
+
+
+@cache
+def _fused_in_fours(size: int) -> Seed:
+    over = ((Spread("image_block", "columns"),),)
+    counted = "image_block lane"
+    return _seed(f"winograd{size}_fours", size, in_blocks(LANES), counted, over, (IMAGES_ORDER,))
+
+
+def _seed(
+    name: str,
+    size: int,
+    pixels: tuple[TensorSpec, TensorSpec],
+    counted: str,
+    over: tuple[tuple[Step, ...], ...],
+    orders: tuple[tuple[str, ...], ...],
+) -> Seed:
+    """`pixels` are images and results, stored in one of the `orders`; `counted` names the axis of
+    each of their dimensions that counts images, `over` what the cores of a row share.
+    """
+    w, u = weights((3, 3)), transformed_kernels((size + 2) ** 2)
+    space = (
+        Space(_block(size, pixels, u, counted))
+        .split(counted.split()[0], "tile_col")
+        .whole("out_channel", "in_channel")
+        .spread("out_channel", "rows")
+        .spread("in_channel", "both")
+        .choose(*over)
+        .vectorize("m", "n")
+        .stage(u, "tile_row")
+        .prefetch(*reversed(pixels))
+        .limit(largest=512, most=6)
+    )
+    return Seed(
+        name,
+        (*pixels, w, u),
+        (filter_transform(w, u, size), space),
+        _fused_layouts(orders),
+        ("x", "w"),
+        "y",
+        roundings=lambda values: winograd_roundings(TEXTBOOK_POINTS[size], values),
+    )
+
+
+def _block(size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, counted: str) -> Nest:
+    """The product of one point of a block of tiles, the transforms of all its points around it."""
+    points, place = (size + 2) ** 2, f"tile_row, tile_col, {', '.join(counted.split())}"
+    rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
+    shape = f"points={points}, group=groups, tile_rows={rows}, tile_cols={cols}"
+    shape += "".join(f", {dim}={extent}" for dim, extent in pixels[0].dims[4:])
+    v = tensor("v", "scratch", f"channels=in_channels, {shape}")
+    products = tensor("products", "scratch", f"channels=out_channels, {shape}")
+    windows = dict.fromkeys(("in_row", "in_col"), size + 2)
+    return nest(
+        "block",
+        "gemm",
+        f"group tile_row tile_col {counted} out_channel in_channel point points "
+        "in_row in_col out_row out_col",
+        {"m": "out_channel", "n": f"tile_col {counted}", "k": "in_channel"},
+        products.on(f"out_channel, point, group, {place}"),
+        u.on("group, point, out_channel, in_channel"),
+        v.on(f"in_channel, point, group, {place}"),
+        inner="points in_row in_col out_row out_col lane",
+        extents={"points": points, **windows, "out_row": size, "out_col": size},
+        before=_transform("in", size, v, pixels[0], counted),
+        after=_transform("out", size, products, pixels[1], counted),
+    )
+
+
+def _transform(
+    way: str, size: int, tiles: TensorSpec, pixels: TensorSpec, counted: str
+) -> Transform:
+    """Of images to tiles on the way in, of tiles to results on the way out; rows of tiles have no
+    letter, as a block is in one.
+    """
+    channel, images = f"{way}_channel", ", ".join(counted.split())
+    rows, cols = f"tile_row * {size} + {way}_row", f"tile_col * {size} + {way}_col"
+    of_pixels = pixels.on(f"group, {channel}, {rows}, {cols}, {images}")
+    of_tiles = tiles.on(f"{channel}, points, group, tile_row, tile_col, {images}")
+    names = f"{channel} tile_col points {way}_row {way}_col {counted}"
+    roles = tuple(zip(names.split(), "ptxrcqs", strict=False))
+    primitive = make_primitive(f"winograd_{way}put", {"output_tile": size})
+    uses = (of_tiles, of_pixels) if way == "in" else (of_pixels, of_tiles)
+    return Transform(primitive, roles, *uses)
+
+
+def _fused_layouts(
+    orders: tuple[tuple[str, ...], ...],
+) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    """Tiles are stored as pixels are, point by point."""
+    of_tiles = {"rows": "tile_rows", "cols": "tile_cols"}
+    pixels_and_tiles = tuple(
+        tuple(
+            Layout(name, order)
+            for names, order in (
+                (("x", "y"), pixels),
+                (("v", "products"), ("points", *(of_tiles.get(d, d) for d in pixels))),
+            )
+            for name in names
+        )
+        for pixels in orders
+    )
+    kernels = ("in_channels", "out_channels")
+    filters = (
+        Layout("u", ("group", "points", *kernels)),
+        Layout("w", ("group", "kernel_rows", "kernel_cols", *kernels)),
+    )
+    return pixels_and_tiles, (filters,)

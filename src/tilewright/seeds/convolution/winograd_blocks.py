@@ -19,9 +19,7 @@ from tilewright.ir.primitive import Attribute
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    GROUPS,
     IN_CHANNELS,
-    OUT_CHANNELS,
     OUT_COLS,
     images,
     results,
@@ -33,7 +31,7 @@ from tilewright.seeds.convolution.winograd import (
     tile_nest,
     winograd_roundings,
 )
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Blocks, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE
 
@@ -46,6 +44,8 @@ GROUP_CHANNELS, CHANNEL_GROUPS = Var("group_channels"), Var("channel_groups")
 IN_PITCH = Var("in_pitch")
 _CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
 _TOGETHER = ("group", "image_block", "block", "channel_group")
+_OUTER = {"image_block": IMAGE_BLOCKS, "block": BLOCKS, "channel_group": CHANNEL_GROUPS}
+"""Extents of the loops that the nests share."""
 _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
 _MOST_TILES = 256
@@ -77,20 +77,14 @@ def _blocked(size: int) -> Seed:
     points = (size + 2) ** 2
     cols = ceil_div(OUT_COLS, size)
     x, w, y = images(), weights((3, 3)), results()
-    u = tensor(
-        "u",
-        "scratch",
-        group=GROUPS,
-        points=points,
-        in_channels=IN_CHANNELS,
-        out_channels=OUT_CHANNELS,
-    )
+    dims = f"group=groups, points={points}, in_channels=in_channels, out_channels=out_channels"
+    u = tensor("u", "scratch", dims)
     v, v_matrix = _tiles("v", points, IN_PITCH, cols)
     products, product_matrix = _tiles("products", points, GROUP_CHANNELS, cols)
     spaces = (
         _filter_transform(w, u, size),
         _tile_transform("input", size, x, v, IN_CHANNELS),
-        _point_products(u, v_matrix, product_matrix, points),
+        _point_products(u, v_matrix, product_matrix),
         _tile_transform("output", size, y, products, GROUP_CHANNELS),
     )
     orders = {
@@ -152,31 +146,17 @@ def _pitch(channels: int) -> int:
 
 def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSpec, TensorSpec]:
     """The transformed tiles of one block, by row and column and as rows of a matrix."""
-    tiles = tensor(
-        name,
-        "scratch",
-        points=points,
-        tile_rows=BLOCK_ROWS,
-        tile_cols=cols,
-        batch=BLOCK_IMAGES,
-        channels=channels,
-    )
-    matrix = tensor(
-        f"{name}_matrix",
-        "scratch",
-        storage=name,
-        points=points,
-        tiles=BLOCK_ROWS * cols * BLOCK_IMAGES,
-        channels=channels,
-    )
+    shape = f"points={points}, tile_rows=block_rows, tile_cols={cols}, batch=block_images"
+    tiles = tensor(name, "scratch", f"{shape}, channels={channels}")
+    joined = f"points={points}, tiles={BLOCK_ROWS * cols * BLOCK_IMAGES}, channels={channels}"
+    matrix = tensor(f"{name}_matrix", "scratch", joined, storage=name)
     return tiles, matrix
 
 
 def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
-    channels = axis("in_channel", IN_CHANNELS), axis("out_channel", OUT_CHANNELS)
-    group = axis("kernel_group", GROUPS)
-    transform = _at_points(filter_nest(size, w, u, group, channels), size)
-    whole = Space(transform).split(channels[0]).spread(channels[0], "rows")
+    channels = "in_channel", "out_channel"
+    transform = _at_points(filter_nest(size, w, u, "kernel_group", channels), size)
+    whole = Space(transform).split("in_channel").spread("in_channel", "rows")
     return _addressed(whole, w, u).once()
 
 
@@ -184,14 +164,13 @@ def _tile_transform(
     name: str, size: int, pixels: TensorSpec, tiles: TensorSpec, channels: Expr
 ) -> Space:
     """The transform of a block's tiles; those of the output are made group by group of channels."""
-    group, *blocks, channel_group = _outer()
-    starts = {"rows": blocks[1].var * BLOCK_ROWS, "batch": blocks[0].var * BLOCK_IMAGES}
-    outer, channel = (group, *blocks), axis("channel", channels)
+    starts = {"tile_row": "block * block_rows", "image": "image_block * block_images"}
+    outer = "group image_block block"
     if name == "output":
-        outer = (*outer, channel_group)
-        starts["channels"] = channel_group.var * GROUP_CHANNELS
-    transform = _at_points(tile_nest(name, size, pixels, tiles, channel, outer, starts), size)
-    return _addressed(Space(transform).split(channel).spread(channel, "rows"), pixels, tiles)
+        outer, starts["channel"] = " ".join(_TOGETHER), "channel_group * group_channels"
+    extents = {**_OUTER, "channel": channels}
+    transform = _at_points(tile_nest(name, size, pixels, tiles, outer, starts, extents), size)
+    return _addressed(Space(transform).split("channel").spread("channel", "rows"), pixels, tiles)
 
 
 def _at_points(transform: Nest, size: int) -> Nest:
@@ -199,37 +178,24 @@ def _at_points(transform: Nest, size: int) -> Nest:
     return replace(transform, primitive=make_primitive(transform.primitive.name, attributes))
 
 
-def _outer() -> tuple[Axis, ...]:
-    """The loops that the nests share."""
-    extents = (GROUPS, IMAGE_BLOCKS, BLOCKS, CHANNEL_GROUPS)
-    return tuple(map(axis, _TOGETHER, extents))
-
-
-def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
-    (group, *blocks, channel_group), point = _outer(), axis("point", points)
-    channel, in_channel = axis("channel", GROUP_CHANNELS), axis("in_channel", IN_CHANNELS)
-    tile = axis("tile", dict(v.dims)["tiles"])
-    product = nest(
+def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
+    point = nest(
         "product",
         "gemm",
-        (group, *blocks, channel_group, point, channel, tile, in_channel),
-        {"m": tile, "n": channel, "k": in_channel},
-        products.at(points=point, tiles=tile, channels=channel),
-        v.at(points=point, tiles=tile, channels=in_channel),
-        u.at(
-            group=group,
-            points=point,
-            in_channels=in_channel,
-            out_channels=channel_group.var * GROUP_CHANNELS + channel.var,
-        ),
+        f"{' '.join(_TOGETHER)} point channel tile in_channel",
+        {"m": "tile", "n": "channel", "k": "in_channel"},
+        products.on("point, tile, channel"),
+        v.on("point, tile, in_channel"),
+        u.on("group, point, in_channel, channel_group * group_channels + channel"),
+        extents={**_OUTER, "in_channel": IN_CHANNELS},
         turns=_TOGETHER,
     )
     space = (
-        Space(product)
-        .split(tile, channel, in_channel)
-        .spread(tile, "rows")
-        .spread(channel, "columns")
-        .spread(in_channel, "both")
+        Space(point)
+        .split("tile", "channel", "in_channel")
+        .spread("tile", "rows")
+        .spread("channel", "columns")
+        .spread("in_channel", "both")
         .vectorize("n")
     )
     return _addressed(space, u, v, products).limit(largest=65536, most=3)
