@@ -107,8 +107,8 @@ def test_the_table_of_a_simulated_network():
     assert re.match(r"lenet5 on sw26010_cg, f64, \d+ stages\n", text)
     assert re.search(r"c3_tanh +elementwise .*\n +bias tanh\n", re.sub(" +\n", "\n", text))
     assert re.search(
-        r"total [\d.]+ ms simulated, \d+ cycles of a core group, [\d.]+ Gflop/s; "
-        r"[\d.]+ % of it outside the\n  products\nby work: product [\d.]+ %, elementwise [\d.]+ %, "
+        r"total [\d.]+ ms simulated on sw26010_cg, \d+ cycles of a core group, [\d.]+ Gflop/s; "
+        r"[\d.]+ % of it\n  outside the products\nby work: product [\d.]+ %, elementwise [\d.]+ %, "
         r"window [\d.]+ %\n",
         text,
     )

@@ -36,8 +36,8 @@ APART = "against onnxruntime 1.31 on m.onnx: largest difference 2.00e-07 of the 
 
 
 TOTALS = """\
-total 4.600 us simulated, 4000 cycles of a core group, 2.5 Gflop/s; 25.0 % of it outside the
-  products
+total 4.600 us simulated on sw26010 (ideal), 4000 cycles of a core group, 2.5 Gflop/s; 25.0 % of it
+  outside the products
 by work: product 75.0 %, elementwise 25.0 %
 by cause: launch 50.0 %, compute useful 25.0 %, wait bandwidth 15.0 %, wait latency 7.5 %,
   dma issue 2.5 %
@@ -56,7 +56,8 @@ layouts for the whole network: 3900 cycles by the prices of that choice, not pro
 
 def test_short_times_are_told_in_microseconds():
     assert network_totals(RUN) == (
-        "total 4.600 us measured, 2.5 Gflop/s; products 3.750 us of it, 2.500 us by the model\n"
+        "total 4.600 us measured, 2.5 Gflop/s; products 3.750 us in runs "
+        "that time each stage, 2.500 us by\n  the model\n"
         "compiled in 0.25 s; 4.0 MB of constants, 0.5 MB of arena"
     )
 
@@ -83,6 +84,7 @@ def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
         causes={"launch": 2000, "compute useful": 1000, "wait bandwidth": 600, "wait latency": 300,
                 "dma issue": 100},
         bounds=PlanBounds(500, 800, 4100, 2900), layout_choice=LayoutChoice(3900, 3900, True, True),
+        fitted_machine="sw26010_measured",
     )  # fmt: skip
     assert plan_totals(whole) == TOTALS
     other = msgspec.structs.replace(whole, layout_choice=LayoutChoice(3900, 3000, False, False))
@@ -220,7 +222,8 @@ simulated: the routine alone, instruction by instruction, its code in the cache
 
 no stage changes a layout
 
-total 4.600 us simulated, 1000 cycles of a core group, 2.5 Gflop/s; 0.0 % of it outside the products
+total 4.600 us simulated on host, 1000 cycles of a core group, 2.5 Gflop/s; 0.0 % of it outside the
+  products
 by work: product 100.0 %
 by cause: compute 100.0 %
 lower bounds: 500 cycles to compute the products at the peak, 250 to move inputs, weights and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
@@ -13,6 +13,7 @@ from tilewright.codegen.folder import require_replaceable
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.report.table import plain_table, short_schedule
+from tilewright.tune.choose import Option
 from tilewright.tune.measure import EVERYTHING, schedule_text
 
 _SHOWN = 10
@@ -51,16 +52,21 @@ def _candidates(kernel: Kernel) -> Table:
     table = plain_table(f"{kernel.name}: {kernel.op.describe()}")
     for column in ("algorithm", "divided over", "schedule"):
         table.add_column(column)
-    judge = "measured" if kernel.simulated is None else "simulated"
-    for column in ("cycles (model)", f"cycles ({judge})"):
-        table.add_column(column, justify="right")
-    for row in _rows(kernel):
-        table.add_row(*row)
+    table.add_column("cycles (model)", justify="right")
+    if any(option.measured_cycles is not None for option in _shown(kernel)):
+        judge = "measured" if kernel.simulated is None else "simulated"
+        table.add_column(f"cycles ({judge})", justify="right")
+    for row in dict.fromkeys(_rows(kernel)):  # the short form leaves out layouts and staging
+        table.add_row(*row[: len(table.columns)])
     return table
 
 
+def _shown(kernel: Kernel) -> Sequence[Option]:
+    return kernel.choice.options[:_SHOWN]
+
+
 def _rows(kernel: Kernel) -> Iterator[tuple[str, ...]]:
-    for option in kernel.choice.options[:_SHOWN]:
+    for option in _shown(kernel):
         simulated = "" if option.measured_cycles is None else str(option.measured_cycles)
         yield (
             option.algorithm,

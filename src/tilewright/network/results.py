@@ -116,7 +116,8 @@ class NetworkRun(Struct, frozen=True):
     written in place, `live_bytes` those of the arena that live at once in a plan with states,
     `passes` the milliseconds of a training step's passes, layouts and what is computed again apart,
     `images` those of a step.
-    `saturated` are the elements that did not fit fixed point in a run by stage.
+    `saturated` are the elements that did not fit fixed point in a run by stage. `fitted_machine` is
+    the description of this machine with constants fitted to measured kernels.
     """
 
     network: str
@@ -145,6 +146,7 @@ class NetworkRun(Struct, frozen=True):
     state_bytes: int = 0
     live_bytes: int = 0
     saturated: dict[str, int] = {}
+    fitted_machine: str = ""
 
     def with_passes(self, passes: Mapping[str, str], images: int) -> NetworkRun:
         """With the time of each pass of a step of so many images, as far as it is known; `passes`

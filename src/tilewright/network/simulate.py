@@ -101,6 +101,7 @@ def described(run: PlanRun, flops: int, *, plan_seconds: float = 0.0) -> Network
         layout_choice=plan.layout_choice,
         state_bytes=plan.state_bytes,
         live_bytes=plan.live_bytes,
+        fitted_machine=plan.machine.fitted,
     )
 
 

@@ -323,7 +323,7 @@ def _tuned(change: Change) -> str:
 
 def _signed(cycles: int, e: Explanation) -> str:
     total = _cycles(e)
-    return f"{100 * (cycles - total) / max(1, total):+.1f} %"
+    return f"{100 * (cycles - total) / max(1, total):+z.1f} %"
 
 
 def _percent(part: int, whole: int) -> str:

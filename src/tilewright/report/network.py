@@ -23,7 +23,7 @@ from tilewright.network.results import (
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
 from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
-from tilewright.report.table import duration, time_digits
+from tilewright.report.table import duration, simulated_on, time_digits
 
 
 def network_table(found: NetworkRun, width: int = PAGE) -> Table:
@@ -111,7 +111,8 @@ def plan_totals(found: NetworkRun) -> str:
     total = max(1, found.cycles or 0)
     beside = total - found.work.get("product", 0)
     lines = [
-        f"total {duration(found.milliseconds or 0.0)} simulated, {total} cycles of a core group, "
+        f"total {duration(found.milliseconds or 0.0)} "
+        f"{simulated_on(found.machine, found.fitted_machine)}, {total} cycles of a core group, "
         f"{found.gflops or 0.0:.1f} Gflop/s; "
         f"{100 * beside / total:.1f} % of it outside the products",
         shared("by work: ", found.work, total),
@@ -214,7 +215,8 @@ def network_totals(found: NetworkRun) -> str:
         clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
         lines = [
             f"total {duration(whole)} measured{clock}, {found.gflops:.1f} Gflop/s; "
-            f"products {duration(measured, whole)} of it, {duration(model, whole)} by the model",
+            f"products {duration(measured, whole)} in runs that time each stage, "
+            f"{duration(model, whole)} by the model",
             *_passes(found, "measured"),
         ]
     lines.append(

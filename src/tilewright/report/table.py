@@ -161,13 +161,16 @@ def _whose(result: NetworkResult) -> str:
             return "measured"
         case "model":
             return "by the model"
-        case "simulated" if result.fitted_machine:
-            fitted = result.fitted_machine == result.machine
-            return f"simulated on {result.machine} ({'fitted' if fitted else 'ideal'})"
         case "simulated":
-            return f"simulated on {result.machine}"
+            return simulated_on(result.machine, result.fitted_machine)
         case _:
             assert_never(result.timed_by)
+
+
+def simulated_on(machine: str, fitted: str) -> str:
+    """The words on whose cycles they are; `fitted` is the machine's fitted description, if any."""
+    kind = f" ({'fitted' if fitted == machine else 'ideal'})" if fitted else ""
+    return f"simulated on {machine}{kind}"
 
 
 def _simulated(result: NetworkResult) -> Iterator[str]:

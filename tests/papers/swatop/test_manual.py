@@ -143,7 +143,7 @@ def test_the_notes_say_which_product_is_priced(monkeypatch: pytest.MonkeyPatch) 
         "which takes 19 and a taken branch"
     )
     assert quick == whole[:1]
-    assert "within a few per cent" in whole[1]
+    assert "within a tenth" in whole[1]
     assert explicit[0] == winograd[0] == f"both versions with {product}"
 
 

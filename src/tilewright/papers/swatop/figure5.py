@@ -32,7 +32,7 @@ def run(lab: Lab) -> Result:
 
 
 _ALIKE = (
-    "with our matrix product in both the averages are within a few per cent of the published ones:"
+    "with our matrix product in both the averages are within a tenth of the published ones:"
     " the rest of the speedup is the product's"
 )
 """Holds of all layers, not of a few of them."""
