@@ -18,7 +18,7 @@ SOURCES := $(shell find src/tilewright -type f -not -path '*/__pycache__/*')
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model host-functions reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed fixed-networks
+.PHONY: check-networks exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model host-functions reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed fixed-networks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-1
 bench-host: $(VENV)/installed-bench ## kernels and networks for this computer against libraries
 	$(BIN)/python benchmarks/host_rivals.py products resnet50
 	$(BIN)/python benchmarks/host_networks.py
+
+check-networks: $(VENV)/installed-bench ## the networks of the zoo and of the page of results, optimised code for this computer against the interpreter
+	$(RUN) benchmarks/host_networks.py --check lenet5 alexnet most
 
 host-functions: $(VENV)/installed-bench ## largest error and speed of exp, log and others on this computer, over all 2^32 arguments; EVERY=1
 	$(BIN)/python benchmarks/host_functions.py --every $(EVERY)

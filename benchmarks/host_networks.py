@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/host_networks.py [vgg16 | mobilenet_v3_large ...]
         [--threads 1] [--batch 1] [--machine host] [--against NAME]... [--together 1]
-        [--ready-within SECONDS] [--rounds N] [--quick] [--json] [--csv FILE]
+        [--ready-within SECONDS] [--rounds N] [--quick] [--check] [--json] [--csv FILE]
 
 Networks are those of the zoo, and torchvision's and timm's where they are installed, `most` stands
 for the fourteen of the page of results. Graph and weights are the same for all: of the zoo
@@ -12,7 +12,8 @@ images in channels-last. Each has a process of its own; they take turns. "first 
 median over the rounds with half the distance of the quartiles, "by least" the ratio of the least
 times; "difference" is the largest one of an output from ours, over the largest magnitude. "ready"
 is what passed until it had run once: compiling, and the first run, beside others if several get
-ready `--together`.
+ready `--together`. With `--check` nothing is timed: ours, as the compiler optimises it, is compared
+with the interpreter of graphs.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ from typing import Any
 
 import numpy as np
 from host.contest import NETWORKS, Missing
-from host.network_contest import find_runners
+from host.network_contest import Task, find_runners
 from host.processes import FOLDER, RemoteContender, Worker, workers
 from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
 from tilewright.graph import list_networks
+from tilewright.machine import find_machine
 from tilewright.network.results import largest_difference
+from tilewright.network.rival import compare_outputs
+from tilewright.targets.host.network.native import compile_network
 from tilewright.tune.sampling import (
     Protocol,
     Ratio,
@@ -124,10 +128,7 @@ def every_network(
     found = contestants(arguments)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        files = [name for name in names if name not in list_networks()]
-        if files:
-            note(f"torchvision writes {', '.join(files)}")
-            write_files(files, folder, arguments.batch)
+        write_files(names, folder, arguments.batch)
         for start in range(0, len(names), together):
             # New processes for each network: what one has kept in memory is no burden for the next.
             source = [arguments.machine, str(arguments.batch), place]
@@ -143,6 +144,23 @@ def every_network(
                         yield one.name, contested(one, threads, protocol, folder)
                     except ToolError as error:
                         note(f"  not timed: {error}")
+
+
+def check(names: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Raise SystemExit if an output differs from the interpreter's by more than rounding."""
+    target = find_machine(arguments.machine, {"threads.count": arguments.threads})
+    wrong = []
+    with tempfile.TemporaryDirectory() as place:
+        write_files(names, Path(place), arguments.batch)
+        for name in names:
+            task = Task(name, arguments.batch, Path(place))
+            outputs = compile_network(task.network, target).run(weights=task.weights, **task.inputs)
+            numbers = (task.network, task.weights or task.network.values, task.inputs)
+            found = compare_outputs("reference", *numbers, outputs, None)
+            print(f"{name}: differs by {found.largest_difference:.1e} of {found.bound:.1e}")
+            wrong += [] if found.is_within_bound else [name]
+    if wrong:
+        raise SystemExit(f"wrong: {', '.join(wrong)}")
 
 
 def get_ready(networks: Sequence[Network], together: int, seconds: float | None) -> None:
@@ -167,7 +185,11 @@ def contestants(arguments: argparse.Namespace) -> list[str]:
 
 
 def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
-    """ONNX files of torchvision's networks, written by a process of its own."""
+    """ONNX files of those that are torchvision's, written by a process of its own."""
+    names = [name for name in names if name not in list_networks()]
+    if not names:
+        return
+    note(f"torchvision writes {', '.join(names)}")
     if importlib.util.find_spec("torchvision") is None:
         raise SystemExit(f"{', '.join(names)}: not in the zoo, and torchvision is not installed")
     command = [sys.executable, "-m", "host.torchvision_model", str(folder), str(batch), *names]
@@ -276,11 +298,15 @@ def main() -> None:
     parser.add_argument("--ready-within", type=float, metavar="SECONDS", help="of one such group")
     parser.add_argument("--rounds", type=int, help="more where others share the processor's cores")
     parser.add_argument("--quick", action="store_true", help="one network, few rounds")
+    parser.add_argument("--check", action="store_true", help="compare with the interpreter instead")
     parser.add_argument("--json", action="store_true")
     add_csv_option(parser)
     arguments = parser.parse_args()
     names = arguments.network or (["resnet50"] if arguments.quick else list(NETWORKS))
     names = [one for name in names for one in (MOST if name == "most" else (name,))]
+    if arguments.check:
+        check(names, arguments)
+        return
     values, every = [], {}
     if not arguments.json:
         print(f"{processor()}, {arguments.threads} threads, batch {arguments.batch}")
