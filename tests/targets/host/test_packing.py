@@ -31,7 +31,7 @@ def library():
 @given(data=st.data())
 def test_pack(kind, data):
     block = data.draw(st.sampled_from(BLOCKS))
-    extent, k = data.draw(st.integers(0, 70)), data.draw(st.integers(0, 20))
+    extent, k = data.draw(st.integers(0, 140)), data.draw(st.integers(0, 20))
     step, k_step = data.draw(
         st.sampled_from([(1, extent + 3), (k + 2, 1), (2 * k + 1, 2), (2, 2 * extent + 1)])
     )

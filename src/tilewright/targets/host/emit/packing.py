@@ -2,14 +2,19 @@
 
 Panels are blocks of an operand's rows (its extent along m or n), stored one after the other with k
 outside, as `Microkernel` reads them. The loops are plain C: the inner one runs over a constant
-count of neighbours in both memories wherever the source has them. Where its neighbours lie along k,
-squares that fill registers of 16 bytes are transposed.
+count of neighbours in both memories wherever the source has them, of several panels at once, and
+the rows after them are prefetched: processors do not where rows are a page or more apart. Where its
+neighbours lie along k, squares that fill registers of 16 bytes are transposed.
 """
 
 from __future__ import annotations
 
 from tilewright.common.dtypes import DType
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
+
+_PANELS, _ROWS_AHEAD = 4, 8
+"""Panels that are written together, and how many rows ahead a copy prefetches."""
 
 _SQUARE = """\
 /* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
@@ -52,7 +57,17 @@ _PACK = """\
 static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_step,
         TYPE *restrict to, long pitch)
 {
-    for (long i = 0; i < extent; i += BLOCK, x += BLOCK * step, to += pitch) {
+    long i = 0;
+    for (; step == 1 && extent - i >= SEVERAL; i += SEVERAL, x += SEVERAL, to += PANELS * pitch)
+        for (long p = 0; p < k; p++) {
+            const TYPE *const from = x + p * k_step;
+            for (long r = 0; r < SEVERAL; r += LINE)
+                __builtin_prefetch(from + AHEAD * k_step + r, 0, 2);
+            for (long b = 0; b < PANELS; b++)
+                for (long r = 0; r < BLOCK; r++)
+                    to[b * pitch + p * BLOCK + r] = from[b * BLOCK + r];
+        }
+    for (; i < extent; i += BLOCK, x += BLOCK * step, to += pitch) {
         const long height = extent - i < BLOCK ? extent - i : BLOCK;
         if (height == BLOCK && step == 1) {
             for (long p = 0; p < k; p++)
@@ -149,7 +164,9 @@ def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
     )
     words = {"INTERLEAVED": "\n".join(f"    {line}" for line in lines), "LOW": low, "HIGH": high,
              "WORD": _WORDS[kind.size_bytes], "BLOCK": str(block), "SIDE": str(side),
-             "WHOLE": str(block // side * side)}  # fmt: skip
+             "WHOLE": str(block // side * side), "SEVERAL": str(_PANELS * block),
+             "PANELS": str(_PANELS), "AHEAD": str(_ROWS_AHEAD),
+             "LINE": str(LINE_BYTES // kind.size_bytes)}  # fmt: skip
     text = "#include <string.h>\n" + _filled_in(_SQUARE + text, name, kind)
     for word, own in words.items():
         text = text.replace(word, own)

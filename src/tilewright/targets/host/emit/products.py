@@ -32,6 +32,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 from tilewright.targets.host.emit.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG
 from tilewright.targets.host.sections import Caches, has_halves
+from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.vectors.microkernel import (
@@ -187,10 +188,10 @@ def _product(
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
-    if bounds_of(rows, scope)[1] <= scalars:
+    if loaded.panels and bounds_of(rows, scope)[1] <= scalars:
         # One block takes each panel: all are one stream, which the processor fetches ahead.
         kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
-    if "panels" in kernel.prefetch:
+    if streams_ahead(kernel):
         kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)

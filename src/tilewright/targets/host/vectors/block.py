@@ -22,6 +22,8 @@ from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
+_LINES_AHEAD = 48
+"""Lines in flight that hide the latency of main memory: 24 rows of two 64-byte vectors."""
 
 
 def declared_parameters(kernel: Microkernel) -> list[str]:
@@ -42,6 +44,11 @@ def runs_ahead(kernel: Microkernel) -> bool:
 def streams_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches the next panel, which may come from far away."""
     return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
+
+
+def strides_ahead(kernel: Microkernel) -> bool:
+    """True if a block prefetches rows that it loads by vectors, which lie far apart in place."""
+    return "panels" in kernel.prefetch and kernel.vector_layout != "panels"
 
 
 @dataclass(frozen=True)
@@ -139,8 +146,18 @@ class RegisterBlock:
             steps = LINE_BYTES // kind.size_bytes
             writer.line(f"end = k - p < {steps} ? k : p + {steps};")
             self._write_prefetches(writer)
+            if strides_ahead(self.kernel):
+                # Behind the last rows come the first ones of the next columns.
+                rows = _LINES_AHEAD // len(self._lines())
+                again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
+                writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long q = p; q < end; q++)")
+
+    def _lines(self) -> Sequence[int]:
+        """The columns at which lines of a row of the other operand begin."""
+        width = self.vectors * self.kernel.lanes
+        return range(0, width, LINE_BYTES // self.kernel.vector_dtype.size_bytes)
 
     def _bases(self) -> Sequence[int]:
         """The rows that have a pointer that moves."""
@@ -185,6 +202,8 @@ class RegisterBlock:
         """The loop that loads, broadcasts and multiplies."""
         kind, step = self.kernel.dtype, self._x_step()
         with writer.block(loop):
+            for column in self._lines() if strides_ahead(self.kernel) else ():
+                writer.line(f"__builtin_prefetch(y0 + beyond + {column}, 0, 2);")
             for v in range(self.vectors):
                 if self._is_half(v):
                     writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")

@@ -47,8 +47,8 @@ class Microkernel:
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
-    memory. One that `streams` has non-temporal stores where rows of C are whole lines; other
-    threads see them after a fence.
+    memory. Where that operand is in place, it prefetches rows of it. One that `streams` has
+    non-temporal stores where rows of C are whole lines; other threads see them after a fence.
 
     Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
     last vector is at most half in C have them.
