@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,15 +40,16 @@ from tilewright.report.view import (
     NetworkResult,
     RunResult,
 )
-from tilewright.tune.choose import Choice, Option, choose, confirm_choice, replay
-from tilewright.tune.measure import SimulatedMeasure, schedule_text
+from tilewright.tune.choose import Choice, Option, choose, confirm_choice, option_like, replay
+from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
+from tilewright.tune.search import Counts
 
 # Checking a network's code by one layer for each algorithm that applies to it.
 #
 # In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
 # least work to run on the host; where it won there, as the very code that was generated,
-# otherwise with no more images than are work for about half a second. Where all core groups
+# otherwise with no more images than are work for a quarter of a second. Where all core groups
 # together have no more to do, the code that starts them and arranges their operands runs too.
 
 Work: TypeAlias = tuple[Kernel, Option]
@@ -55,8 +57,8 @@ Work: TypeAlias = tuple[Kernel, Option]
 
 _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
-_ENOUGH_OPERATIONS = 10_000_000_000
-"""Work for about half a second."""
+_ENOUGH_OPERATIONS = 5_000_000_000
+"""Work for about a quarter of a second."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
@@ -160,8 +162,9 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:
     """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
-    won = option is kernel.option
-    case = kernel if won else with_option(*_with_fewer_images(kernel, option))
+    case = kernel
+    if option is not kernel.option:  # nobody asks for its time
+        case = with_option(*_with_fewer_images(replace(kernel, simulated=None), option))
     return replace(case, checked=_ran(case))
 
 
@@ -175,29 +178,20 @@ def _with_fewer_images(kernel: Kernel, option: Option) -> Work:
     """The layer and the option with so few images that they are enough work, but no more; with as
     many as the algorithm needs.
     """
-    while _host_work(option.partition.piece) > _ENOUGH_OPERATIONS:
-        op = kernel.op.convolution
-        if op is None or op.batch % 2:
-            break
-        op = replace(op, batch=op.batch // 2)
-        try:
-            choice = _choice_like(option, op, kernel.machine)
-        except ScheduleError:
-            break
-        kernel, option = replace(kernel, op=op, choice=choice), choice.best
+    op, piece, halvings = kernel.op.convolution, option.partition.piece.convolution, 0
+    if op is None or piece is None:
+        return kernel, option
+    images = piece.batch
+    while _host_work(piece) > _ENOUGH_OPERATIONS and not op.batch % (2 << halvings):
+        halvings += 1
+        piece = replace(piece, batch=max(1, images >> halvings))
+    for few in range(halvings, 0, -1):
+        smaller = replace(op, batch=op.batch >> few)
+        with suppress(ScheduleError):
+            like = option_like(option, smaller, kernel.machine)
+            choice = Choice(smaller, (like,), Counts(1, 1, 1, 1))
+            return replace(kernel, op=smaller, choice=choice), like
     return kernel, option
-
-
-def _choice_like(option: Option, op: Op, machine: Machine) -> Choice:
-    """The option's schedule for another operator; where it is none for that, the best one of its
-    algorithm. Raises ScheduleError where the algorithm does not apply.
-    """
-    kind = option.partition.kind
-    try:
-        return replay(op, machine, schedule_text(option.candidate), kind)
-    except ScheduleError:
-        (choice,) = choose([op], machine, algorithm=option.algorithm, partition=kind)
-        return choice
 
 
 def _host_work(op: Op) -> int:

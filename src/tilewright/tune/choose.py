@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -31,7 +32,7 @@ from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.executors import call_beside
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.kept import kept_rankings
-from tilewright.tune.measure import Advance, Measure, Measured, measure_all
+from tilewright.tune.measure import Advance, Measure, Measured, measure_all, schedule_text
 from tilewright.tune.records import Records
 from tilewright.tune.refills import lacks_refills, steadied, with_refills
 from tilewright.tune.roundings import few_roundings
@@ -375,6 +376,25 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
         raise refused[0]
     options.sort(key=lambda option: option.cycles)
     return Choice(op, tuple(options), Counts(*[len(options)] * 4))
+
+
+def option_like(option: Option, op: Op, machine: Machine) -> Option:
+    """An option with the schedule of another one for `op`, where it is none there with the best of
+    its algorithm by the estimate. Raises ScheduleError where the algorithm does not apply.
+    """
+    said, kind = _parse_schedule_text(schedule_text(option.candidate)), option.partition.kind
+    every = ways([op], machine, algorithm=said.algorithm, partition=kind)
+    cases = _cases(every, machine)
+    added = additions([(part, seed) for _, part, seed in cases], machine)
+    summed = [(c, own) for c, own in zip(cases, added, strict=True) if own or not c[1].partial]
+    for (_, part, seed), own in summed:
+        with suppress(ScheduleError):
+            return Option(part, _candidate(said, part, seed, machine), adding=own)
+    found = _RankedOptions([[]], [Counts()])
+    _rank_into(found, summed, machine, 1, False, uncounted)
+    if not found.options[0]:
+        raise ScheduleError(f"{said.algorithm} does not fit {op.describe()} on {machine.name}")
+    return min(found.options[0], key=lambda own: own.cycles)
 
 
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:
