@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from tilewright.common.errors import ProgramError, ShapeError
 from tilewright.ir.scalar import (
@@ -52,6 +52,7 @@ class Definition(Op):
     not hold the body.
     """
 
+    is_named: ClassVar[bool] = False
     extents: Shape
     result: Access
     operands: tuple[Access, ...]
@@ -374,11 +375,6 @@ class Definition(Op):
             pieces = tuple(operator_piece(self, whole.along(d, side)) for side in sides)
             found.append((self.axis_name(axis), pieces))
         return found
-
-    @property
-    def is_named(self) -> bool:
-        """False."""
-        return False
 
     @property
     def definitions(self) -> tuple[Computed, ...]:

@@ -263,6 +263,7 @@ class Assembly(Named):
     """
 
     kind: ClassVar[str] = "assembly"
+    is_named: ClassVar[bool] = False
     parts: tuple[Definition, ...]
     reads: tuple[tuple[int, ...], ...]
     dtype: str = "f64"
@@ -286,11 +287,6 @@ class Assembly(Named):
         pairs = zip(self.parts, self.reads, strict=True)
         found = {n: part.tensor_name(i + 1) for part, own in pairs for i, n in enumerate(own)}
         return (self.parts[0].tensor_name(0), *(found[number] for number in sorted(found)))
-
-    @property
-    def is_named(self) -> bool:
-        """False."""
-        return False
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class InMemory(Definition):
     What it gathers are floats, and may lie beyond a tensor where that counts for nothing. Raises
     ShapeError for what no stage computes.
     """
+
+    is_named: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,11 +122,6 @@ class InMemory(Definition):
     def is_contraction(self) -> bool:
         """False: products are summed as they lie."""
         return False
-
-    @property
-    def is_named(self) -> bool:
-        """True."""
-        return True
 
     @property
     def in_memory(self) -> InMemory:

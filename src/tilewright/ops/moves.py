@@ -36,6 +36,7 @@ class Reshape(Named):
     """The elements in the same order under another shape; no data moves."""
 
     kind: ClassVar[str] = "reshape"
+    reshapes: ClassVar[bool] = True
     shape: Shape
     out_shape: Shape
     dtype: str = "f64"
@@ -92,11 +93,6 @@ class Reshape(Named):
             for own in both:
                 found = _ends(own, _run(own, *found))
         return Box.of(*result.sides[:lead], *_run(shape[lead:], *found).sides)
-
-    @property
-    def reshapes(self) -> bool:
-        """True."""
-        return True
 
     def describe(self) -> str:
         """Both shapes."""

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,13 @@ class Op:
     class says otherwise its types are those of its text, it is no other operator under another
     name, and it is not divided.
     """
+
+    is_named: ClassVar[bool] = True
+    """False for definitions of a user's own; the dimensions of a named operator's result are those
+    of its first operand, or those of a product.
+    """
+    reshapes: ClassVar[bool] = False
+    """True if the elements only get another shape, in the same order."""
 
     @property
     @abstractmethod
@@ -106,13 +113,6 @@ class Op:
         raise ShapeError(f"{self.describe()} is no sequence of definitions")
 
     @property
-    def is_named(self) -> bool:
-        """False for definitions of a user's own; the dimensions of a named operator's result are
-        those of its first operand, or those of a product.
-        """
-        return True
-
-    @property
     def convolution(self) -> Conv2d | None:
         """The convolution of images that it is, or None."""
         return None
@@ -141,11 +141,6 @@ class Op:
     def in_memory(self) -> InMemory | None:
         """The definition on tensors as they lie that it is, or None."""
         return None
-
-    @property
-    def reshapes(self) -> bool:
-        """True if the elements only get another shape, in the same order."""
-        return False
 
     @property
     def permutation(self) -> tuple[int, ...] | None:

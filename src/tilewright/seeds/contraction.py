@@ -1,4 +1,5 @@
-"""The seeds of any contraction of two operands: loops around a matrix product of the axes' roles.
+"""The seeds of any contraction of two operands: loops around a matrix product of the axes' roles,
+or around a multiplication and an addition of elements.
 
 Axes that run through as one are one dimension of the product. Of windows, one axis or two may join
 it, and their taps are loops, innermost, inside the transfer of what they read together. Extents are

@@ -18,9 +18,10 @@ from tilewright.seeds.steps import IN_PLACE, Stage
 M, N, K = Var("m"), Var("n"), Var("k")
 
 
-def _arrange(op: Gemm, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _arrange(op: Gemm | BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     a, b, *c = operands
-    return (a.T if op.transpose_a else a, b.T if op.transpose_b else b, *c)
+    turned = ((a, op.transpose_a), (b, op.transpose_b))
+    return (*(x.swapaxes(-1, -2) if transposed else x for x, transposed in turned), *c)
 
 
 INTERFACES["gemm"] = NestInterface(
@@ -129,18 +130,10 @@ def gemm_space(
 # The seed of batched matrix multiplication: a loop over the batch around the product.
 
 
-def _arrange_batch(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    a, b = operands
-    return (
-        a.transpose(0, 2, 1) if op.transpose_a else a,
-        b.transpose(0, 2, 1) if op.transpose_b else b,
-    )
-
-
 INTERFACES["batched_matmul"] = NestInterface(
     "batched_matmul",
     lambda op: {"batch": op.batch, "m": op.m, "n": op.n, "k": op.k},
-    _arrange_batch,
+    _arrange,
     lambda op, c: c,
 )
 

@@ -1,5 +1,5 @@
-"""Direct convolution by vectors of pixels, in the scratchpad: for layers that add few products into
-each result, as depthwise ones do.
+"""Direct convolution for layers that add few products into each result, as depthwise ones do: by
+vectors of pixels in the scratchpad, by vectors over groups in place.
 
 A matrix product rounds few channels up to what its registers hold; here each tap of a kernel is
 added into a tile of results by itself, at one multiply-add for each vector.
