@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from support.meshes import small_mesh
 from tilewright.ir.interpret import interpret
@@ -137,30 +138,24 @@ MAKE = 'copy(t[at(0, 4)]("p"), x[block, at(0, 4)](".p"))'
 USE = 'copy(y[block, at(0, 4)](".p"), t[at(0, 4)]("p"))'
 
 
-def in_turn(together: tuple[str, ...]) -> Program:
+def in_turn(together: tuple[str, ...], number: int = 3) -> Program:
     texts = (("make", MAKE), ("use", USE), ("again", USE))
     parts = [
         parse(TURNS.format(name=name, call=call, x_kind="input", y_kind="output"))
-        for name, call in texts
+        for name, call in texts[:number]
     ]
     return join("turns", parts, (), together)
 
 
-def test_neighbours_share_the_loops_that_run_together() -> None:
+@pytest.mark.parametrize("number", [2, 3])
+def test_neighbours_share_the_loops_that_run_together(number: int) -> None:
     """The next nest uses each turn's result within that turn: `t` holds one turn."""
-    text = print_program(in_turn(("block",)))
-    assert text.endswith(
-        f"""\
-    for block in range(3):
-        {MAKE}
-        barrier()
-        {USE}
-        barrier()
-        {USE}
-"""
-    )
+    program = in_turn(("block",), number)
+    inside = "        barrier()\n".join(f"        {call}\n" for call in (MAKE, USE, USE)[:number])
+    _, loop, body = print_program(program).partition("    for block in range(3):\n")
+    assert (loop, body) == ("    for block in range(3):\n", inside)
     x = np.arange(12.0).reshape(3, 4)
-    np.testing.assert_array_equal(interpret(in_turn(("block",)), {"x": x}, (1, 1))["y"], x)
+    np.testing.assert_array_equal(interpret(program, {"x": x}, (1, 1))["y"], x)
 
 
 def test_other_loops_stay_apart() -> None:

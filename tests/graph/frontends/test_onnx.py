@@ -27,6 +27,26 @@ CASES = {
         IMAGE,
         {"w": floats(6, 2, 3, 3), "b": floats(6)},
     ),
+    "conv_of_lines": (
+        [node("Conv", "xw", "y", strides=[2], pads=[1, 2], group=2)],
+        {"x": (2, 4, 9)},
+        {"w": floats(6, 2, 3)},
+    ),
+    "conv_of_volumes": (
+        [node("Conv", "xw", "y", pads=[0, 1, 0, 1, 0, 2])],
+        {"x": (1, 2, 3, 4, 5)},
+        {"w": floats(3, 2, 2, 3, 1)},
+    ),
+    "slices_of_a_condition": (
+        [node("Compress", "xc", "y", axis=1)],
+        IMAGE,
+        {"c": np.array([True, False, False, True])},
+    ),
+    "elements_of_a_condition": (
+        [node("Compress", "xc", "y")],
+        IMAGE,
+        {"c": np.arange(40) % 3 == 1},
+    ),
     "one_hot_inside": (
         [node("OneHot", "idv", "h", axis=-2), node("Mul", "xh", "y")],
         {"x": (2, 5, 3)},

@@ -17,6 +17,15 @@ KERNEL = {"w": floats(6, 4, 3, 3)}
     ("operator", "attributes", "values", "message"),
     [
         ("Squeeze", {}, {"a": ints(1)}, "an axis of (1, 4, 6, 6) to drop is longer than 1"),
+        *(
+            (
+                "Compress",
+                {"axis": 1},
+                {"c": np.array(condition)},
+                "takes no element, or others than the 4 of its axis",
+            )
+            for condition in ([False] * 4, [True, False, False, False, True])
+        ),
         ("Unsqueeze", {}, {"a": ints(1, -5)}, "the axes (1, -5) are not different ones"),
         ("Unsqueeze", {}, {"a": ints(0, 0)}, "the axes (0, 0) are not different ones"),
         ("DepthToSpace", {"blocksize": 3}, {}, "4 channels are no blocks of 3 x 3"),

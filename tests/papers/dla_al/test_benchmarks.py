@@ -18,7 +18,7 @@ from tilewright.papers.dla_al.benchmarks import (
 )
 from tilewright.papers.dla_al.layers import LAYERS
 from tilewright.papers.dla_al.versions import Version
-from tilewright.papers.dla_al.wholes import vgg16_blocks
+from tilewright.papers.dla_al.wholes import alexnet, vgg16_blocks
 from tilewright.papers.lab import Lab
 from tilewright.simulate.window.memories import ElementRange
 
@@ -129,3 +129,13 @@ def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
     sides = {"x": row.in_side or 1, "y": row.out_side or 1}
     for name, maps in (("x", row.in_maps), ("y", row.out_maps)):
         assert [int(n) for n in found[name].split(", ")] == [1, sides[name], sides[name], maps]
+
+
+def test_the_images_of_alexnet_are_as_large_as_those_of_the_network() -> None:
+    """Behind each convolution and pooling; the sixth layer's windows are whole images."""
+    found = re.findall(r"@neuron [cp]\d, 1, (\d+), \1, (\d+),", alexnet())
+    made = zoo_network("alexnet", 1).tensors.values()
+    sides = {(str(t.shape[2]), str(t.shape[1])) for t in made if len(t.shape) == 4}
+    assert set(found) - {("1", "4096")} <= sides
+    assert ("6", "256") in found
+    assert "@synapse w6, 4096, 6, 6, 256," in alexnet()
