@@ -89,7 +89,7 @@ def route(fabric: Fabric, source: int, target: int) -> tuple[Link, ...]:
     return tuple(zip(here.tolist(), there.tolist(), strict=True))
 
 
-class Places(NamedTuple):
+class PassedPlaces(NamedTuple):
     """All that messages pass, in order, message after message: how many places each passes, the
     two nodes of each place, and the cycles of a head to it from the one before.
 
@@ -103,7 +103,7 @@ class Places(NamedTuple):
     cycles: NDArray[np.float64]
 
 
-def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> Places:
+def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> PassedPlaces:
     """The places of messages from `sources` to `targets`."""
     lengths, here, there = links(fabric, sources, targets)
     begins = lengths.cumsum() - lengths
@@ -118,7 +118,7 @@ def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> Places:
     for place in range(2 if fabric.ports == "one" else 1):
         cycles[(begins + place)[lengths > place]] = 0.0
     ends = lengths.cumsum()
-    return Places(
+    return PassedPlaces(
         lengths + 1,
         np.insert(here, ends, targets),
         np.insert(there, ends, -2 - last),

@@ -150,15 +150,15 @@ class Exchanges:
         yield self.sums
 
 
-class Messages(NamedTuple):
-    """Messages of moves: who sends, who receives, and the number of the move."""
+class MoveMessages(NamedTuple):
+    """MoveMessages of moves: who sends, who receives, and the number of the move."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
     moves: NDArray[np.int64]
 
 
-def messages_of(found: Sequence[Move], cores: int | None = None) -> Messages:
+def messages_of(found: Sequence[Move], cores: int | None = None) -> MoveMessages:
     """A message for each target of a move, in the order of the moves; with `cores` in `rounds`."""
     counts = np.array([len(move.targets) for move in found], np.int64)
     moves = np.repeat(np.arange(len(found)), counts)
@@ -167,7 +167,7 @@ def messages_of(found: Sequence[Move], cores: int | None = None) -> Messages:
     if cores is not None:
         order = np.argsort((targets - sources) % cores, kind="stable")
         sources, targets, moves = sources[order], targets[order], moves[order]
-    return Messages(sources, targets, moves)
+    return MoveMessages(sources, targets, moves)
 
 
 def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, Box]]]:
