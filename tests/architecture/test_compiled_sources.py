@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tilewright
-from tilewright.common.digest import digest_of_file
+from tilewright.common.digest import digest_of_code
 
 SOURCES = Path(tilewright.__file__).parent
 
@@ -59,8 +59,9 @@ def test_the_key_of_a_compiled_function_covers_all_that_its_module_imports(name:
     functions = entry_points(module)
     assert functions
     needed = {
-        one.__name__: digest_of_file(Path(str(one.__file__)))
+        one.__name__: digest_of_code(path.parent, [path.name])
         for one in imported(module)
+        for path in (Path(str(one.__file__)),)
         if not one.__name__.startswith("tilewright.common.")
     }
     for function in functions.values():
