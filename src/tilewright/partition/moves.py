@@ -151,7 +151,7 @@ class Exchanges:
 
 
 class MoveMessages(NamedTuple):
-    """MoveMessages of moves: who sends, who receives, and the number of the move."""
+    """Messages of moves: who sends, who receives, and the number of the move."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
