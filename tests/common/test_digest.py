@@ -3,7 +3,6 @@
 import tokenize
 from io import BytesIO
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
