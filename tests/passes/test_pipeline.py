@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from support.meshes import small_mesh
+from tilewright.common.expr import Const
 from tilewright.ir.interpret import interpret
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import Call, For, Program, Transfer
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.passes.base import run
+from tilewright.passes.double_buffer import _fetches_behind
 from tilewright.passes.pipeline import join, make_explicit
 from tilewright.passes.staging import staging
 
@@ -160,3 +164,13 @@ def test_neighbours_share_the_loops_that_run_together(number: int) -> None:
 
 def test_other_loops_stay_apart() -> None:
     assert print_program(in_turn(())).count("for block in range(3):") == 3
+
+
+def test_fetches_of_the_next_tile_are_spread_evenly_over_calls_that_let_them_come_between():
+    """Of two fetches behind five calls the first is behind the first call, the other the third."""
+    spread = SimpleNamespace(spreads=True)
+    calls = [Call(spread, ()) for _ in range(5)]
+    gets = [Transfer("get", "x", (), "x_tile", Const(0)) for _ in range(2)]
+    assert _fetches_behind([*gets, *calls]) == {0: 2, 1: 4}
+    assert _fetches_behind([*gets, calls[0]]) == {}
+    assert _fetches_behind([*gets, *calls, For("i", Const(2), ())]) == {}

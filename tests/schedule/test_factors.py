@@ -17,6 +17,7 @@ from tilewright.schedule.factors import (
     FactorGrid,
     Granularity,
     SplitAxis,
+    _copies,
     balanced_tiles,
     blocks_of,
     divisors,
@@ -246,3 +247,12 @@ def test_granules_give_each_core_whole_register_blocks(
     assert per_core % block == 0
     assert channels % mesh.rows == channels % mesh.columns == 0
     assert channels // max(mesh.rows, mesh.columns) >= (mesh.lanes if packs else 1)
+
+
+def test_copies_are_one_or_two_of_what_is_doubled_and_one_of_the_rest() -> None:
+    found = _copies(("a", "b", "c"), ("a", "c"))
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "a_copies": [[1], [1], [2], [2]],
+        "b_copies": [[1], [1], [1], [1]],
+        "c_copies": [[1], [2], [1], [2]],
+    }
