@@ -8,7 +8,7 @@ import pytest
 import tilewright as tw
 from support.cambricon_operators import KINDS, MACHINE, compiled, operands
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
-from tilewright.compiler.checking import check_code, program_inputs
+from tilewright.compiler.checking import check_code, operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
 from tilewright.ir.parser import parse
@@ -286,6 +286,19 @@ def test_rows_of_tall_first_windows_move_several_at_once():
     layer = tw.compile(op, machine="dla-al", algorithm="gathered_windows").plan.only
     assert print_program(layer.program).count("copy(") == 15
     assert layer.check() == "exact"
+
+
+def test_a_first_window_comes_behind_what_still_reads_its_rows():
+    """A last tile of two pixels has fewer products than the next window has rows."""
+    op = conv2d(batch=1, in_channels=23, out_channels=1, height=8, width=3, kernel=3, padding=2,
+                dtype=KINDS)  # fmt: skip
+    steps: set[object] = {Stage("x", "pixel"), Stage("y", "out_channel")}
+    candidate = with_tiles(op, "whole_windows", steps, {"out_row_tile": 4, "x_copies": 1})
+    program, given = candidate.program(MACHINE), operands(op, 5)
+    assert "(pixel == max(" in print_program(program)
+    inputs = program_inputs(op, candidate.seed, program, given)
+    found = operator_result(op, candidate.seed, program, interpret(program, inputs, (1, 1)))
+    assert np.array_equal(found, op.reference(*given))
 
 
 @pytest.mark.parametrize("algorithm", ["whole_windows", "gathered_windows"])

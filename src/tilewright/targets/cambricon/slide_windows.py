@@ -108,10 +108,11 @@ def _slid(
         if (rows := _moving(loop, buffer)) is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
-        ahead, count = binary("<", 0, 0), rows[1].extent
+        ahead = alone = binary("<", 0, 0)
+        count = rows[1].extent
         first = _part(stmt, rows[0], Const(0), count)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
-            ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
+            ahead = alone = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
                 ahead, slot = Const(1), Var(around[-1].var) % (2 - ahead)
                 (first,), own = (_in_slot(s, buffer, slot) for s in ((first,), own))
@@ -119,7 +120,7 @@ def _slid(
                 doubled.add(buffer)
             at_start = _at(first, {f.var: 0 for f in (loop, *around[depth:])})
             firsts.append((depth, If(ahead, (at_start, *waits))))
-            for test, row in _following(stmt, loop, around[depth:], rows[0], count.value):
+            for test, row in _following(stmt, loop, around[depth:], rows[0], count.value, alone):
                 behind.append(If(test * ahead, (row, *waits)))
         every = _gathered(stmt, waits, loop, *rows)
         inside += replace(every[0], condition=every[0].condition * (1 - ahead)), every[1]
@@ -173,10 +174,16 @@ def _at(stmt: Stmt, values: Mapping[str, IntLike]) -> Stmt:
 
 
 def _following(
-    stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
+    stmt: Call | Transfer,
+    loop: For,
+    around: Sequence[For],
+    dimension: int,
+    count: int,
+    alone: Expr,
 ) -> Iterator[tuple[Expr, Stmt]]:
     """The first window of the next turn of the loops around, a row in each of the last turns, or
-    several in each of few and where there are many rows: when, and what moves.
+    several in each of few and where there are many rows: when, and what moves. Where a slot is
+    `alone`, none before the last product that reads the row in its place.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -188,6 +195,7 @@ def _following(
         own = min(rows, count - row)
         last = row + own - 1
         turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * last // count
+        turn = maximum(turn, alone * minimum(last, loop.extent - 1))
         moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
         yield binary("==", Var(loop.var), turn) * (1 - carry), moved
 

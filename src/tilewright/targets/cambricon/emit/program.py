@@ -134,10 +134,12 @@ class _Writer:
         self.out.choice(register, partial(self.body, then), partial(self.body, orelse))
 
     def _moved(self, loop: For) -> Iterator[tuple[Expr, int | Expr]]:
-        return moved_places([self.out.folded(e) for e in self._places(loop.body)], loop.var)
+        return moved_places(self._places(loop.body), loop.var)
 
     def _places(self, body: Sequence[Stmt]) -> list[Expr]:
-        """Where the operands begin of the statements that are executed whenever the body is."""
+        """Where the operands begin of the statements that are executed whenever the body is, those
+        in loops whose turns are all written out among them.
+        """
         found: list[Expr] = []
         for stmt in body:
             match stmt:
@@ -148,9 +150,15 @@ class _Writer:
                 case If(condition, then, orelse):
                     known = self.out.constant(condition)
                     found += () if known is None else self._places(then if known else orelse)
+                case For() if _period(stmt) == 1:
+                    parts = [*self._parts(stmt, self.context.number(stmt.extent))]
+                    for low, high in parts if all(b - a <= 1 for a, b in parts) else ():
+                        if high > low:
+                            with self.out.loop(stmt.var, low, high):
+                                found += self._places(stmt.body)
                 case _:
                     pass
-        return found
+        return [self.out.folded(e) for e in found]
 
     def _ends(self, stmt: Transfer) -> tuple[Expr, Expr]:
         """Where a transfer begins in its buffer's memory and in its tensor."""
