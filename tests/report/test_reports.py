@@ -215,6 +215,7 @@ def test_every_report_takes_a_written_network_and_a_written_operator(tmp_path: P
         whole, one = (read_compiled(tmp_path / x) for x in ("network", "kernel"))
         assert [x.name for x in one.lines] == [kernel.name]
         assert all(x.causes for x in whole.lines)
+        assert f"{whole.total_milliseconds:.3f} ms simulated on sw26010_cg" in whole.totals
         assert all(x.name in report.text(whole) for x in whole.lines)
         assert kernel.name in report.text(one)
 

@@ -42,8 +42,10 @@ from tilewright.machine.model import document_of
 from tilewright.network.stored import read_native
 from tilewright.ops import OPERATORS, Op, Shape
 from tilewright.ops.box import Box
+from tilewright.ops.numerics import sums_called
 from tilewright.partition import TERMS, Partition
 from tilewright.report.subject import Subject, subject_of_layers, subject_of_stages
+from tilewright.report.table import total_lines
 from tilewright.report.view import Explanation, NetworkResult
 
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
@@ -200,6 +202,7 @@ def read_compiled(directory: Path) -> Subject:
             name: read_kernel(directory / name)[0].explanation
             for name in dict.fromkeys(network.folders.values())
         },
+        total_lines(result, network.machine.peak_flops_of(sums_called(result.dtype))),
     )
 
 

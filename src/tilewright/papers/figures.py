@@ -16,7 +16,12 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 Numbers = Sequence[float | None]
 
-_HEIGHT = 3.6
+_WIDTH, _HEIGHT = 5.0, 3.6
+"""Inches of a drawing at least, and of every figure."""
+
+_LETTER = 0.075
+"""Inches of a legend for each letter."""
+
 _LEGEND_INSIDE = 4
 _STYLE: dict[str, object] = {
     "svg.hashsalt": "tilewright",
@@ -40,7 +45,7 @@ def bars(
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
         beside = len(series) > _LEGEND_INSIDE
         width = 1.5 + 0.13 * len(labels) * (len(series) + 1) + 3.5 * beside
-        figure, axes = _sheet(title, "", y_label, width=max(5.0, width))
+        figure, axes = _sheet(title, "", y_label, width=max(_WIDTH, width))
         share = 0.8 / max(1, len(series))
         for i, (name, values) in enumerate(series.items()):
             places = [j + share * (i - (len(series) - 1) / 2) for j in range(len(labels))]
@@ -50,7 +55,7 @@ def bars(
         if max(map(len, labels), default=0) > 6:
             for text in axes.get_xticklabels():
                 text.set(rotation=30, ha="right", rotation_mode="anchor")
-        _legend(axes, len(series), beside=beside)
+        _legend(figure, axes, len(series), beside=beside)
     return figure
 
 
@@ -65,7 +70,7 @@ def lines(
 ) -> Figure:
     """One line with marks per series over the numbers `x`; None leaves a gap."""
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
-        figure, axes = _sheet(title, x_label, y_label, width=max(5.0, min(11.0, 0.12 * len(x))))
+        figure, axes = _sheet(title, x_label, y_label, width=max(_WIDTH, min(11.0, 0.12 * len(x))))
         for name, values in series.items():
             heights = [float("nan") if value is None else value for value in values]
             axes.plot(list(x), heights, marker="o", markersize=3, linewidth=1, label=name)
@@ -75,7 +80,7 @@ def lines(
         elif all(float(place).is_integer() for place in x):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0)
-        _legend(axes, len(series))
+        _legend(figure, axes, len(series))
     return figure
 
 
@@ -91,7 +96,7 @@ def scatter(
         if ends:
             limits = [0.95 * min(ends), 1.05 * max(ends)]
             axes.plot(limits, limits, color="0.6", linewidth=1, zorder=0)
-        _legend(axes, len(points))
+        _legend(figure, axes, len(points))
     return figure
 
 
@@ -100,7 +105,7 @@ def level_line(figure: Figure, value: float, label: str) -> Figure:
     axes = figure.axes[0]
     axes.axhline(value, color="0.3", linestyle="--", linewidth=1, label=label)
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
-        _legend(axes, 1, beside=True)
+        _legend(figure, axes, 1, beside=True)
     return figure
 
 
@@ -122,8 +127,10 @@ def _sheet(title: str, x_label: str, y_label: str, width: float) -> tuple[Figure
     return figure, axes
 
 
-def _legend(axes: Axes, count: int, *, beside: bool = False) -> None:
+def _legend(figure: Figure, axes: Axes, count: int, *, beside: bool = False) -> None:
     if beside:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        legend = axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        room = 0.6 + _LETTER * max(len(text.get_text()) for text in legend.get_texts())
+        figure.set_figwidth(max(figure.get_figwidth(), _WIDTH + room))
     elif count > 1:
         axes.legend(loc="best", frameon=False)

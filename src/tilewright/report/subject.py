@@ -62,13 +62,14 @@ def subject_of_layers(
     layers: Sequence[LayerResult],
     total_milliseconds: float,
     explanations: Mapping[str, Explanation],
+    totals: str = "",
 ) -> Subject:
     """Layers, or one operator; `explanations` by the names of the folders of their kernels."""
     heads = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
     digits = time_digits(total_milliseconds)
     lines = tuple(_of_layer(x, explanations.get(x.artifact or ""), digits) for x in layers)
     counts = (*facts, counted(len(layers), "layer"))
-    return Subject(name, machine, counts, heads, lines, total_milliseconds)
+    return Subject(name, machine, counts, heads, lines, total_milliseconds, totals)
 
 
 def _of_layer(layer: LayerResult, found: Explanation | None, digits: int) -> Line:

@@ -26,6 +26,7 @@ def test_simulated_speeds_are_near_the_measured_ones() -> None:
     assert result.summary["rank correlation"] > 0.95
     held_out, fitted = (result.summary[f"{k}, rows compared"] for k in ("held out", "fitted"))
     assert held_out + fitted == 16
+    assert [row.kind for row in result.rows].count("fitted") == fitted > 0
 
 
 def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_users_row_is_never_one_of_those_fitted(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("B,Ni,No,stride,Ro,Gflop/s\n128,128,128,17,16,1329\n128,128,32,4,8,300\n")
     result = measured.run(Lab(rows=rows))
-    assert [row.note for row in result.rows] == ["", ""]
+    assert [row.kind for row in result.rows] == ["simulated", "simulated"]
     assert result.summary["rank correlation"] in (1, -1)
     assert not any(key.startswith(("fitted", "held out")) for key in result.summary)
 

@@ -121,7 +121,11 @@ def draw(result: Result) -> Figure:
         for version in _VERSIONS
     }
     figure = lines(
-        steps, series, title=TITLE, x_label="iterations (N_i / 8)", y_label="efficiency, %"
+        steps,
+        series,
+        title=TITLE,
+        x_label="iterations (N_i / 8)",
+        y_label="efficiency, % (simulated)",
     )
     return level_line(figure, 61.5, "published, original: 61.5 %")
 

@@ -20,7 +20,14 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.figures import scatter
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Result, Row, compare, deviation_summary
+from tilewright.papers.model import (
+    ExperimentError,
+    Kind,
+    Result,
+    Row,
+    compare,
+    deviation_summary,
+)
 from tilewright.papers.swdnn.batch_aware import (
     CHANNELS,
     CORES,
@@ -117,8 +124,8 @@ def run(lab: Lab) -> Result:
     summary = _errors("all", rows)
     if (correlation := rank_correlation(rows)) is not None:
         summary["rank correlation"] = correlation
-    for name, note in (("fitted", "fitted"), ("held out", "")) if shipped else ():
-        summary |= _errors(name, [row for row in rows if row.note == note])
+    for name, kind in (("fitted", "fitted"), ("held out", "simulated")) if shipped else ():
+        summary |= _errors(name, [row for row in rows if row.kind == kind])
     return Result(
         paper="swdnn",
         experiment="measured",
@@ -142,7 +149,8 @@ def draw(result: Result) -> Figure:
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:
         if row.published is not None and row.ours is not None:
-            points[row.note or "held out"].append((row.published, row.ours))
+            name = "fitted" if row.kind == "fitted" else "held out"
+            points[name].append((row.published, row.ours))
     return scatter(points, title=TITLE, x_label="measured Gflop/s", y_label="simulated Gflop/s")
 
 
@@ -187,8 +195,8 @@ def gflops(result: Simulated, machine: Machine) -> float:
 
 def _row(case: MeasuredRow, result: Simulated, *, fitted: bool) -> Row:
     ours = gflops(result, load_machine(MACHINE))
-    note = "fitted" if fitted else ""
-    return compare(case.name, case.gflops, ours, "simulated", note=note, unit="Gflop/s")
+    kind: Kind = "fitted" if fitted else "simulated"
+    return compare(case.name, case.gflops, ours, kind, unit="Gflop/s")
 
 
 def _errors(name: str, rows: list[Row]) -> dict[str, float | str]:

@@ -168,7 +168,7 @@ def sweep_figure(result: Result) -> Figure:
         way: [row.ours for row in result.rows if row.name.endswith(f": {way}")] for way in MACHINES
     }
     numbers = list(range(1, max(map(len, series.values())) + 1))
-    y_label = f"{_UNIT}, four groups"
+    y_label = f"{_UNIT} of four groups (simulated)"
     figure = lines(numbers, series, title=result.title, x_label="configuration", y_label=y_label)
     claimed = [row.published for row in result.rows if row.published and row.unit == _UNIT]
     for value in dict.fromkeys(claimed):

@@ -140,7 +140,7 @@ def draw(result: Result) -> Figure:
     for row in rows:
         line, what = row.name.split(": ")
         series.setdefault(f"{what.split(',')[0]}, published", {})[line] = row.published
-        series.setdefault(what, {})[line] = row.ours
+        series.setdefault(f"{what} ({row.kind})", {})[line] = row.ours
     lines = list(dict.fromkeys(row.name.split(": ")[0] for row in rows))
     heights = {what: [found.get(line) for line in lines] for what, found in series.items()}
     return bars(lines, heights, title=TITLE, y_label="Gflop/s")
