@@ -108,8 +108,7 @@ def _slid(
         if (rows := _moving(loop, buffer)) is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
-        ahead = alone = binary("<", 0, 0)
-        count = rows[1].extent
+        ahead, count = binary("<", 0, 0), rows[1].extent
         first = _part(stmt, rows[0], Const(0), count)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = alone = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
