@@ -70,6 +70,7 @@ def workers(
         "OMP_NUM_THREADS": str(threads),
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(2**40),
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # huge pages for all, as tilewright asks for
         "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path]),
     }
     with ExitStack() as stack:

@@ -20,8 +20,8 @@ def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
     """Zeros that begin on a page, touched once so that every page is there; on huge pages, where
     the system has them, if they fill one.
 
-    Weights are read once a run: on small pages their addresses are not known to the processor and
-    MobileNetV3 takes 15 % longer. What an allocator hands out again has kept the pages it had.
+    Weights are read once a run: on small pages their addresses are not known to the processor.
+    What an allocator hands out again has kept the pages it had.
     """
     size = elements * kind.size_bytes
     page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else _PAGE_BYTES
