@@ -8,7 +8,7 @@ from tilewright.common.errors import CapacityError
 from tilewright.isa import modulo
 from tilewright.isa.dependence import AddressUse, DependenceGraph, MemoryAccess, Operation
 from tilewright.isa.modulo import Effort, modulo_schedule
-from tilewright.isa.modulo_bounds import control_operations
+from tilewright.isa.modulo_bounds import control_operations, crossings
 from tilewright.isa.modulo_solver import is_schedule
 from tilewright.isa.table import IssueRules
 
@@ -183,3 +183,27 @@ def test_what_has_another_effect_does_not_only_feed_the_branch(kept):
     assert control_operations(DependenceGraph((count, compare, branch), ())) == {0, 1, 2}
     other = Operation("count", (2,), **{"writes": (2,), **kept}, units=P0)
     assert control_operations(DependenceGraph((other, compare, branch), ())) == {1, 2}
+
+
+@pytest.mark.parametrize("sharing", [1, 2, 3])
+@pytest.mark.parametrize("step", [8, 24, -40])
+@pytest.mark.parametrize("displacement", [-512, -100, 0, 300, 511])
+def test_accesses_cross_as_many_additions_as_their_displacement_has_room_for(
+    sharing, step, displacement
+):
+    """Each addition that is passed once more than in the order of the text changes it by a step;
+    those that one access passes share its range.
+    """
+    access = MemoryAccess(40, displacement, 8, smallest_displacement=-512, largest_displacement=511)
+    add = Operation("add", (40,), (40,), EITHER)
+    operations = (Operation("load", (40,), (1,), P1, 4, memory=access), *[add] * sharing)
+    uses = tuple(AddressUse(0, 1 + i, step) for i in range(sharing))
+    graph = DependenceGraph(operations, (), uses)
+    for use in uses:
+        found = crossings(graph, use)
+        fitting = [
+            passed
+            for passed in range(-200, 201)
+            if -512 - displacement <= sharing * -passed * step <= 511 - displacement
+        ]
+        assert found == (fitting[0], fitting[-1])

@@ -25,6 +25,13 @@ def test_lines_and_a_level():
     assert axes.get_xscale() == "log"
 
 
+@pytest.mark.parametrize("log_x", [False, True])
+def test_lines_and_bars_stand_on_zero(log_x):
+    drawn = lines([1, 2], {"a": [5, 9]}, title="t", x_label="x", y_label="y", log_x=log_x)
+    for figure in (drawn, bars(["a"], {"b": [5]}, title="t", y_label="y")):
+        assert figure.axes[0].get_ylim()[0] == 0
+
+
 def test_scatter_draws_the_diagonal_of_equal_numbers():
     (axes,) = scatter({"a": [(1, 2), (3, 5)]}, title="t", x_label="x", y_label="y").axes
     (diagonal,) = axes.lines

@@ -1,11 +1,13 @@
 """Cuts of a layer's dimensions."""
 
+from itertools import pairwise
+
 import pytest
 
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import conv2d
 from tilewright.partition.compiled import _wrapped
-from tilewright.partition.grids import channel_cuts, cut, equal_cuts
+from tilewright.partition.grids import channel_cuts, equal_cuts
 from tilewright.partition.layers import layers_of
 from tilewright.partition.strategies import _divisor_cuts
 
@@ -37,10 +39,19 @@ def test_channels_of_one_group_are_cut_as_any_extent():
     assert channel_cuts(layer(1), equal_cuts, 7) == equal_cuts(24, 7)
 
 
-def test_tiles_of_one_size_over_as_many_cores_as_divide_all_of_them():
-    assert _divisor_cuts(12, 6) == [cut(12, 2), cut(12, 4), cut(12, 6), cut(12, 12)]
-    assert _divisor_cuts(3, 6) == [cut(3, 1), cut(3, 2), cut(3, 3)]
-
-
 def test_a_place_beyond_an_end_of_a_ring_is_at_the_other_end():
     assert [_wrapped.py_func(place, 4) for place in range(-1, 5)] == [3, 0, 1, 2, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("extent", "cores"), [(1, 12), (10, 12), (24, 12), (7, 7), (3, 4), (24, 1)]
+)
+def test_tiles_of_one_size_are_over_as_many_cores_as_divide_all_of_them(extent, cores):
+    """From the whole on one core to one tile on each."""
+    found = _divisor_cuts(extent, cores)
+    assert found[-1] == ((0, extent),)
+    expected = {-(-extent // n) for n in range(1, extent + 1) if n <= cores and cores % n == 0}
+    assert [tiles[0][1] for tiles in found] == sorted(expected)
+    for tiles in found:
+        assert tiles[-1][1] == extent
+        assert all(a == before for (_, before), (a, _) in pairwise(tiles))

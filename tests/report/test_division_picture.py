@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tilewright.partition.divided import LayerPlan, MovePlan, PartPlan
-from tilewright.report.division import layer_picture
+from tilewright.report.division import _PALEST, _shade, layer_picture
 
 SHAPE = (1, 4, 6, 8)
 LEFT = ((0, 1), (0, 2), (0, 6), (0, 4))
@@ -39,6 +39,15 @@ def test_the_darkest_square_is_the_pair_that_sends_most():
     pairs, scale = shades[:3], shades[3:]
     assert pairs == [("#1f5fa8", "0.83"), ("#c75a00", "1.00"), ("#c75a00", "1.00")]
     assert [shade for _, shade in scale] == ["0.33", "0.33", "0.78", "0.78", "1.00", "1.00"]
+
+
+@pytest.mark.parametrize("most", [1, 9, 100, 12345])
+def test_shades_go_up_with_orders_of_magnitude_from_the_palest_to_full(most):
+    shades = [_shade(values, most) for values in range(most + 1)]
+    assert (shades[0], shades[-1]) == (_PALEST, pytest.approx(1))
+    assert shades == sorted(set(shades))
+    middle = _shade((most + 1) ** 2 - 1, (most + 1) ** 4 - 1)
+    assert middle == pytest.approx((_PALEST + 1) / 2)
 
 
 def squares(picture, color):

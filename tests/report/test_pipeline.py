@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,8 @@ from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.report.perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline import (
+    _BAR,
+    _timeline,
     hottest_loop,
     longest_loop,
     minimum_text,
@@ -224,3 +227,22 @@ def test_an_untraced_run_has_no_trace_events() -> None:
     with pytest.raises(SimulationError) as error:
         pipeline_perfetto_json(run, "kernel")
     assert str(error.value) == "the run has no trace; simulate with traced_cores"
+
+
+def test_an_operation_of_a_window_waits_as_dots_and_runs_as_the_letter_of_its_unit() -> None:
+    """Of as many cycles as the bar has places; an operation takes one place at least."""
+    events = [
+        SimpleNamespace(number=0, issue=10, start=10, end=12, unit="MATRIX"),
+        SimpleNamespace(number=1, issue=11, start=14, end=14, unit="VECTOR"),
+        SimpleNamespace(number=0, issue=12, start=16, end=10 + _BAR, unit="MATRIX"),
+    ]
+    texts = [SimpleNamespace(text=lambda: "one"), SimpleNamespace(text=lambda: "other")]
+    rows = _timeline(SimpleNamespace(events=events), texts, 3)  # type: ignore[arg-type]
+    assert rows == [
+        f"   issue    start      end         cycles 10 to {10 + _BAR}",
+        "      10       10       12  one    MM",
+        "      11       14       14  other   ...V",
+        f"      12       16       {10 + _BAR}  one      ....{'M' * (_BAR - 6)}",
+    ]
+    (*_, more) = _timeline(SimpleNamespace(events=events), texts, 2)  # type: ignore[arg-type]
+    assert more == "1 more operations"

@@ -4,6 +4,10 @@ The evaluator normalises with batch statistics before operator set 14, and cuts 
 LRN at the batch size; the models keep clear of both.
 """
 
+from fractions import Fraction
+from itertools import pairwise
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx.operators.resize import _strided_copies
+from tilewright.graph.frontends.onnx.operators.resize import _coordinate, _strided_copies
 from tilewright.ops import Conv2d, Gemm
 
 CASES = {
@@ -31,6 +35,11 @@ CASES = {
         [node("Conv", "xw", "y", strides=[2], pads=[1, 2], group=2)],
         {"x": (2, 4, 9)},
         {"w": floats(6, 2, 3)},
+    ),
+    "conv_transpose_of_lines": (
+        [node("ConvTranspose", "xw", "y", strides=[2], pads=[1, 0])],
+        {"x": (1, 2, 5)},
+        {"w": floats(2, 3, 3)},
     ),
     "conv_of_volumes": (
         [node("Conv", "xw", "y", pads=[0, 1, 0, 1, 0, 2])],
@@ -357,3 +366,20 @@ def test_a_product_without_its_addend(tmp_path):
     assert np.array_equal(
         load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"], x @ weights["w"]
     )
+
+
+@pytest.mark.parametrize("n", [1, 4, 7])
+@pytest.mark.parametrize("scale", [Fraction(8, 5), Fraction(2, 3), Fraction(3)])
+def test_places_of_half_pixels_that_are_symmetric_are_the_same_from_both_ends(n, scale):
+    """They are the half pixels where these are symmetric themselves."""
+    size = max(1, int(n * scale))
+
+    def places(mode):
+        kind = node("Resize", "x", "y", coordinate_transformation_mode=mode)
+        given = SimpleNamespace(attributes={a.name: a.s.decode() for a in kind.attribute})
+        return [_coordinate(given, i, n, scale, size) for i in range(size)]
+
+    found, plain = places("half_pixel_symmetric"), places("half_pixel")
+    assert [a + b for a, b in zip(found, reversed(found), strict=True)] == [n - 1] * size
+    assert (found == plain) == (size == n * scale)
+    assert {b - a for a, b in pairwise(found)} <= {1 / scale}
