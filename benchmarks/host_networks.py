@@ -272,8 +272,8 @@ def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> Non
         title=f"Whole networks, {'one thread' if arguments.threads == 1 else 'several threads'}",
         kind="measured",
         machine=arguments.machine,
-        conditions=f"f32, batch {arguments.batch}, threads: {arguments.threads}; nothing tuned by "
-        "measuring; medians over the rounds",
+        conditions=f"f32, batch {arguments.batch}, threads: {arguments.threads}; huge pages; "
+        "nothing tuned by measuring; medians over the rounds",
         meanings={
             "first_over_it": "speed of tilewright over this contender's",
             "spread": "half the distance of the quartiles",
