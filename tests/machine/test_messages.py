@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.routes import route
 from tilewright.common.errors import MachineError
 from tilewright.machine.messages import (
     exchange_cycles,
     hops_to,
     places,
-    route,
     send_cycles,
     spacing_cycles,
 )

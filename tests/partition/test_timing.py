@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.routes import route
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
-from tilewright.machine.messages import route
 from tilewright.machine.parts import Fabric
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.compiled import busiest_links, busiest_sums

@@ -62,6 +62,9 @@ def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
 def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes, Nodes]:
     """The number of links of each way, which goes along its row first, and the two nodes of each
     link, way after way.
+
+    >>> links(Fabric("mesh", 8.0, rows=2, columns=3), np.array([0]), np.array([5]))
+    (array([3]), array([0, 1, 2]), array([1, 2, 5]))
     """
     across, along = hops(fabric, sources, targets)
     lengths = abs(across) + abs(along)
@@ -77,16 +80,6 @@ def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes,
         return found
 
     return lengths, behind(passed), behind(passed + 1)
-
-
-def route(fabric: Fabric, source: int, target: int) -> tuple[Link, ...]:
-    """The links from one node to another.
-
-    >>> route(Fabric("mesh", 8.0, rows=2, columns=3), 0, 5)
-    ((0, 1), (1, 2), (2, 5))
-    """
-    _, here, there = links(fabric, np.array([source]), np.array([target]))
-    return tuple(zip(here.tolist(), there.tolist(), strict=True))
 
 
 class PassedPlaces(NamedTuple):

@@ -115,7 +115,7 @@ class _Clock:
             sent.append(np.stack([messages.sources, messages.targets]))
             leaves.append(np.maximum(made[messages.sources], free[messages.targets]))
             values.append(_values(found)[messages.moves])
-            trees.append(messages.moves + sum(len(own) for own in trees))
+            trees.append(messages.moves + sum(map(len, trees)))  # apart from other tensors' moves
         if leaves:
             ways = np.concatenate(sent, axis=1)
             given = (np.concatenate(own) for own in (leaves, values, trees))

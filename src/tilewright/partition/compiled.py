@@ -1,7 +1,7 @@
 """Costs of exchanges between all pairs of grids, compiled.
 
 Values that cores hold in common and have to get, with bounds of them; the same exchanges as
-messages and the links they take, those of `moves` along the links of `timing.route`. Tests hold
+messages and the links they take, those of `moves` along `machine.messages.links`. Tests hold
 them equal.
 """
 
