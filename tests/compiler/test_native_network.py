@@ -25,12 +25,12 @@ from support.networks import (
 from tilewright.common.dtypes import F32
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.constants import without_ahead
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.graph.zoo import network
 from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.planning.ahead import without_ahead
 from tilewright.network.planning.products import Ranked
 from tilewright.network.search import Search
 from tilewright.ops import (

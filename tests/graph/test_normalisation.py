@@ -10,8 +10,8 @@ from support.examples import examples
 from support.networks import TOLERANCE, networks, numbers_for
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.constants import WithAhead, without_ahead
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
-from tilewright.network.planning.ahead import WithAhead, without_ahead
 from tilewright.ops import BatchNorm, Bias, conv2d, gemm
 
 SHAPE = (2, 6, 5, 5)

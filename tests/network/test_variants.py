@@ -5,11 +5,11 @@ import pytest
 
 from support.plans import GROUP, quick_search
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.rewrites.constants import WithAhead, without_ahead
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.planning.ahead import without_ahead
 from tilewright.network.planning.variants import variants
-from tilewright.ops import BatchNorm, Unary, conv2d, max_pool2d
+from tilewright.ops import BatchNorm, Binary, Unary, conv2d, max_pool2d
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
@@ -95,3 +95,15 @@ def test_what_needs_weights_alone_is_computed_ahead_unless_it_is_an_output(is_ou
     own, ahead = without_ahead(whole)
     assert [node.name for node in ahead] == ([] if is_output else ["a"])
     assert (own is whole) == is_output
+
+
+def test_a_look_up_computes_each_of_its_nodes_once():
+    """Forty doublings of one weight, each of which reads the one before twice."""
+    net = NetworkBuilder("doublings", "f64")
+    x, last = net.input("x", (1, 4)), net.weight("w", (1, 4))
+    for index in range(40):
+        last = net.apply(Binary("add", (1, 4), (1, 4)), last, last, name=f"d{index}")
+    y = net.apply(Binary("add", (1, 4), (1, 4)), x, last, name="y")
+    _, ahead = without_ahead(net.build((y,)))
+    w = np.ones((1, 4))
+    np.testing.assert_array_equal(WithAhead({"w": w}, ahead)["d39"], w * 2.0**40)

@@ -18,11 +18,11 @@ from tilewright.common.dtypes import converted, dtype
 from tilewright.common.errors import GraphError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.constants import WithAhead
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
 from tilewright.network.plan import Plan, Stage, Value
-from tilewright.network.planning.ahead import WithAhead
 from tilewright.network.planning.epilogues import Finished
 from tilewright.network.planning.forms import Forms
 from tilewright.ops.mapping import InMemory

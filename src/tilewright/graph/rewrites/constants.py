@@ -1,14 +1,22 @@
-"""Nodes whose operands are all known numbers: computed once, ahead of all runs."""
+"""Nodes over weights alone: computed once, ahead of all runs.
+
+Where the numbers of the weights are known the results become weights with numbers; where they are
+not, the nodes leave the network and are computed with its constants.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.names import quoted
+from tilewright.ops.op import Array
 
 _LARGEST_ELEMENTS = 1 << 20
 """Results above this size, and above that of their operands, are computed in each run."""
@@ -22,23 +30,85 @@ class FoldConstants:
 
     def apply(self, network: Network) -> Network:
         """The network whose nodes all need an input, or a weight whose numbers are not known."""
-        values, weights = dict(network.values), list(network.weights)
-        kept, known = [], values.keys() - {t.name for t in network.inputs}  # states change
-        for node in network.nodes:
-            ahead = node.inputs and known >= set(node.inputs) and is_small(node)
-            if not ahead or node.output in network.outputs:
-                kept.append(node)
-                continue
-            with np.errstate(all="ignore"):
-                values[node.output] = node.op.reference(*(values[name] for name in node.inputs))
-            known.add(node.output)
-            weights.append(Tensor(node.output, node.op.out_shape, node.op.out_dtype))
-        if len(kept) == len(network.nodes):
+        states = {t.name for t in network.inputs}  # their values change
+        kept, ahead = _parted(network, network.values.keys() - states)
+        if not ahead:
             return network
-        return replace(network, weights=tuple(weights), nodes=tuple(kept), values=values)
+        values = dict(network.values)
+        for node in ahead:
+            values[node.output] = _result(node, values)
+        weights = (*network.weights, *map(_weight, ahead))
+        return replace(network, weights=weights, nodes=kept, values=values)
 
 
-def is_small(node: Node) -> bool:
+def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
+    """(network without the nodes that depend on weights alone, those nodes in order).
+
+    The results of such nodes become weights; weights that nothing else reads are left out.
+    """
+    kept, ahead = _parted(network, {t.name for t in network.weights})
+    if not ahead:
+        return network, ()
+    read = {name for node in kept for name in node.inputs} | set(network.outputs)
+    weights = (*network.weights, *map(_weight, ahead))
+    return replace(network, weights=tuple(t for t in weights if t.name in read), nodes=kept), ahead
+
+
+class WithAhead(Mapping[str, Array]):
+    """Weights, and results of nodes over them, computed anew at each look-up."""
+
+    def __init__(self, weights: Mapping[str, Array], ahead: Iterable[Node]) -> None:
+        self._weights, self._nodes = weights, {node.output: node for node in ahead}
+
+    def __getitem__(self, name: str) -> Array:
+        needed = {name}
+        for node in reversed(self._nodes.values()):
+            if node.output in needed:
+                needed.update(node.inputs)
+        known = {each: self._given(each) for each in sorted(needed - self._nodes.keys())}
+        for node in self._nodes.values():
+            if node.output in needed:
+                known[node.output] = _result(node, known)
+        return known[name]
+
+    def _given(self, name: str) -> Array:
+        if name not in self._weights:
+            raise GraphError(f"no numbers are given for {quoted(name)}")
+        return self._weights[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes or name in self._weights
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._weights, *self._nodes)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _parted(network: Network, known: Set[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """(nodes that remain, nodes whose operands all follow from `known` tensors)."""
+    found, kept, ahead = set(known), list[Node](), list[Node]()
+    for node in network.nodes:
+        follows = node.inputs and found >= set(node.inputs) and _is_small(node)
+        if follows and node.output not in network.outputs:
+            found.add(node.output)
+            ahead.append(node)
+        else:
+            kept.append(node)
+    return tuple(kept), tuple(ahead)
+
+
+def _result(node: Node, values: Mapping[str, Array]) -> Array:
+    with np.errstate(all="ignore"):
+        return node.op.reference(*(values[name] for name in node.inputs))
+
+
+def _weight(node: Node) -> Tensor:
+    return Tensor(node.output, node.op.out_shape, node.op.out_dtype)
+
+
+def _is_small(node: Node) -> bool:
     """True if the result is no larger than the largest operand or `_LARGEST_ELEMENTS`."""
     largest = max(prod(shape) for shape in node.op.input_shapes)
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.rewrites.constants import without_ahead
 from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
-from tilewright.network.planning.ahead import without_ahead
 from tilewright.network.planning.epilogues import Request, epilogue_of
 from tilewright.network.planning.layouts import NodeChain
 from tilewright.ops import CONTRACTIONS

@@ -47,9 +47,9 @@ from tilewright.common.errors import (
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.constants import WithAhead, without_ahead
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
-from tilewright.network.planning.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import Comparison, NetworkRun, StageResult
