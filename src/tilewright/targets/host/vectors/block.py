@@ -83,7 +83,7 @@ class RegisterBlock:
             *(["long z_gap", "long z_first"] if self.kernel.c_run else []),
             *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
-            *(["long beyond", "long lines"] if streams_ahead(self.kernel) else []),
+            *(["long beyond", "long share"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         writer.head(f"static __attribute__((noinline)) void {self.function}", operands)
@@ -138,6 +138,8 @@ class RegisterBlock:
             writer.line(f"const char *b0 = (const char *)({f'x + {x}' if x else 'x'});")
             for base in self._bases()[1:]:
                 writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
+        if streams_ahead(self.kernel):
+            writer.line("const char *next = (const char *)y0 + beyond;")
         if not self.kernel.prefetch:
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long p = 0; p < k; p++)")
@@ -165,7 +167,7 @@ class RegisterBlock:
 
     def _write_prefetches(self, writer: CWriter) -> None:
         """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
-        sum, the same line of the next block's rows, as many lines of the next panel.
+        sum, the same line of the next block's rows.
         """
         kernel, size = self.kernel, self.kernel.dtype.size_bytes
         if "c" in kernel.prefetch:
@@ -183,11 +185,6 @@ class RegisterBlock:
         if runs_ahead(kernel):
             for i in range(self.height):
                 writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
-        if streams_ahead(kernel):
-            at = f"l * {LINE_BYTES // kernel.vector_dtype.size_bytes}"
-            writer.line("for (long l = 0; l < lines; l++)")
-            with writer.deeper():
-                writer.line(f"__builtin_prefetch(y0 + beyond + {at}, 0, 2);")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
@@ -204,6 +201,10 @@ class RegisterBlock:
         with writer.block(loop):
             for column in self._lines() if strides_ahead(self.kernel) else ():
                 writer.line(f"__builtin_prefetch(y0 + beyond + {column}, 0, 2);")
+            if streams_ahead(self.kernel):
+                # One each step: in bursts they would wait for each other.
+                writer.line("__builtin_prefetch(next, 0, 2);")
+                writer.line("next += share;")
             for v in range(self.vectors):
                 if self._is_half(v):
                     writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")

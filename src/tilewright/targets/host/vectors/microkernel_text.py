@@ -180,14 +180,14 @@ def _next_panel(kernel: Microkernel) -> str:
 
 
 def _share(kernel: Microkernel) -> str:
-    """Lines of the next panel, of those beside each line of the broadcast operand, that one of the
-    blocks that use a panel prefetches: all along, for far memory takes as long as all of them.
+    """Bytes of the next panel that one of the blocks that use a panel prefetches in each step: all
+    blocks do, for far memory takes as long as all of them.
     """
-    lines = kernel.width * kernel.vector_dtype.size_bytes // kernel.dtype.size_bytes
+    step = kernel.width * kernel.vector_dtype.size_bytes
     if kernel.inner == kernel.vectorised:
-        return str(lines)
+        return str(step)
     blocks = f"((rows - 1) / {kernel.scalars} + 1)"
-    return f"({lines - 1} + {blocks}) / {blocks}"
+    return f"({step - 1} + {blocks}) / {blocks}"
 
 
 def _ahead(kernel: Microkernel) -> str:
@@ -216,10 +216,9 @@ def _write_cases(
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
     if streams_ahead(kernel):
-        line = LINE_BYTES // kernel.vector_dtype.size_bytes
+        beyond = f"{_next_panel(kernel)} * {kernel.vector_dtype.size_bytes}"
         sweeps = kernel.inner == kernel.vectorised
-        beyond = _next_panel(kernel)
-        given += [beyond if sweeps else f"{beyond} + turn * share * {line}", "share"]
+        given += [beyond if sweeps else f"{beyond} + turn * share * k", "share"]
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:
