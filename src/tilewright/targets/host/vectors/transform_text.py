@@ -10,7 +10,7 @@ as they are written: it takes vectors beside the channels (bias) or pixels besid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
@@ -198,18 +198,33 @@ def _tile_text(one: LineTransform, function: str, store: str) -> str:
     vectors = one.line // one.lanes
     with writer.block():
         writer.line(f"tw_vector_{kind} half[{vectors}][{rows}][{side}];")
-        with _unrolled("c", side, writer), _unrolled("l", vectors, writer):
-            loads = [f"tw_load_{kind}({source.format(k, 'c')})" for k in range(side)]
-            _write_sums(matrix, loads, 1.0, kind, writer)
-            for k in range(rows):
-                writer.line(f"half[l][{k}][c] = q{k};")
-        with _unrolled("r", rows, writer), _unrolled("l", vectors, writer):
-            copies = [f"half[l][r][{k}]" for k in range(side)]
-            _write_sums(matrix, copies, divisor, kind, writer, finished=not one.epilogue)
-            for k in range(rows):
-                _write_finish(one, k, writer)
-                writer.line(f"tw_{store}_{kind}({target.format('r', k)}, q{k});")
+        with _unrolled("c", side, writer):
+            if one.direction == "input":
+                with writer.block(f"if (c >= {side - tile})"):  # the others it has in common
+                    _write_prefetches((f"{k} * x_row + (c + {tile})" for k in range(side)), writer)
+            with _unrolled("l", vectors, writer):
+                loads = [f"tw_load_{kind}({source.format(k, 'c')})" for k in range(side)]
+                _write_sums(matrix, loads, 1.0, kind, writer)
+                for k in range(rows):
+                    writer.line(f"half[l][{k}][c] = q{k};")
+        with _unrolled("r", rows, writer):
+            if one.direction == "output" and store == "store":
+                _write_prefetches((f"r * x_row + {k + tile}" for k in range(tile)), writer)
+            with _unrolled("l", vectors, writer):
+                copies = [f"half[l][r][{k}]" for k in range(side)]
+                _write_sums(matrix, copies, divisor, kind, writer, finished=not one.epilogue)
+                for k in range(rows):
+                    _write_finish(one, k, writer)
+                    writer.line(f"tw_{store}_{kind}({target.format('r', k)}, q{k});")
     return writer.text()
+
+
+def _write_prefetches(columns: Iterable[str], writer: CWriter) -> None:
+    """Prefetch pixels of the next tile into the second cache: a tile has more rows than a processor
+    follows by itself, and results miss the caches as operands do.
+    """
+    for column in columns:
+        writer.line(f"__builtin_prefetch(x + {column} * x_column, 0, 2);")
 
 
 def _write_finish(one: LineTransform, k: int, writer: CWriter) -> None:
