@@ -22,6 +22,8 @@ from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
+_FETCHED_AT_ONCE = 8
+"""Lines of C that the first cache fetches beside what is loaded; more go to the second one."""
 _LINES_AHEAD = 48
 """Lines in flight that hide the latency of main memory: 24 rows of two 64-byte vectors."""
 
@@ -173,13 +175,15 @@ class RegisterBlock:
         if "c" in kernel.prefetch:
             per_line = LINE_BYTES // size
             width = self.vectors * kernel.lanes
-            # The last element may be on one more line: rows begin anywhere.
+            hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
+            # Where rows do not begin at lines, the last element is on one more.
             for number, column in enumerate((*range(0, width, per_line), width - 1)):
-                with writer.block(f"if ({self._at_line(number)})"):
+                further = [f"!({self._has_whole_lines()})"] if column == width - 1 else []
+                with writer.block(f"if ({' && '.join([self._at_line(number), *further])})"):
                     for i in range(self.height):
                         here = self._offset_of(i, column)
                         if not kernel.streams:
-                            writer.line(f"__builtin_prefetch(z + {here}, 1);")
+                            writer.line(f"__builtin_prefetch(z + {here}, {hint});")
                         for name in self._residuals():
                             writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
         if runs_ahead(kernel):
