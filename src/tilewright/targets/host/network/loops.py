@@ -39,6 +39,10 @@ _TURNS = 4
 _LINE_BYTES, _REGISTER_BYTES = 64, 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
+_SHORT = 4
+"""Most iterations of an innermost loop that is written out in the one around it: compilers then
+make vectors along that one, and interleave them.
+"""
 
 
 def turns_text(text: str) -> str:
@@ -336,16 +340,19 @@ def _nest(
     extents: Shape, axes: Sequence[int], writer: CWriter, threads: int, *, independent: bool = False
 ) -> Iterator[None]:
     """Loops along axes around what is written inside, one of them divided among threads;
-    `independent`: the innermost carries no dependence.
+    `independent`: none carries a dependence.
     """
     longer = [axis for axis in axes if extents[axis] > 1]
     shared = _threaded_axis(extents, longer, threads) if threads > 1 else None
+    short = len(longer) > 1 and extents[longer[-1]] <= _SHORT and longer[-1] != shared
     with ExitStack() as stack:
         if threads > 1 and shared is None:
             stack.enter_context(writer.block(f"if ({THREAD} == 0)"))
         for axis in longer:
-            if independent and axis == longer[-1]:
+            if independent and axis == longer[-2 if short else -1]:
                 writer.line("#pragma GCC ivdep")
+            elif independent and short and axis == longer[-1]:
+                writer.line(f"#pragma GCC unroll {extents[axis]}")
             head = loop_head(f"i{axis}", extents[axis], divided=axis == shared)
             stack.enter_context(writer.block(head))
         yield

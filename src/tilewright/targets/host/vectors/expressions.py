@@ -54,9 +54,11 @@ def write_value(
     const float v2 = (a + b);
     const float v2 = (2.0f + b);
     const float v3 = sqrtf(v2);
+    >>> write_value(parse_scalar("x0 * sigmoid(x1)"), ("a", "b"), F32, CWriter())
+    '(a / (1.0f + tw_expf((-b))))'
     """
     own = f"tw_vector_{kind}" if vectors else kind.c_name
-    scalar, texts = _with_roots(expanded(scalar)), list(operands)
+    scalar, texts = _simplified(expanded(scalar)), list(operands)
     called = vector_names() if kind == F32 else {}
     repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
@@ -113,7 +115,7 @@ def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
         known = called or part.function in _OPERATORS or part.function == "abs"
         return known and all(map(is_number, part.arguments))
 
-    return kind.is_float and is_number(_with_roots(expanded(scalar)))
+    return kind.is_float and is_number(_simplified(expanded(scalar)))
 
 
 def functions_of(scalar: Scalar) -> set[str]:
@@ -148,7 +150,7 @@ def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:
             work = own.operations * (lanes if by_lanes else 1)
         return work + sum(map(count, part.arguments))
 
-    return count(_with_roots(expanded(scalar)))
+    return count(_simplified(expanded(scalar)))
 
 
 _INSTRUCTIONS = ("abs", "ceil", "floor", "round", "sqrt")
@@ -205,15 +207,25 @@ def _parts(scalar: Scalar) -> Iterator[Apply]:
             yield from _parts(argument)
 
 
-def _with_roots(scalar: Scalar) -> Scalar:
-    match scalar:
-        case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
-            return renumbered(_ROOTS[exponent], [_with_roots(base)])
-        case Apply("or", (Apply(">", (a, b) as pair), Apply("!=", (x, same)))) if (
-            x == same and x in pair and isinstance(b if x == a else a, Number)
-        ):  # what is no number fails `<=` as it fails `>`: one comparison in place of two
-            return Apply("not", (Apply("<=", tuple(map(_with_roots, pair))),))
-        case Apply(function, arguments):
-            return Apply(function, tuple(map(_with_roots, arguments)))
-        case _:
-            return scalar
+def _simplified(scalar: Scalar) -> Scalar:
+    """The expression with roots in place of powers, one comparison in place of two, and a quotient
+    in place of a product with a reciprocal that nothing else needs.
+    """
+    times = Counter(_parts(scalar))
+
+    def simpler(part: Scalar) -> Scalar:
+        match part:
+            case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
+                return renumbered(_ROOTS[exponent], [simpler(base)])
+            case Apply("or", (Apply(">", (a, b) as pair), Apply("!=", (x, same)))) if (
+                x == same and x in pair and isinstance(b if x == a else a, Number)
+            ):  # what is no number fails `<=` as it fails `>`
+                return Apply("not", (Apply("<=", tuple(map(simpler, pair))),))
+            case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if times[inverse] == 1:
+                return Apply("/", (simpler(a), simpler(b)))
+            case Apply(function, arguments):
+                return Apply(function, tuple(map(simpler, arguments)))
+            case _:
+                return part
+
+    return simpler(scalar)
