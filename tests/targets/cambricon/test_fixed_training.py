@@ -88,6 +88,21 @@ def test_a_step_of_one_image_has_the_bits_of_its_plan():
         np.testing.assert_array_equal(found[name], meant[name], strict=True)
 
 
+def test_one_element_has_the_bits_of_its_plan():
+    """No dimension of one element lies along memory."""
+    net = NetworkBuilder("one", "f64")
+    y = net.apply(Unary("sigmoid", (1, 1)), net.input("x", (1, 1)), name="squashed")
+    y = net.apply(gemm(1, 3, 1, transpose_b=True), y, net.weight("w", (3, 1)), name="product")
+    y = net.apply(Bias((1, 3), 1), y, net.weight("b", (3,)), name="scores")
+    network = FixedPoint(KINDS).apply(net.build((y,)))
+    step = training_step(network, Optimiser("momentum", rate=0.5))
+    inputs, states = given(step)
+    made = compiled(step)
+    found, meant = made.run(**inputs, **states), interpret_plan(made.plan, inputs | states, {})
+    assert found.keys() == meant.keys()
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
 def test_gradients_of_a_sum_are_divided_by_the_images_in_the_update():
     """Rates are: a gradient of each image's loss over many has hardly a bit left."""
     step = training_step(layers(), Optimiser("momentum", rate=0.5))

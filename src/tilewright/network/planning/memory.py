@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
@@ -268,7 +269,8 @@ class PlannedMemory:
     def _in_order(self, name: str, form: Form, operand: Located) -> Located:
         """An operand of this form's shape in its order of dimensions."""
         own, order = operand.form, [d.axis for d in form.dims]
-        if own.shape != form.shape or own.dims[-1].axis == order[-1]:
+        alone = prod(form.shape) == 1
+        if alone or own.shape != form.shape or own.dims[-1].axis == order[-1]:
             return operand
         made = self._copy_of(operand, f"{name}_ordered", in_order(own.shape, order))
         self.map(_copy(name), "x0", made, (operand,))

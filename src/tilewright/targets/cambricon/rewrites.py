@@ -247,10 +247,11 @@ def with_planes(network: Network) -> Network:
         nodes += _by_planes(node, parts, network) if parts else (node,)
         if parts:
             name, kind = f"{node.output}.numbers", node.op.out_dtype
-            shape = (len(parts), parts[0].extents[_lying(parts[0].extents)[-1]])
+            axes = _lying(parts[0].extents)
+            shape = (len(parts), *(parts[0].extents[a] for a in axes))
             weights.append(Tensor(name, shape, kind))
-            own = np.arange(len(parts), dtype=np.int16)[::-1, None] << dtype(kind).fraction_bits
-            values[name] = np.broadcast_to(own, shape)
+            own = np.arange(len(parts), dtype=np.int16)[::-1] << dtype(kind).fraction_bits
+            values[name] = np.broadcast_to(own.reshape(-1, *[1] * len(axes)), shape)
     return replace(network, nodes=tuple(nodes), weights=tuple(weights), values=values)
 
 
@@ -287,7 +288,7 @@ def _by_planes(node: Node, parts: Sequence[Definition], network: Network) -> Ite
     shape = (len(planes), *(first.extents[a] for a in axes))
     back = tuple(axes.index(d) for d in range(len(axes)))
     own = Access(first.extents, tuple(((1 + d, 1),) for d in back), plain.offsets)
-    places = (own, own, straight((shape[0], shape[-1]), (0, len(axes))))
+    places = (own, own, straight(shape))
     spread = replace(
         first, extents=shape, result=straight(shape), operands=places, body="x0 * (x1 == x2)"
     )

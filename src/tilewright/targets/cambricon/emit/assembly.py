@@ -28,7 +28,7 @@ from tilewright.targets.cambricon.emit.places import added, short
 REGISTERS = 64
 _PLENTY = 12
 """Free registers above which values are computed outside the loops that they do not depend on."""
-_MANY = 36
+_MANY = 24
 """Free registers above which a loop keeps places that move."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
