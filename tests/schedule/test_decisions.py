@@ -65,7 +65,7 @@ PLACES = nest(
     (ROW, COL),
     {"p": ROW, "q": COL},
     Use(tensor("y", "output", places=M * 8), (ROW.var * 8 + COL.var,), exact=True),
-    A.at(rows=ROW, depth=COL),
+    A.on("row, col"),
 )
 """Rows of n columns lie eight places apart."""
 

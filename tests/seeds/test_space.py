@@ -121,10 +121,6 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
             "nest 'product' has no axis 'rows'; its axes are row, col, depth",
         ),
         (
-            lambda: A.at(rows=ROW, cols=COL),
-            "tensor 'a' has dimensions rows, depth, indexed by rows, cols",
-        ),
-        (
             lambda: other("gem"),
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
             "multiply_accumulate, requantise, repack, lookup, map, accumulate, reduce, gemm, "
@@ -173,7 +169,7 @@ def test_seeds_that_contradict_themselves(wrong: Callable[[], object], message: 
         (lambda: tensor("x y", "input", n=3), "tensor 'x y'"),
         (lambda: tensor("x", "input", **{"for": 3}), "dimension 'for'"),
         (
-            lambda: nest("a;b", "copy", (), {}, C.at(rows=0, cols=0), C.at(rows=0, cols=0)),
+            lambda: nest("a;b", "copy", (), {}, C.on("0, 0"), C.on("0, 0")),
             "nest 'a;b'",
         ),
         (

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import Var
-from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.nest import Use, axis, nest, tensor
 
 
 def test_axes_called_by_name_count_through_the_dimensions_that_they_are_alone_in() -> None:
@@ -17,7 +17,7 @@ def test_axes_called_by_name_count_through_the_dimensions_that_they_are_alone_in
         windows.on("row, col"), image.on("row + tap, col"), inner="tap", extents={"tap": 3},
     )  # fmt: skip
     assert made.axes == (axis("row", Var("n")), axis("col", 8), axis("tap", 3, inner=True))
-    assert made.inputs == (image.at(rows=Var("row") + Var("tap"), cols=Var("col")),)
+    assert made.inputs == (Use(image, (Var("row") + Var("tap"), Var("col"))),)
 
 
 def test_an_axis_that_counts_through_nothing_a_wrong_number_of_places_and_no_text_are_refused(

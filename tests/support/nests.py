@@ -15,9 +15,9 @@ PRODUCT = nest(
     "gemm",
     (ROW, COL, DEPTH),
     {"m": ROW, "n": COL, "k": DEPTH},
-    C.at(rows=ROW, cols=COL),
-    A.at(rows=ROW, depth=DEPTH),
-    B.at(depth=DEPTH, cols=COL),
+    C.on("row, col"),
+    A.on("row, depth"),
+    B.on("depth, col"),
 )
 """c = a b."""
 
@@ -29,7 +29,7 @@ WINDOWS: Nest = nest(
     "copy",
     (_STEP, ROW, COL, _TAP),
     {"p": ROW, "q": COL, "t": _TAP},
-    _Y.at(steps=_STEP, rows=ROW, taps=_TAP, cols=COL),
-    _X.at(steps=_STEP, rows=ROW, cols=COL.var + _TAP.var),
+    _Y.on("step, row, tap, col"),
+    _X.on("step, row, col + tap"),
 )
 """Three neighbours of every element side by side: a loop, and an axis that a call takes whole."""

@@ -89,16 +89,6 @@ class TensorSpec:
             )
         return numerics.result
 
-    def at(self, **indices: Axis | IntLike) -> Use:
-        """The element touched by one iteration, one index per dimension."""
-        names = [name for name, _ in self.dims]
-        if sorted(names) != sorted(indices):
-            raise ScheduleError(
-                f"tensor {self.name!r} has dimensions {', '.join(names)}, "
-                f"indexed by {', '.join(indices) or 'none'}"
-            )
-        return Use(self, tuple(_index(indices[name]) for name in names))
-
     def on(self, places: str) -> Use:
         """The element at these places, an expression over axes for each dimension in order.
 
@@ -111,10 +101,6 @@ class TensorSpec:
                 f"tensor {self.name!r} has {len(self.dims)} dimensions, {places!r} {len(found)}"
             )
         return Use(self, found)
-
-
-def _index(value: Axis | IntLike) -> Expr:
-    return value.var if isinstance(value, Axis) else expr(value)
 
 
 def _call(text: str) -> ast.Call:

@@ -7,8 +7,8 @@ part of the space. Split factors and copies are variables: the tuner prices all 
 >>> from tilewright.seeds.nest import axis, nest, tensor
 >>> row, col = axis("row", 64), axis("col", 64)
 >>> out, inp = tensor("y", "output", rows=64, cols=64), tensor("x", "input", rows=64, cols=64)
->>> copy = nest("copy", "copy", (row, col), {"p": row, "q": col}, out.at(rows=row, cols=col),
-...             inp.at(rows=row, cols=col))
+>>> copy = nest("copy", "copy", (row, col), {"p": row, "q": col}, out.on("row, col"),
+...             inp.on("row, col"))
 >>> space = Space(copy).split(row, col).reorder((row, col), (col, row))
 >>> [[len(alternative) for alternative in choice] for choice in space.choices]
 [[2], [1, 1]]

@@ -19,7 +19,7 @@ ON = Setting("sw26010_cg")
 
 
 def test_copying_is_part_of_the_overhead():
-    costs = boundary_costs(ProductCase(gemm(200, 500, 64), ON))
+    costs = boundary_costs(ProductCase(gemm(200, 200, 200), ON))
     for cost in (costs.lightweight, costs.classic):
         assert 0 < cost.copying <= cost.overhead < 1
     assert costs.lightweight.copying < costs.classic.copying
