@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tilewright.common.errors import CapacityError, MachineError
 from tilewright.cost.pipeline_types import OWN
@@ -118,3 +120,11 @@ def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
     assert state.snapshot() == before
     state.queues["first"] = Queue(last=Request("near", "get"))
     assert state.snapshot() != before
+
+
+@given(*[st.integers(1, 8)] * 4)
+def test_a_row_and_a_column_share_the_cores_where_they_cross(
+    r: int, c: int, s: int, d: int
+) -> None:
+    one, other = (Participants(rows * columns, 8 * rows) for rows, columns in ((r, c), (s, d)))
+    assert one.shared(other) == other.shared(one) == min(r, s) * min(c, d)

@@ -179,6 +179,27 @@ def test_requests_are_served_in_the_order_of_time_and_not_of_statements() -> Non
     assert sum(cause.cycles for cause in run.causes) == run.cycles
 
 
+def test_a_row_and_a_column_of_cores_ask_for_what_they_have_a_part_in() -> None:
+    """The core of the second row has no part in x and asks for y at once, which is served until
+    1778. Core (0, 0) asks when its row has x, at 1266, and is served for as long once more.
+    """
+    row, column = (f"at({d}id * 16, max(0, 16 - {d}id * 16))" for d in "rc")
+    program = parse(f"""
+        def p():
+            x: tensor("f64", "input", e=16)
+            y: tensor("f64", "input", d=4, e=16)
+            t: buffer("f64", 16)
+            u: buffer("f64", 64)
+            get(x[{row}], t[0])
+            wait(t[0])
+            get(y[at(0, 4), {column}], u[0])
+            wait(u[0])
+    """)
+    slow = msgspec.structs.replace(ROUND.engines["dma"], latency_cycles=1000)
+    machine = msgspec.structs.replace(ROUND, engines={"dma": slow})
+    assert simulate(program, machine).cycles == 1266 + 10 + 1000 + 512
+
+
 def test_a_long_call_of_cores_that_are_apart_takes_its_cycles_once() -> None:
     """However long, it moves both crowds: the ones that wait for x until 366, and the others."""
     run = _run(

@@ -84,7 +84,7 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
     """Let those go on that have no part in something, of cores that were together."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     before = until if part == until else 0.0
-    own.share, apart.share = part, 1.0 - part
+    own.share, own.until, apart.share = part, until, 1.0 - part
     _part(own.first, own.last, until, before, own, apart)
     later(own, -own.spared)
     later(apart, -apart.spared)
@@ -123,6 +123,15 @@ def spend(s: PipelineState, cost: Cost) -> None:
 
 
 @piece
+def _in_both(part: float, until: float, other: float, other_until: float) -> float:
+    """The share of the cores with a part in two transfers: the shorter rows of the fewer."""
+    least = min(part, other)
+    if until > 0.0 and other_until > 0.0:
+        least = min(least, part * other_until / until, other * until / other_until)
+    return least
+
+
+@piece
 def ask(s: PipelineState, row: int, place: int) -> None:
     """Make a transfer's requests, which the engine serves in the order in which they come."""
     cost = at(s.costs, row)
@@ -134,7 +143,7 @@ def ask(s: PipelineState, row: int, place: int) -> None:
     if own.share == 1.0:
         _serve(s, OWN, cost, cost.own, at(s.served, place))
         return
-    rest = max(cost.own - own.share, 0.0)
+    rest = max(cost.own - _in_both(cost.own, cost.apart, own.share, own.until), 0.0)
     _keep_near(s)
     _append(s, OWN, _ASK, cost.own - rest, row, place)
     if rest > 0.0:

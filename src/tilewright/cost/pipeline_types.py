@@ -119,14 +119,16 @@ class Served(Protocol):
 
 class Crowd(Protocol):
     """The clocks of the core that is served first and of the last one, the others evenly from
-    `start` on; its share of the cores; how far it is ahead of the clock of all before they part, by
-    calls that take it less than others; the numbers of the next action kept back and of new ones.
+    `start` on; its share of the cores, all of them in the share `until`; how far it is ahead of the
+    clock of all before they part, by calls that take it less than others; the numbers of the next
+    action kept back and of new ones.
     """
 
     first: float
     last: float
     start: float
     share: float
+    until: float
     spared: float
     done: int
     known: int

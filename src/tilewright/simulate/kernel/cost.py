@@ -47,10 +47,17 @@ Extents: TypeAlias = npt.NDArray[np.int64]
 
 
 class Participants(NamedTuple):
-    """How many `cores` have a part in a transfer, all of them among the first `until`."""
+    """How many `cores` have a part in a transfer, all of them among the first `until`: the first
+    ones of each row that has any.
+    """
 
     cores: int
     until: int
+
+    def shared(self, other: Participants) -> int:
+        """How many have a part in both: the shorter rows of the fewer."""
+        crossing = ((a.cores * b.until, a.until) for a, b in ((self, other), (other, self)))
+        return min(self.cores, other.cores, *(-(-cores // until) for cores, until in crossing))
 
 
 @dataclass(frozen=True)

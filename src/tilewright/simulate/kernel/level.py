@@ -236,7 +236,7 @@ class _Executor:
         self.counts[column : column + TRANSFERS + 1] += cost.counters
         state.let_go(cost.part)
         state.pending[slot] = Pending(cost.part, move.number)
-        rest = max(cost.part.cores - (state.cores - state.others), 0)
+        rest = state.part_apart(cost.part)
         asks = [
             Ask(slot, move.number, queue, latency, cost, cores)
             for cores in (cost.part.cores - rest, rest)
@@ -271,7 +271,7 @@ class _Executor:
 
     def _act(self, own: CrowdAction, apart: CrowdAction | None) -> None:
         """Let the crowds act, each when no request of the other one can come before."""
-        if not self.state.others:
+        if not self.state.own:
             self._perform(OWN, own)
             return
         self.state.keep_near()

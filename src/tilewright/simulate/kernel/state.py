@@ -121,12 +121,11 @@ Snapshot: TypeAlias = tuple[Any, ...]
 class KernelState:
     """The clocks of the cores, the engines' queues, the slots' transfers and contents.
 
-    All are done at `now`. The last `others` of the `cores`, if any, had no part in a transfer and
-    do not wait for it: they are a crowd apart until all meet again. `spared` is how far either will
-    be ahead of the clock that all have before, by calls that take cores with and without data less
-    than others. Statements come in order, but
-    what the crowd does that is later in time is kept back until the other one, which may ask the
-    engine for something before, has come as far.
+    All are done at `now`. Where some of the `cores` have no part in a transfer they do not wait for
+    those that are its `own`, and are a crowd apart until all meet again. `spared` is how far either
+    will be ahead of the clock that all have before, by calls that take cores with and without data
+    less than others. Statements come in order, but what the crowd does that is later in time is
+    kept back until the other one, which may ask the engine for something before, has come as far.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`), `code` is the number of what the instruction cache holds.
@@ -135,7 +134,7 @@ class KernelState:
     cores: int = 1
     now: int = 0
     clocks: list[Clocks] = field(default_factory=lambda: [START, START])
-    others: int = 0
+    own: Participants | None = None
     spared: tuple[int, int] = (0, 0)
     behind: tuple[list[CrowdAction], list[CrowdAction]] = field(default_factory=lambda: ([], []))
     queues: dict[str, Queue] = field(default_factory=dict)
@@ -143,6 +142,10 @@ class KernelState:
     ready: dict[tuple[Slot, int], Clocks] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
     code: int = 0
+
+    def part_apart(self, part: Participants) -> int:
+        """How many of those with a part are apart."""
+        return part.cores - part.shared(self.own) if self.own else 0
 
     def queue(self, name: str) -> Queue:
         """The queue of that name."""
@@ -168,10 +171,10 @@ class KernelState:
         service starts.
         """
         cost, (first, last, _) = ask.cost, self.clocks[crowd]
-        if self.others:
+        if self.own:
             self._serve_earlier(1 - crowd, ask.queue, first)
         if crowd == OWN:
-            joined = self.cores - self.others
+            joined = self.own.cores if self.own else self.cores
             last = first + (last - first) * min(cost.part.until, joined) // joined
         arrive = Clocks(first, last).after(cost.issue_cycles + ask.latency_cycles)
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
@@ -202,8 +205,8 @@ class KernelState:
 
     def let_go(self, part: Participants) -> None:
         """Let those go on that have no part in something."""
-        if part.cores < self.cores and not self.others:
-            self.others = self.cores - part.cores
+        if part.cores < self.cores and not self.own:
+            self.own = part
             parted = zip(self._parted(self.clocks[OWN], part), self.spared, strict=True)
             self.clocks = [own.after(-cycles) for own, cycles in parted]
             for slot, pending in self.pending.items():
@@ -227,7 +230,7 @@ class KernelState:
 
     def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:
         """The cycles of a call in either crowd, those of the slower one before they part."""
-        if self.others:
+        if self.own:
             return own_cycles, apart_cycles
         own, apart = self.spared[OWN] - own_cycles, self.spared[APART] - apart_cycles
         self.spared = own - min(own, apart), apart - min(own, apart)
@@ -239,23 +242,23 @@ class KernelState:
 
     def together(self) -> None:
         """Let all cores wait for the last of them."""
-        self.clocks[OWN], self.others, self.spared = Clocks(self.now, self.now, self.now), 0, (0, 0)
+        self.clocks[OWN], self.own, self.spared = Clocks(self.now, self.now, self.now), None, (0, 0)
 
     def _move(self, crowd: int, clocks: Clocks) -> None:
         """Set the clocks of a crowd, and take the time of the last of all cores."""
         self.clocks[crowd] = clocks
         own, apart = self.clocks
-        self.now = max(own.last, apart.last) if self.others else own.last
+        self.now = max(own.last, apart.last) if self.own else own.last
 
     def wait(self, crowd: int, wait: Await) -> list[tuple[StallCause, int, int]]:
         """Move the clocks of a crowd to when its transfers are done; returns the (cause, start,
         cycles) pieces by which all are later, in order of time.
         """
         pieces, now, clocks = list[tuple[StallCause, int, int]](), self.now, self.clocks[crowd]
-        for asked in (crowd,) if self.others else (OWN, APART):
+        for asked in (crowd,) if self.own else (OWN, APART):
             clocks = clocks.until(self.ready.pop((wait.slot, asked), START))
         self._move(crowd, clocks)
-        if not self.others:
+        if not self.own:
             own, apart = (max(0, cycles - (self.now - now)) for cycles in self.spared)
             self.spared = own, apart
         for start, end in self.queue(wait.queue).intervals:
@@ -276,7 +279,7 @@ class KernelState:
             queue.intervals = [i for i in queue.intervals if i[1] > self._earliest()]
 
     def _earliest(self) -> int:
-        return min(own.first for own in self.clocks[: 2 if self.others else 1])
+        return min(own.first for own in self.clocks[: 2 if self.own else 1])
 
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
@@ -284,10 +287,10 @@ class KernelState:
         every = [(name, queue.snapshot(early)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
         own, apart = self.clocks
-        clocks = own.after(-now), apart.after(-now) if self.others else START
+        clocks = own.after(-now), apart.after(-now) if self.own else START
         ready = [(at, r.after(-early).until(START)) for at, r in sorted(self.ready.items())]
         return (
-            (*clocks, self.others, self.spared),
+            (*clocks, self.own, self.spared),
             queues,
             tuple(sorted(self.pending.items())),
             tuple(ready),
@@ -299,7 +302,7 @@ class KernelState:
     def restore(self, snapshot: Snapshot, now: int) -> None:
         """Become the state that `snapshot` describes, at cycle `now`."""
         clocks, queues, pending, ready, contents, self.code, behind = snapshot
-        own, apart, self.others, self.spared = clocks
+        own, apart, self.own, self.spared = clocks
         self.now, self.clocks = now, [own.after(now), apart.after(now)]
         early = self._earliest()
         self.queues = {
