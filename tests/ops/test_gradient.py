@@ -119,6 +119,24 @@ def test_the_largest_of_many_is_that_of_the_largest_of_few(extents):
     assert np.array_equal(found, x.max(axis=(1, 2)))
 
 
+@pytest.mark.parametrize(
+    ("text", "dtype", "expected"),
+    [
+        ("y[n] max= x[k] if i[n] == j[k] else 0 - 1", "i32,i32,f64:f64", [5, 9, -1]),
+        ("y[n] max= x[k] * (i[n] + j[k])", "f64,i32,i32:f64", [54, 72, 99]),
+    ],
+)
+def test_elements_of_several_types_are_compared_in_the_type_of_the_result(text, dtype, expected):
+    op = operator_of(text, n=3, k=10, dtype=dtype)
+    x, i, j = np.arange(10.0), np.array([2, 4, 7], np.int32), np.arange(10, dtype=np.int32) // 2
+    first, *others = extremes_of_few(op, 4)
+    found = first.reference(*((i, j, x) if dtype[0] == "i" else (x, i, j)))
+    for stage in others:
+        assert stage.dtype == "f64"
+        found = stage.reference(found)
+    assert found.tolist() == expected
+
+
 def test_an_operand_that_does_not_matter_has_no_gradient():
     assert gradient(operator_of("y[i] = x[i] + 0 * w[i]", i=3), 1) == ()
 

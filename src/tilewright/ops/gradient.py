@@ -102,7 +102,7 @@ def extremes_of_few(op: Definition, most: int) -> list[Definition]:
     if op.body != "x0" or len(op.operands) > 1:
         every = straight(op.extents)
         stages.append(replace(op, result=every, gather=None, finish="x0", axes=(), tensors=()))
-        op = replace(op, operands=(every,), body="x0", tensors=())
+        op = replace(op, operands=(every,), body="x0", dtype=_types_of_results(op), tensors=())
     finish, result = op.finish, op.result
     if finish != "x0":
         op = replace(
@@ -114,11 +114,9 @@ def extremes_of_few(op: Definition, most: int) -> list[Definition]:
         stages.append(first)
     stages.append(op)
     if finish != "x0":
-        places = op.result.shape
+        places, kind = op.result.shape, _types_of_results(op)
         stages.append(
-            Definition(
-                places, result.renamed(kept), (straight(places),), finish, None, "x0", op.dtype
-            )
+            Definition(places, result.renamed(kept), (straight(places),), finish, None, "x0", kind)
         )
     return stages
 
@@ -161,10 +159,15 @@ def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
     shape = tuple(op.extents[a] for a in kept)
     first = replace(op, result=straight(shape, kept), finish="x0", axes=(), tensors=())
     result = op.result.renamed({a: i for i, a in enumerate(kept)})
-    operands = (straight(shape),)
+    operands, kind = (straight(shape),), _types_of_results(op)
     return first, replace(
-        op, extents=shape, result=result, operands=operands, axes=(), tensors=()
-    )  # fmt: skip
+        op, extents=shape, result=result, operands=operands, dtype=kind, axes=(), tensors=()
+    )
+
+
+def _types_of_results(op: Definition) -> str:
+    """The text of types of what gathers or finishes the results of a definition."""
+    return str(replace(op.numerics, operands=(op.numerics.result,)))
 
 
 def _gradient_part(
