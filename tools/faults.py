@@ -22,16 +22,17 @@ import copy
 import csv
 import json
 import os
-import random
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from hashlib import blake2b
 from importlib import import_module
 from importlib.util import cache_from_source
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -152,16 +153,20 @@ def recorded(path: Path) -> list[Record]:
 
 
 def sampled(count: int, seed: int, only: tuple[str, ...]) -> list[Fault]:
-    """So many faults, as many of each package as there are; the first ones of a longer list."""
-    generator, packages = random.Random(seed), dict[str, list[Fault]]()
+    """So many faults, as many of each package as there are; the first ones of a longer list, and
+    the same ones when other lines of the sources change.
+    """
+    packages = dict[str, list[tuple[bytes, Fault]]]()
     for path in sorted((ROOT / SOURCES).rglob("*.py")):
-        name = path.relative_to(ROOT / SOURCES).as_posix()
+        name, lines = path.relative_to(ROOT / SOURCES).as_posix(), path.read_text().splitlines()
         if "/" in name and name.startswith(only):
-            packages.setdefault(name.partition("/")[0], []).extend(faults_of(path, name))
-    for faults in packages.values():
-        generator.shuffle(faults)
-    turns = range(max(map(len, packages.values()), default=0))
-    by_turn = (faults[turn] for turn in turns for faults in packages.values() if turn < len(faults))
+            for fault in faults_of(path, name):
+                told = (seed, name, lines[fault.line - 1].strip(), fault.what, fault.text)
+                drawn = blake2b(repr(told).encode(), digest_size=8).digest(), fault
+                packages.setdefault(fault.package, []).append(drawn)
+    every = [[fault for _, fault in sorted(own, key=itemgetter(0))] for own in packages.values()]
+    turns = range(max(map(len, every), default=0))
+    by_turn = (faults[turn] for turn in turns for faults in every if turn < len(faults))
     return [fault for fault, _ in zip(by_turn, range(count), strict=False)]
 
 
@@ -352,6 +357,9 @@ class _Watch:
     """Tells the first test that fails, or the file that cannot be read."""
 
     says: Connection
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.says.send(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

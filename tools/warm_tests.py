@@ -317,6 +317,7 @@ class _Server:
         items = [self.items[test.name] for test in tests]
         for at, item in enumerate(items):
             following = items[at + 1] if at + 1 < len(items) else None
+            says.send(item.nodeid)
             signal.setitimer(signal.ITIMER_PROF, 4 + 6 * tests[at].seconds)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
@@ -390,25 +391,28 @@ def _end(says: Connection, said: object) -> None:
 
 
 def in_a_fork(function: Callable[..., None], limit_seconds: float, *given: object) -> Any:
-    """Processor seconds and what a function sends first, run in a process that ends with its time.
+    """Processor seconds and what a function sends, run in a process that ends with its time.
 
-    What is sent is "out of time" if it did not get there.
+    Texts that it sends name the test that runs: one that has no time left is "out of time", one in
+    which the process dies is "killed".
     """
     said, says = PROCESSES.Pipe(duplex=False)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = PROCESSES.Process(target=_forked, args=(function, limit_seconds, says, given))
     process.start()
     says.close()
-    found = ("out of time", "")
+    found: Any = ""
     try:
-        if said.poll(60 + 10 * limit_seconds):
+        while isinstance(found, str) and said.poll(60 + 10 * limit_seconds):
             found = said.recv()
     except EOFError:
         pass
-    if process.is_alive():
-        process.join(2)
-        process.kill()
+    process.join(2)
+    process.kill()
     process.join()
+    if isinstance(found, str):
+        late = process.exitcode in (-signal.SIGKILL, -signal.SIGXCPU)
+        found = "out of time" if late else "killed", found
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, found
 

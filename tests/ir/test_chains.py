@@ -101,3 +101,9 @@ def test_products_of_one_row_are_a_chain_which_those_of_several_are_not():
 def test_loops_of_known_length_are_as_they_are(extent):
     (nest,) = parse(ROWS.replace("n // 8", extent)).body
     assert chain_of_single(nest, ChainRules(overwrites=False, most_links=9)) is None
+
+
+def test_loops_that_are_all_of_unknown_length_are_as_they_are():
+    """A chain has links: one product in such loops is called for each turn."""
+    (nest,) = parse(ROWS.replace("range(3)", "range(n // 4)")).body
+    assert chain_of_single(nest, ChainRules(overwrites=False, most_links=9)) is None

@@ -157,3 +157,10 @@ def test_any_program_passes_or_is_refused(program: Program, stage: Stage) -> Non
     """The verifier meets programs that are wrong in every way and never fails otherwise."""
     with suppress(TilewrightError):
         verify(program, stage, capacity_bytes={"spm": 1000})
+
+
+@pytest.mark.parametrize("call", ['accumulate({}, function="sum")', 'map({}, expression="x0")'])
+def test_elements_are_spread_along_axes_that_an_operand_lacks(call: str) -> None:
+    operands = 'y[0](shape=(2, 5), roles="ab"), x[0](shape=(5,), roles="b")'
+    buffers = 'x: buffer("f64", 5)\n    y: buffer("f64", 10)'
+    verify(parse(f"def p():\n    {buffers}\n    {call.format(operands)}\n"), "staged")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.definitions import integers_for, network_of
+from support.examples import examples
 from support.plans import GROUP, quick_search
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
@@ -42,6 +45,30 @@ def test_a_single_number_is_one_place_of_one_loop() -> None:
         assert found.operands[1].shape == ((1,) if alone else (4,))
         x, y = np.full(found.operands[0].shape, 7.0), np.full(found.operands[1].shape, 5.0)
         assert found.reference(x, y).ravel().tolist() == [2.0]
+
+
+@st.composite
+def gathered_in_part(draw: st.DrawFn) -> InMemory:
+    """Sums over the last axes of one operand, which lies in any order and beyond its tensor."""
+    extents = draw(st.lists(st.integers(1, 3), min_size=3, max_size=4))
+    order = draw(st.just(range(len(extents))) | st.permutations(range(len(extents))))
+    steps = [draw(st.sampled_from([1, 1, -1])) for _ in order]
+    shape = [extents[a] + draw(st.sampled_from([0, 0, 1])) for a in order]
+    begins = [0 if s > 0 else extents[a] - 1 for a, s in zip(order, steps, strict=True)]
+    offsets = [begin + draw(st.sampled_from([0, 0, 1, -1])) for begin in begins]
+    terms = tuple(((a, s),) for a, s in zip(order, steps, strict=True))
+    x = Access(tuple(shape), terms, tuple(offsets), 0.0)
+    kept = straight(tuple(extents[: draw(st.integers(0, len(extents) - 1))]))
+    return InMemory(tuple(extents), kept, (x,), gather="sum")
+
+
+@given(gathered_in_part())
+@examples(150)
+def test_fewer_loops_and_dimensions_mean_the_same(op: InMemory) -> None:
+    found, x = normalised(op), np.arange(1.0, np.prod(op.input_shapes[0]) + 1)
+    sums = found.reference(x.reshape(found.input_shapes[0]))
+    expected = op.reference(x.reshape(op.input_shapes[0]))
+    np.testing.assert_array_equal(sums.ravel(), expected.ravel())
 
 
 @pytest.mark.parametrize(

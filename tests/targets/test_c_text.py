@@ -87,6 +87,9 @@ def test_c_computes_what_python_computes(tmp_path: Path):
         ("i * (j * 2)", "i * (j * 2)"),
         ("i < 3 and j == 2", "i < 3 && j == 2"),
         ("(i < 3) == 1", "(i < 3) == 1"),
+        ("0 - i", "0 - i"),
+        ("i * -1", "i * (-1)"),
+        ("-2 and i", "(-2) && i"),
     ],
 )
 def test_text(text, c):

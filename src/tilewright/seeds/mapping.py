@@ -207,7 +207,7 @@ def _axes(rank: int) -> tuple[Axis, ...]:
 
 
 def _tensor(
-    name: str, kind: TensorKind, pattern: Pattern, operand: int | None = None, *, unit: bool = False
+    name: str, kind: TensorKind, pattern: Pattern, operand: int | None = None, *, unit: bool
 ) -> TensorSpec:
     dims: tuple[tuple[str, Expr], ...] = tuple(
         (f"d{d}", Var(f"{name}_{d}")) for d in range(len(pattern[1]))

@@ -217,8 +217,10 @@ def _split(access: Access, extents: Sequence[int]) -> Access:
 
 
 def _joined_dims(access: Access) -> Access:
-    """Dimensions of one place are no dimensions."""
-    kept = [d for d, size in enumerate(access.shape) if size > 1 or access.terms[d]]
+    """Dimensions of one place are no dimensions, unless another place is read of them."""
+    kept = [
+        d for d, size in enumerate(access.shape) if size > 1 or access.terms[d] or access.offsets[d]
+    ]
     return replace(
         access,
         shape=tuple(access.shape[d] for d in kept),

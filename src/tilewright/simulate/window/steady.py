@@ -130,18 +130,19 @@ def _repeats(s: WindowState, loop: int) -> bool:
         same = _is_kept(s, loop, _REPEATED, place + 1, read_now) and same
         place += 2
     for i in range(s.unit_free.size):
-        same = _is_kept(s, loop, _REPEATED, place + i, max(s.unit_free[i] - time, 0)) and same
-    place += s.unit_free.size
+        same = _is_kept(s, loop, _REPEATED, place, max(s.unit_free[i] - time, 0)) and same
+        place += 1
     for i in range(s.slots.size):
-        same = _is_kept(s, loop, _REPEATED, place + i, max(s.slots[i] - time, 0)) and same
-    place += s.slots.size
+        same = _is_kept(s, loop, _REPEATED, place, max(s.slots[i] - time, 0)) and same
+        place += 1
     for f in range(s.at[FLIGHT]):
         same = _is_kept(s, loop, _REPEATED, place, s.flights[f, 0] - time) and same
+        place += 1
         for i in range(SPAN_COUNT):
             memory, writes = s.flights[f, 1 + 4 * i], s.flights[f, 4 + 4 * i]
-            same = _is_kept(s, loop, _REPEATED, place + 1 + 2 * i, memory) and same
-            same = _is_kept(s, loop, _REPEATED, place + 2 + 2 * i, writes) and same
-        place += 1 + 2 * SPAN_COUNT
+            same = _is_kept(s, loop, _REPEATED, place, memory) and same
+            same = _is_kept(s, loop, _REPEATED, place + 1, writes) and same
+            place += 2
     return same
 
 
@@ -161,11 +162,11 @@ def _grows(s: WindowState, loop: int) -> bool:
     same = _is_grown(s, loop, 2, s.at[ISSUE]) and same
     place = 3
     for i in range(s.unit_busy.size):
-        same = _is_grown(s, loop, place + i, s.unit_busy[i]) and same
-    place += s.unit_busy.size
+        same = _is_grown(s, loop, place, s.unit_busy[i]) and same
+        place += 1
     for i in range(s.register.size):
-        same = _is_grown(s, loop, place + i, s.register[i]) and same
-    place += s.register.size
+        same = _is_grown(s, loop, place, s.register[i]) and same
+        place += 1
     for f in range(s.at[FLIGHT]):
         for i in range(SPAN_COUNT):
             same = _is_grown(s, loop, place, s.flights[f, 2 + 4 * i]) and same
