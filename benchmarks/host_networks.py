@@ -41,6 +41,7 @@ from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
 from tilewright.graph import list_networks
+from tilewright.graph.rewriting import simplified
 from tilewright.machine import find_machine
 from tilewright.network.results import largest_difference
 from tilewright.network.rival import compare_outputs
@@ -154,7 +155,8 @@ def check(names: Sequence[str], arguments: argparse.Namespace) -> None:
         write_files(names, Path(place), arguments.batch)
         for name in names:
             task = Task(name, arguments.batch, Path(place))
-            outputs = compile_network(task.network, target).run(weights=task.weights, **task.inputs)
+            compiled = compile_network(simplified(task.network), target)
+            outputs = compiled.run(weights=task.weights, **task.inputs)
             numbers = (task.network, task.weights or task.network.values, task.inputs)
             found = compare_outputs("reference", *numbers, outputs, None)
             print(f"{name}: differs by {found.largest_difference:.1e} of {found.bound:.1e}")

@@ -19,6 +19,7 @@ from tilewright.common.version import tool_version
 from tilewright.graph import list_networks, network
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
+from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_weights
 from tilewright.machine import find_machine
 from tilewright.network.rival import onnxruntime_session
@@ -94,7 +95,7 @@ def _ours(threads: int, machine: str) -> Runner:
     target = find_machine(machine, {"threads.count": threads})
 
     def prepare(task: Task) -> Ready:
-        compiled = compile_network(task.network, target)
+        compiled = compile_network(simplified(task.network), target)
         bound = compiled.bind(task.inputs, task.weights)
         return Ready(bound.repeat, bound.outputs)
 
