@@ -1,9 +1,9 @@
 """Compiles this installation's modules, and makes ahead what first commands would take time for.
 
 These are the compiled functions of its simulators and cost models, the emulated SW26010 where there
-is a C compiler, software pipelines, cycles of routines, and the structures of schedules for the
-products of known networks: nothing that depends on how large an operator is. All is made in a cache
-of its own, and put beside the installed modules (`common.cache.INSTALLED`); what was made of
+is a C compiler, software pipelines, code and cycles of routines, and the structures of schedules
+for the products of known networks: no schedule of an operator of a given size. All is made in a
+cache of its own, and put beside the installed modules (`common.cache.INSTALLED`); what was made of
 earlier sources is removed.
 """
 
@@ -39,7 +39,7 @@ COMMANDS = (
     "compile gemm --m 64 --n 64 --k 64 --machine dla-al",
     "compile lookup --n 4096 --shift 8 --machine cns1-128",
 )
-KINDS = ("functions", "pipelines", "primitives", "structures", "sw26010-emulation")
+KINDS = ("functions", "pipelines", "primitives", "routines", "structures", "sw26010-emulation")
 MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
 """Targets of the structures, which are the same on machines that differ in numbers alone."""
 

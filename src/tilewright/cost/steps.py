@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TypeAlias, assert_never
 
 from tilewright.common.dtypes import dtype
@@ -55,6 +56,9 @@ from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.ir.regions import strides_of
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
+
+_Turns: TypeAlias = tuple[tuple[str, Expr], ...]
+_MOST_KEPT = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +151,29 @@ class _Whole:
     chains: ChainRules | None
     turns: Mapping[str, Expr]
 
-    @property
-    def varying(self) -> Mapping[str, Expr]:
-        """The turns that code is generated for before they are known: a program with values for its
-        parameters is generated as it stands, and knows what does not vary.
+    @cached_property
+    def sorted_turns(self) -> _Turns:
+        """The turns in the order of the loops' names."""
+        return tuple(sorted(self.turns.items()))
+
+    def dims(self, call: Call) -> dict[str, Expr]:
+        """The extents that the cost of a call depends on. Code is generated for parameters before
+        their turns are known: a program with values for them is generated as it stands, and knows
+        what does not vary.
         """
-        return self.turns if self.program.parameters else {}
+        parameters = self.program.parameters
+        return _dims(call, parameters, self.sorted_turns if parameters else ())
+
+
+# Structures of one nest share most of their transfers and calls: each is looked at once.
+@lru_cache(maxsize=_MOST_KEPT)
+def _dims(call: Call, parameters: tuple[str, ...], turns: _Turns) -> dict[str, Expr]:
+    return call_dims(call, parameters, dict(turns))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _places(ranges: tuple[Range, ...], turns: _Turns) -> CorePlaces:
+    return places_of(ranges, dict(turns))
 
 
 def first_core(machine: Machine) -> dict[str, int]:
@@ -196,7 +217,7 @@ def _step(stmt: Stmt | Chain, whole: _Whole) -> Step:
         case Transfer():
             return _transfer(stmt, whole)
         case Call():
-            dims = call_dims(stmt, whole.program.parameters, whole.varying)
+            dims = whole.dims(stmt)
             beside = {**_distance(stmt, whole.program), **_starts(stmt, whole.turns)}
             return CallStep(stmt, {**dims, **beside})
         case Chain():
@@ -235,7 +256,7 @@ def _starts(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
 def _transfer(stmt: Transfer, whole: _Whole) -> TransferStep:
     program = whole.program
     tensor, space = program.tensor(stmt.tensor), program.buffer(stmt.buffer).space
-    at = places_of(stmt.ranges, whole.turns)
+    at = _places(stmt.ranges, whole.sorted_turns)
     sizes = (r.extent for r in stmt.ranges), (r.step for r in stmt.ranges)
     numbers = (*sizes, at.distances, at.cores, at.left, *(move for _, *move in at.moves))
     return TransferStep(

@@ -1,11 +1,15 @@
 """Routines of a kernel that do not fit the instruction cache together."""
 
+from collections.abc import Callable
 from functools import cache
+from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from support.cross_check.check import checked_time, missing_lines
 from tilewright import ops
@@ -18,14 +22,23 @@ from tilewright.simulate.kernel import level
 from tilewright.simulate.kernel import program as level_program
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.program import PreparedProgram
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.code_lines import code_lines
+from tilewright.targets.sw26010.code_lines import _of_map, _of_nest, _of_reduce, code_lines
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
+from tilewright.targets.sw26010.timing.maps import MAPS, map_run
+from tilewright.targets.sw26010.timing.nests import NESTS, around, nest_run
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, reduce_run
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.refills import with_refills
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
+TABLE = SHIPPED_TABLES[0]
+KINDS: tuple[Derived[Any, Any], ...] = (MAPS, NESTS, REDUCTIONS)
 PRODUCT = ops.gemm(300, 500, 200)
 """Its best candidate by the estimate has two products of 12 KB, for whole tiles and the last."""
 
@@ -98,6 +111,35 @@ def test_lines_are_missing_as_the_cross_check_counts_them(
         found.append(cycles)
     cores, numbers = np.zeros(len(order), np.int64), np.array(order, np.int64)
     assert found == missing_lines(cores, numbers, lines, own).tolist()
+
+
+LOOPS = st.lists(st.integers(1, 4), max_size=3).map(tuple)
+ITEMS = st.integers(1, 3) | st.integers(20, 300)
+
+
+@settings(max_examples=30)
+@given(st.data(), LOOPS, ITEMS, ITEMS)
+def test_a_call_executes_what_a_shorter_one_does(
+    data: st.DataObject, loops: tuple[int, ...], row: int, length: int
+) -> None:
+    kinds = data.draw(st.sampled_from(KINDS))
+    routine = data.draw(st.sampled_from([*kinds.frequent()]))
+    mode = data.draw(st.sampled_from(routine.modes))
+    call: tuple[Any, ...] = ((*loops, row),)
+    whole: Callable[..., CoreRun]
+    found: Callable[..., NDArray[np.int64]]
+    if isinstance(routine, ReduceRoutine):
+        along, inside = routine.lie.along, (3, 2) if routine.lie.loops else (1, 1)
+        last = length if along else routine.lie.taps
+        call = loops, Extents(prod(loops), row, *inside, last, around(loops))
+        whole, found = reduce_run, _of_reduce
+    elif isinstance(routine, MapRoutine):
+        whole, found = map_run, _of_map
+    else:
+        whole, found = nest_run, _of_nest
+        call = ((len(loops), row, length),) if routine.work is None else call
+    run = whole(TABLE, routine, mode, *call)
+    assert found(routine, mode, *call, TABLE).tolist() == np.flatnonzero(run.executed).tolist()
 
 
 def test_a_call_without_a_routine_fetches_nothing() -> None:

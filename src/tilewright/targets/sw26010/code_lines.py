@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate
+from math import prod
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -50,7 +51,7 @@ from tilewright.targets.sw26010.gemm.length import executed_length, kernel_lengt
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.routines import changes_of, counts_of, mode_of
 from tilewright.targets.sw26010.timing.maps import map_run
-from tilewright.targets.sw26010.timing.nests import nest_run
+from tilewright.targets.sw26010.timing.nests import Counts, around, nest_run
 from tilewright.targets.sw26010.timing.reductions import Extents, reduce_run
 
 _Places: TypeAlias = npt.NDArray[np.int64]
@@ -157,21 +158,55 @@ def _changes(dims: Mapping[str, Value]) -> list[tuple[str, tuple[int, ...]]]:
     return list(dict.fromkeys(found))
 
 
-@cache
-def _of_nest(routine: Routine, mode: str, counts: tuple[int, ...], table: str) -> _Places:
-    return _places(nest_run(table, routine, mode, counts))
+# Whether a loop goes on and what is left of a row decide what a call executes, not how long a loop
+# goes on: the shortest call that executes the same is simulated.
+_WHOLE_GROUPS = 32
+"""A multiple of the elements of every group that a row or a run is done in."""
 
 
-@cache
-def _of_map(routine: MapRoutine, mode: str, counts: tuple[int, ...], table: str) -> _Places:
-    return _places(map_run(table, routine, mode, counts))
+def _goes_on(iterations: int) -> int:
+    return min(iterations, 2)
 
 
-@cache
+def _shortest(count: int) -> int:
+    return count if count < _WHOLE_GROUPS else _WHOLE_GROUPS + count % _WHOLE_GROUPS
+
+
+def _shortest_nest(counts: Counts) -> Counts:
+    *loops, items = counts
+    return (*map(_goes_on, loops), _shortest(items))
+
+
+def _of_nest(routine: Routine, mode: str, counts: Counts, table: str) -> _Places:
+    if routine.work is not None:
+        least = _shortest_nest(counts)
+    else:
+        rows, new, old = counts
+        kept = _shortest(min(new, old))
+        least = _goes_on(rows), kept + _shortest(max(new - old, 0)), kept + (new < old)
+    return _executed(nest_run, table, routine, mode, least)
+
+
+def _of_map(routine: MapRoutine, mode: str, counts: Counts, table: str) -> _Places:
+    return _executed(map_run, table, routine, mode, _shortest_nest(counts))
+
+
 def _of_reduce(
-    routine: ReduceRoutine, mode: str, loops: tuple[int, ...], extents: Extents, table: str
+    routine: ReduceRoutine, mode: str, counts: Counts, extents: Extents, table: str
 ) -> _Places:
-    return _places(reduce_run(table, routine, mode, loops, extents))
+    loops = tuple(map(_goes_on, counts))
+    outer, inner = (_goes_on(int(count)) for count in (extents.outer, extents.inner))
+    row, length = (_shortest(int(count)) for count in (extents.row, extents.length))
+    least = Extents(prod(loops), row, outer, inner, length, around(loops))
+    return _executed(reduce_run, table, routine, mode, loops, least)
+
+
+@cache
+def _executed(run: Callable[..., CoreRun], *call: object) -> _Places:
+    """The instructions that a run of a call executes, kept beside the texts of routines."""
+    key = digest("executed", own_sources(), run.__name__, repr(call))
+    found = ROUTINES.value(key, list[int], lambda: np.flatnonzero(run(*call).executed).tolist())
+    return np.array(found, np.int64)
 
 
 @cache
@@ -184,11 +219,6 @@ def _of_product(instance: GemmInstance, table: str) -> _Places:
 
 def _frame(instance: GemmInstance) -> int:
     return len([*frame("", chain=instance.shape.links > 1)])
-
-
-def _places(run: CoreRun) -> _Places:
-    """The instructions that a run executes."""
-    return np.flatnonzero(run.executed)
 
 
 def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
