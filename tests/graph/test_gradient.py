@@ -82,6 +82,38 @@ def test_ties_in_windows_that_overlap_go_to_the_first_of_each(window, stride):
     assert np.array_equal(whole.evaluate({"x": x})[named["x"]], expected[:, :, 1:-1, 1:-1])
 
 
+@pytest.mark.parametrize(
+    ("extent", "window", "stride", "dilation", "padding"),
+    [(8, 2, 1, 2, 1), (8, 3, 1, 3, 2), (7, 4, 1, 2, 2), (8, 3, 2, 3, 2)],
+)
+def test_places_that_not_every_step_of_a_window_reaches_have_a_gradient(
+    extent, window, stride, dilation, padding
+):
+    """A window leaves out places between its steps, and with a border some at each end."""
+    taps = dilation * np.arange(window) - padding
+    starts = stride * np.arange((extent + 2 * padding - dilation * (window - 1) - 1) // stride + 1)
+    text = f"y[r] max= x[{stride}*r+{dilation}*t-{padding}]"
+    op = define(text, fill=-np.inf, dtype="f64", r=len(starts), t=window, x=(extent,))
+    net = NetworkBuilder("apart", "f64")
+    net.apply(op, net.input("x", (extent,)), name="y")
+    whole, named = with_gradients(net.build(("y",)), "y", ("x",))
+    x = np.random.default_rng(6).permutation(extent).astype(float)
+    expected = np.zeros(extent)
+    for places in starts[:, None] + taps:
+        inside = places[(places >= 0) & (places < extent)]
+        expected[inside[np.argmax(x[inside])]] += 1
+    assert np.array_equal(whole.evaluate({"x": x})[named["x"]], expected)
+
+
+def test_a_window_of_its_border_alone_depends_on_nothing():
+    op = define("y[r] max= x[r+4*t-1]", fill=-np.inf, dtype="f64", r=1, t=2, x=(3,))
+    net = NetworkBuilder("border", "f64")
+    net.apply(op, net.input("x", (3,)), name="y")
+    with pytest.raises(GraphError) as refused:
+        with_gradients(net.build(("y",)), "y", ("x",))
+    assert str(refused.value) == "'y' does not depend on 'x'"
+
+
 @pytest.mark.parametrize("shape", [(3, 67), (2, 1000), (2, 9, 10), (1, 70, 130), (2, 3, 5, 11)])
 def test_the_largest_of_many_elements_gives_the_first_of_them_the_gradient(shape):
     """Widths that no count of windows divides share elements."""

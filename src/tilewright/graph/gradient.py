@@ -236,13 +236,11 @@ class _Backward:
         except TilewrightError as error:
             raise GraphError(f"node {record.name}: {error.message}", fix=error.fix) from error
         parts = [(g.definition, (dy, *(reads[i] for i in g.operands))) for g in found]
-        if not parts:
-            return
         self._add_parts(name, parts)
 
     def _add_parts(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> None:
         """Append parts of a gradient, as one tensor if no two write the same place."""
-        if are_apart([definition for definition, _ in parts]):
+        if parts and are_apart([definition for definition, _ in parts]):
             self._add(name, self._assembled(f"d_{name}", parts))
         else:
             for part in parts:
@@ -332,8 +330,8 @@ class _Backward:
         self, op: Definition, windows: int, tensors: tuple[str, str]
     ) -> Iterator[tuple[Definition, tuple[str, ...]]]:
         """Parts of the gradient and what they read: for each window that `op` gathers the gradient
-        where the number of its largest element is that of the place. Of many windows the first are
-        added up before.
+        where the number of its largest element is that of the place, which not every step of the
+        window reaches. Of many windows the first are added up before.
         """
         hit = op.operands[1]
         own = sorted({a for place in hit.terms[-windows:] for a, _ in place} - {*op.gathered})
@@ -344,14 +342,19 @@ class _Backward:
             terms, read = list[str](), list[tuple[str, Access]]()
             at = dict(zip(own, here, strict=True))
             for steps in product(*(range(op.extents[a]) for a in op.gathered)):
+                fixed = at | dict(zip(op.gathered, steps, strict=True))
+                dy, hit = (_moved(access, numbers, fixed) for access in op.operands)
+                offsets, extents = hit.offsets[-windows:], hit.shape[-windows:]
+                if not all(0 <= i < n for i, n in zip(offsets, extents, strict=True)):
+                    continue
                 if len(terms) >= _MOST_ADDED:
                     total = self._mapped(f"{tensors[0]}_added", shape, " + ".join(terms), read)
                     read, terms = [(total, straight(shape))], ["x0"]
-                fixed = at | dict(zip(op.gathered, steps, strict=True))
-                dy, hit = (_moved(access, numbers, fixed) for access in op.operands)
-                number = np.ravel_multi_index(hit.offsets[-windows:], hit.shape[-windows:])
+                number = np.ravel_multi_index(offsets, extents)
                 terms.append(f"(x{len(read)} if x{len(read) + 1} == {number / _MOST_TAPS} else 0)")
                 read += zip(tensors, (dy, _numbered(hit, windows)), strict=True)
+            if not terms:
+                continue
             result, places = _moved(op.result, numbers, at), tuple(place for _, place in read)
             body, kind = " + ".join(terms), self.builder.dtype
             part = Definition(shape, result, places, body, None, "x0", kind)
