@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
@@ -113,6 +114,17 @@ def test_the_machine_is_that_of_the_language(tmp_path: Path) -> None:
     source.write_text(".code\n  smove $1, #0\n")
     told = CliRunner().invoke(app, ["pipeline", str(source), "--json"])
     assert json.loads(told.stdout)["machine"] == "dla-al"
+
+
+@pytest.mark.parametrize("option", [("--entry", "t"), ("--minimum",), ("--ideal-buses",)])
+def test_what_is_about_a_pipeline_of_single_instructions_is_refused(tmp_path, option) -> None:
+    source = tmp_path / "first.dla"
+    source.write_text(".code\nt: smove $1, #0\n")
+    told = CliRunner().invoke(app, ["pipeline", str(source), *option])
+    assert (told.exit_code, told.stderr) == (
+        2,
+        "error: --entry, --minimum and --ideal-buses mean nothing on dla-al\n",
+    )
 
 
 def test_a_loop_that_never_ends_is_given_up(tmp_path: Path) -> None:

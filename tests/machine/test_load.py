@@ -263,6 +263,11 @@ NAMED = "expected a name of letters, digits, - and _, found"
             "description: expected a line of at most 200 characters, found 'two\\nlines'",
         ),
         (
+            "description",
+            "x" * 201,
+            f"description: expected a line of at most 200 characters, found '{'x' * 56}...",
+        ),
+        (
             "memory.main.capacity_bytes",
             10**30,
             f"memory.main.capacity_bytes: expected 0 or 1e-12 to 1e+15, found {10**30}",
@@ -279,6 +284,10 @@ NAMED = "expected a name of letters, digits, - and _, found"
 )
 def test_what_no_machine_has(key, value, message):
     assert refusal("sw26010", {key: value}) == f"sw26010.toml: {message}"
+
+
+def test_a_description_may_fill_its_line():
+    assert load_machine("sw26010", {"description": "x" * 200}).description == "x" * 200
 
 
 @pytest.mark.parametrize("name", ["bwdsp-56", "cns1-128", "dla-al"])

@@ -109,15 +109,17 @@ def test_of_all_ways_the_one_that_lacks_least_is_told() -> None:
     assert choose([op], machine(spm=enough))[0].best.algorithm == least
 
 
-def test_of_several_operators_the_one_that_lacks_most_is_told() -> None:
-    """Divided over four groups; its change makes all of them fit."""
-    four = load_machine("sw26010", {"memory.spm.capacity_bytes": 4600})
+@pytest.mark.parametrize("groups", [2, 4])
+def test_of_several_operators_the_one_that_lacks_most_is_told(groups: int) -> None:
+    """Divided over groups; its change makes all of them fit."""
+    own = {"groups.count": groups}
+    small = load_machine("sw26010", {**own, "memory.spm.capacity_bytes": 4600})
     ops = [gemm(100, 192, 30), gemm(1, 8, 5000, transpose_b=True)]
     with pytest.raises(CapacityError) as caught:
-        choose(ops, four, names=["first", "second"])
-    assert caught.value.where == "second, each of 4 pieces"
+        choose(ops, small, names=["first", "second"])
+    assert caught.value.where == f"second, each of {groups} pieces"
     enough = int(caught.value.fix.rpartition("=")[2])
-    assert choose(ops, load_machine("sw26010", {"memory.spm.capacity_bytes": enough}))
+    assert choose(ops, load_machine("sw26010", {**own, "memory.spm.capacity_bytes": enough}))
 
 
 ROWS_AT_ONCE = """\

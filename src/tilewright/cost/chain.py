@@ -316,7 +316,7 @@ def _times(prepared: Prepared, tables: Tables) -> list[Floats]:
     """How often the body inside the outermost d loops runs, for each d, (kinds of each loop,
     tiles); of a loop whose kinds no tile tells apart there is one.
     """
-    found, first = [np.ones((1,) * len(prepared.loops) + tables.service.shape[1:])], 0
+    found, first = [np.ones((1,) * (len(prepared.loops) + 1))], 0
     for d, kinds in enumerate(prepared.moments.counts):
         rows = tables.iterations[first : (first := first + prod(kinds))]
         count = _told_apart(rows, kinds, found[d])

@@ -128,7 +128,7 @@ def _mark(s: PipelineState, loop: int, played: float) -> Mark:
 def _set_mark(s: PipelineState, mark: Mark) -> None:
     """Note the present state; the moment is a sum in which no two terms make up for each other."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
-    mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
+    mark.own, mark.apart, mark.free = own.last, apart.last, s.clock.free
     mark.moment = own.first - own.last + 1.3247179572 * (own.start - own.last)
     mark.waits = 0.0
     for place in range(s.clock.places):
@@ -156,7 +156,6 @@ def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> 
             served = at(s.served, place)
             if served.last > since:
                 later(served, shift)
-    clock.busy += (clock.busy - before.busy) * times
     clock.free += (clock.free - before.free) * times
 
 

@@ -60,7 +60,7 @@ def _until(crowd: Crowd, served: Served) -> None:
 @piece
 def reset(s: PipelineState) -> None:
     """Set the clocks to zero, with nothing under way."""
-    s.clock.free = s.clock.busy = 0.0
+    s.clock.free = 0.0
     for number in range(2):
         crowd = at(s.crowds, number)
         crowd.first = crowd.last = crowd.start = crowd.spared = 0.0
@@ -137,7 +137,6 @@ def ask(s: PipelineState, row: int, place: int) -> None:
     cost = at(s.costs, row)
     if cost.own < 1.0 and not parted(s):
         _let_go(s, cost.own, cost.apart)
-    s.clock.busy += cost.service
     at(s.served, place).part, at(s.served, place).until = cost.own, cost.apart
     own = at(s.crowds, OWN)
     if own.share == 1.0:

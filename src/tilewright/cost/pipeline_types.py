@@ -177,23 +177,19 @@ class Count(Protocol):
 
 
 class Mark(Protocol):
-    """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration
-    of a loop; equal numbers of a `moment` mean that the cores are as far from each other, of
+    """The clocks of both crowds, and when the engine is free, after an iteration of a loop; equal numbers of a `moment` mean that the cores are as far from each other, of
     `waits` that what is under way is as far ahead of them.
     """
 
     own: float
     apart: float
     free: float
-    busy: float
     moment: float
     waits: float
 
 
 class Clock(Protocol):
-    """State of the playback: when the engine is free, how long it was busy, and at the end when all
-    are done.
-    """
+    """State of the playback: when the engine is free, and at the end when all are done."""
 
     loops: int
     buffers: int
@@ -203,7 +199,6 @@ class Clock(Protocol):
     issue: float  # of one request
     now: float
     free: float
-    busy: float
     compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
     transfers: float
     together: float  # cycles of the calls in which cores exchange data

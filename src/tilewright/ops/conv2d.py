@@ -112,7 +112,9 @@ class Conv2d(Named):
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """The pixels that are computed depend on the taps, too: they have to see the image."""
-        own, *operands = super().follows or ()
+        found = super().follows
+        assert found is not None
+        own, *operands = found
         return (((*own[:2], (2, 1), (3, 2)) if self.terms else own), *operands)
 
     @property

@@ -198,8 +198,8 @@ def total_lines(result: NetworkResult, peak_flops: float) -> str:
     considered, fitting = result.candidates_total, result.candidates_fitting_total
     candidates = "candidate" if considered == 1 else "candidates"
     share = rate / peak_flops
-    apart = max((layer.peak_fraction for layer in result.layers), default=0.0) > _APART * share
-    whose = "the whole machine's peak" if apart and len(result.layers) == 1 else "peak"
+    alone = len(result.layers) == 1 and result.layers[0].peak_fraction > _APART * share
+    whose = "the whole machine's peak" if alone else "peak"
     beside = (*_simulated(result), *_beyond_peak(result))
     return (
         f"total {duration(milliseconds)} {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
