@@ -111,6 +111,25 @@ for (long i0 = 0; i0 < 3; i0++) {
     )
 
 
+def test_planes_are_interleaved_by_vectors_of_pixels() -> None:
+    planes = Access((3, 5, 40), (((2, 1),), ((0, 1),), ((1, 1),)), (0, 0, 0))
+    op = InMemory((5, 40, 3), straight((5, 40, 3)), (planes,), dtype="f32")
+    assert (
+        written(op)
+        == """\
+for (long i0 = 0; i0 < 5; i0++) {
+    #pragma GCC ivdep
+    for (long i1 = 0; i1 < 40; i1++) {
+        #pragma GCC unroll 3
+        for (long i2 = 0; i2 < 3; i2++) {
+            y[i0 * 120L + i1 * 3L + i2] = x0[i0 * 40L + i1 + i2 * 200L];
+        }
+    }
+}
+"""
+    )
+
+
 def test_what_lies_beyond_a_tensor_must_change_nothing() -> None:
     windows = Access((4,), (((0, 1), (1, 1)),), (-1,), 0.0)
     with pytest.raises(ShapeError) as caught:

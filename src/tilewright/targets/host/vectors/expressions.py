@@ -54,8 +54,10 @@ def write_value(
     const float v2 = (a + b);
     const float v2 = (2.0f + b);
     const float v3 = sqrtf(v2);
-    >>> write_value(parse_scalar("x0 * sigmoid(x1)"), ("a", "b"), F32, CWriter())
-    '(a / (1.0f + tw_expf((-b))))'
+    >>> for product in ("x0 * sigmoid(x0)", "x0 * reciprocal(x1)"):
+    ...     write_value(parse_scalar(product), ("a", "b"), F32, CWriter())
+    '(a / (1.0f + tw_expf((-a))))'
+    '(a * (1.0f / b))'
     """
     own = f"tw_vector_{kind}" if vectors else kind.c_name
     scalar, texts = _simplified(expanded(scalar)), list(operands)
@@ -209,7 +211,8 @@ def _parts(scalar: Scalar) -> Iterator[Apply]:
 
 def _simplified(scalar: Scalar) -> Scalar:
     """The expression with roots in place of powers, one comparison in place of two, and a quotient
-    in place of a product with a reciprocal that nothing else needs.
+    in place of a product with a reciprocal that nothing else needs: one of the other factor, since
+    that of a sum of a row is computed once for all its elements.
     """
     times = Counter(_parts(scalar))
 
@@ -221,7 +224,9 @@ def _simplified(scalar: Scalar) -> Scalar:
                 x == same and x in pair and isinstance(b if x == a else a, Number)
             ):  # what is no number fails `<=` as it fails `>`
                 return Apply("not", (Apply("<=", tuple(map(simpler, pair))),))
-            case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if times[inverse] == 1:
+            case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if times[
+                inverse
+            ] == 1 and _contains(b, a):
                 return Apply("/", (simpler(a), simpler(b)))
             case Apply(function, arguments):
                 return Apply(function, tuple(map(simpler, arguments)))
@@ -229,3 +234,8 @@ def _simplified(scalar: Scalar) -> Scalar:
                 return part
 
     return simpler(scalar)
+
+
+def _contains(scalar: Scalar, part: Scalar) -> bool:
+    inner = scalar.arguments if isinstance(scalar, Apply) else ()
+    return scalar == part or any(_contains(own, part) for own in inner)
