@@ -26,7 +26,6 @@ from tilewright.graph.gradient import first_of_equals
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
 from tilewright.ops import (
-    Binary,
     Conv2d,
     Gemm,
     LocalResponseNorm,
@@ -123,7 +122,9 @@ def _band_product(name: str, shape: Shape, tensors: tuple[str, str], elements: s
 def _normed(node: Node, op: LocalResponseNorm, elements: str) -> tuple[Node, Node, Node]:
     """The squares, their sums, and the quotient as the operator defines it."""
     x, made, name = node.inputs[0], f"{node.output}.squares", node.name
-    squares = Node(f"{name}_squares", Binary("mul", op.shape, op.shape, op.dtype), (x, x), made)
+    whole = straight(op.shape)
+    square = Definition(op.shape, whole, (whole,), "x0 * x0", dtype=op.dtype)
+    squares = Node(f"{name}_squares", square, (x,), made)
     sums = _band_product(f"{name}_sums", op.shape, (made, f"{node.output}.sums"), elements)
     return squares, sums, Node(name, Response(op), (x, f"{node.output}.sums"), node.output)
 
