@@ -94,16 +94,19 @@ def rewrite(body: tuple[Stmt, ...], f: Rewrite) -> tuple[Stmt, ...]:
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outer before inner, in program order."""
+    found: list[Stmt] = []
+    _add_all(body, found)
+    return iter(found)
+
+
+def _add_all(body: tuple[Stmt, ...], found: list[Stmt]) -> None:
     for stmt in body:
-        yield stmt
-        match stmt:
-            case For():
-                yield from walk(stmt.body)
-            case If():
-                yield from walk(stmt.then)
-                yield from walk(stmt.orelse)
-            case _:
-                pass
+        found.append(stmt)
+        if isinstance(stmt, For):
+            _add_all(stmt.body, found)
+        elif isinstance(stmt, If):
+            _add_all(stmt.then, found)
+            _add_all(stmt.orelse, found)
 
 
 def calls_of(body: tuple[Stmt, ...], kind: type[P]) -> Iterator[tuple[Call, P]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import assert_never
 
 from tilewright.common.errors import ScheduleError
-from tilewright.common.expr import free_vars
+from tilewright.common.expr import Expr, free_vars
 from tilewright.ir.names import check_name
-from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS
+from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Range
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.seeds.nest import Axis, Nest
 from tilewright.seeds.steps import (
@@ -81,7 +81,13 @@ class Decisions:
     skews: Mapping[str, Skew] = field(default_factory=dict)
     walks: Mapping[str, str] = field(default_factory=dict)
     wholes: frozenset[str] = frozenset()
+    cuts: frozenset[Step] = frozenset()
     rules: Rules = STRICT
+
+    @cached_property
+    def ranges(self) -> dict[tuple[int, Expr], Range]:
+        """Ranges of tiles found so far, by operand and index."""
+        return _ranges(self.nest, self.cuts, self.rules)
 
     def direction(self, operand: int, axis: str) -> Direction:
         """How `axis` is cut over the mesh in one operand (0 is the output)."""
@@ -103,6 +109,12 @@ class Decisions:
         names = [a.name for a in self.nest.axes if self.looped(a)]
         found = (loop for name in names for loop in (over.get(name), name) if loop)
         return (*found, *self.walks.values())
+
+
+@cache
+def _ranges(nest: Nest, cuts: frozenset[Step], rules: Rules) -> dict[tuple[int, Expr], Range]:
+    """One table for all schedules that cut the axes alike."""
+    return {}
 
 
 @cache
@@ -132,6 +144,7 @@ def _collected(nest: Nest, steps: tuple[Step, ...]) -> Decisions:
         skews={s.axis: s for s in steps if isinstance(s, Skew)},
         walks={s.axis: s.over for s in steps if isinstance(s, Walk)},
         wholes=frozenset(s.axis for s in steps if isinstance(s, Whole)),
+        cuts=frozenset(s for s in steps if not isinstance(s, Layout | Reorder | Stage | Vectorize)),
     )
     orders = (s.loops for s in steps if isinstance(s, Reorder))
     return replace(unordered, order=next(orders, unordered.loops()))

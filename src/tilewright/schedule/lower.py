@@ -344,6 +344,14 @@ def _names(p: Decisions, use: Use) -> tuple[str, ...]:
 
 
 def _range(p: Decisions, operand: int, index: Expr) -> Range:
+    """The indices of one dimension of an operand that one core touches in one call."""
+    key = operand, index
+    if key not in p.ranges:
+        p.ranges[key] = _range_made(p, operand, index)
+    return p.ranges[key]
+
+
+def _range_made(p: Decisions, operand: int, index: Expr) -> Range:
     axes = [a for a in p.nest.axes if a.name in free_vars(index)]
     zeros = {a.name: Const(0) for a in axes}
     start = substitute(index, zeros)
