@@ -100,15 +100,11 @@ def _cost(cycles: int, without_copying: int, ideal: int) -> BoundaryCost:
 
 
 def _best(op: Gemm, algorithm: str, machine: Machine) -> Candidate:
-    """The model's pick, with what its routines evict of each other as wherever one is made."""
+    """The model's pick, refills of the instruction cache in its price."""
     (seed,) = seeds_for(op, algorithm)
     (ranking,) = rank([(op, seed)], machine)
-    ((best, *_),) = steadied([ranking.best], machine, _itself, lambda _, candidate: candidate)
+    ((best, *_),) = steadied([ranking.best], machine, lambda own: own, lambda _, own: own)
     return best
-
-
-def _itself(candidate: Candidate) -> Candidate:
-    return candidate
 
 
 def _useful_share(run: KernelRun, op: Gemm, machine: Machine) -> float:
