@@ -83,9 +83,7 @@ def _row(machine: Machine, direction: Direction, measured: BandwidthRow, *, ship
     published = getattr(measured, f"{direction}_gigabytes_per_second")
     name = f"{direction} of {size} bytes"
     dip = _DIP if size == _DIP_BYTES else ""
-    return compare(
-        name, published, float(ours) / 1e9, kind, note=note, unit=_UNIT, explanation=dip
-    )
+    return compare(name, published, float(ours) / 1e9, kind, note=note, unit=_UNIT, explanation=dip)
 
 
 def _fitted_rows(rows: Sequence[Row], sizes: Sequence[BandwidthRow]) -> Iterator[Row]:
