@@ -83,4 +83,4 @@ def number_text(value: float | None) -> str:
 
 
 def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{100 * fraction:+.1f} %"
+    return "" if fraction is None else f"{100 * fraction:+z.1f} %"

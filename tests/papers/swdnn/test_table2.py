@@ -19,6 +19,9 @@ def test_a_small_put_is_said_not_to_be_fitted():
     (row,) = [r for r in rows if r.note.startswith("a put this small reads")]
     assert (row.name, row.kind) == ("put of 32 bytes", "model")
     assert row.deviation > 0.5
+    assert row.note == "a put this small reads, changes and writes a whole transaction"
+    dips = [r.name for r in rows if "measured below the trend" in r.note]
+    assert dips == ["get of 384 bytes", "put of 384 bytes"]
 
 
 def test_a_users_rows_take_the_place_of_the_table(tmp_path):

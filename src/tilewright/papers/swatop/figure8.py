@@ -98,7 +98,8 @@ def draw(result: Result) -> Figure:
             series[name].append(row.ours)
     places = [float(i) for i in range(len(series["implicit"]))]
     title = "Efficiency over Listing 1, batches 1, 32 and 128 one after the other (simulated)"
-    figure = lines(places, series, title=title, x_label="case", y_label="share of the cores' peak")
+    y_label = "operations of the direct form, share of peak"
+    figure = lines(places, series, title=title, x_label="case", y_label=y_label)
     level_line(figure, 1.0, "peak")
     (axes,) = figure.axes
     axes.set_ylim(0, 1.45)
