@@ -19,7 +19,7 @@ from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.rewriting import simplifications, simplified
 from tilewright.graph.weights import random_weights
 from tilewright.graph.zoo import list_networks, network
-from tilewright.ops import Binary, Unary, conv2d, max_pool2d
+from tilewright.ops import Binary, Slice, Unary, conv2d, max_pool2d
 
 FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
 REWRITES = {
@@ -86,6 +86,22 @@ def test_gradients_of_strides_are_added_and_masked_in_one_go():
     np.testing.assert_array_equal(
         after.evaluate(feeds)[found["x"]], given.evaluate(feeds)[found["x"]]
     )
+
+
+@pytest.mark.parametrize(("first", "count"), [((0, 0, 1), (1, 1, 3)), ((0, 1, 0), (1, 1, 3))])
+def test_steps_that_do_not_divide_an_axis_have_no_parts_to_finish(first, count):
+    """Places 1, 4 and 7 of eight have two and not three 2, 5 beside; one place of two steps no
+    further.
+    """
+    net, shape = NetworkBuilder("sliced", "f64"), (1, 2, 8)
+    x = net.apply(Unary("relu", shape), net.input("x", shape), name="relu")
+    y = net.apply(Slice(shape, first, count, (1, 3, 3)), x, name="y")
+    given, found = with_gradients(net.build((y,)), y, ["x"])
+    numbers = np.arange(16.0).reshape(shape) - 9
+    expected = np.zeros(shape)
+    places = tuple(slice(a, a + 3 * n, 3) for a, n in zip(first, count, strict=True))
+    expected[places] = numbers[places] > 0
+    np.testing.assert_array_equal(simplified(given).evaluate({"x": numbers})[found["x"]], expected)
 
 
 def test_simplifications_go_on_until_none_changes_anything():

@@ -5,9 +5,11 @@ import pytest
 
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
+from support.onnx_models import floats, ints, model, node, saved
 from support.plans import GROUP, quick_search
 from tilewright.common.errors import ShapeError
 from tilewright.graph.frontends.notation import network_of
+from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
@@ -57,6 +59,21 @@ def test_an_element_is_read_at_the_place_that_another_one_names(op):
         found = PlannedNetwork(plain, plan, dict(plain.values), code).run(**given)["y"]
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected)
+
+
+def test_a_model_that_counts_places_itself_is_looked_up_in(tmp_path):
+    """Ranks of five elements are compared with 0 to 4, and so is an index of one of five."""
+    nodes = [node("TopK", "xk", ["top", "i"], axis=1), node("Gather", "xg", ["y"], axis=1)]
+    known = {"k": ints(2), "g": ints(4, 0, 4)}
+    network = simplified(
+        load_onnx(saved(tmp_path, model(nodes, {"x": (3, 5)}, known, ("top", "y"))))
+    )
+    x = floats(3, 5)
+    plain = without_look_ups(network)
+    plan = build_plan(plain, GROUP, quick_search(plain))
+    found = PlannedNetwork(plain, plan, dict(plain.values)).run(x=x)
+    assert np.array_equal(found["top"], np.sort(x, axis=1)[:, :-3:-1])
+    assert np.array_equal(found["y"], x[:, [4, 0, 4]])
 
 
 def test_what_is_looked_up_is_copied_before_anything_else():

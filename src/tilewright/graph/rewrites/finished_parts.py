@@ -72,12 +72,13 @@ def _parts(node: Node) -> tuple[Part, ...]:
 
 
 def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
-    """The part that writes every so many places, and those of the zeros between; or nothing."""
+    """The part that writes every so many places, and as many zeros between; or nothing."""
     plain = all(len(place) == 1 for place in op.result.terms)
     steps = tuple(place[0][1] for place in op.result.terms) if plain else ()
-    own = op.result.offsets
-    if not 1 < prod(steps) <= _MOST_PARTS or any(o >= s for o, s in zip(own, steps, strict=True)):
+    reach = tuple(op.extents[place[0][0]] * place[0][1] for place in op.result.terms if place)
+    if not 1 < prod(steps) <= _MOST_PARTS or reach != op.out_shape:
         return ()
+    own = op.result.offsets
     return tuple(
         (op, read) if at == own else (replace(
             op, result=replace(op.result, offsets=at), operands=(), body="0.0", tensors=(),

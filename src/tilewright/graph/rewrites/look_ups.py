@@ -99,6 +99,8 @@ class _Rewriting:
     def _rows(self, node: Node, op: Definition, operand: int, size: int, kind: str) -> str:
         """1 where an index names the place, over the index's axes and the places."""
         name = f"places of {size}"
+        while name in self.network.tensors:  # a model may have one of its own
+            name += "'"
         self.places.setdefault(name, np.arange(size, dtype=np.int32))
         access, index = op.operands[operand], op.numerics.operands[operand].name
         axes = sorted(access.axes)
