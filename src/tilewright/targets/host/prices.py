@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from msgspec import structs
@@ -33,6 +34,7 @@ from tilewright.ir.visit import walk
 from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimitive
+from tilewright.seeds.convolution.tensors import OUT_CHANNELS
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
@@ -252,10 +254,11 @@ _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 
 @dataclass(frozen=True)
 class _Stream:
-    """One operand: bytes of a call and of its whole tensor, which loops move it, and the extents
-    of its rows, lines and terms.
+    """One operand: bytes of an element, of a call and of its whole tensor, which loops move it, and
+    the extents of its rows, lines and terms, or points and channels.
     """
 
+    element_bytes: int
     call_bytes: Value
     tensor_bytes: Value
     moved_by: tuple[bool, ...]
@@ -282,16 +285,15 @@ def streamed_cycles(
     prepared: Prepared, machine: Machine, env: Mapping[str, Value], busy: Value = 0.0
 ) -> Value:
     """Cycles that the core waits, beyond the calls' own time, for operands that are streamed. Those
-    of windows come from beyond the second cache while it is `busy` or fills the first one.
+    of windows come from beyond the second cache while it is `busy` or fills the first one; those of
+    an input transform that the products of a block displaced from it are fetched again.
     """
     caches, tiles = machine.find_section(Caches), _tiles(prepared)
     if caches is None or not tiles:
         return 0.0
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     counts = [evaluate(f.extent, at_start) for f in prepared.loops]
-    calls: Value = 1
-    for count in counts:
-        calls = calls * count
+    calls = prod(counts)
     streams = [_stream(tile, prepared, at_start) for tile in tiles]
     called = [s.primitive for s in walk(prepared.program.body) if isinstance(s, Call)]
     windows = next((p for p in called if isinstance(p, WindowSums)), None)
@@ -302,14 +304,44 @@ def streamed_cycles(
         between: Value = 0
         for other in streams:
             between = between + other.touched(depth, counts)
-        gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
+        gone = _beyond(between, caches.l2)
         moved = stream.call_bytes * calls
         if windows:
             moved = np.minimum(moved, stream.every_turn(counts))
         cycles = cycles + gone * moved * (machine.clock_hz / rate)
     if windows is None:
-        return cycles
+        stores_points = "x" in streams[0].extents
+        return cycles + (_displaced(streams, counts, env, caches) if stores_points else 0)
     return np.maximum(_refilled(windows, streams, counts, machine, caches), cycles - busy)
+
+
+def _beyond(touched: Value, cache: CoreCache) -> Value:
+    """Part of the bytes touched between two uses that a cache cannot hold."""
+    return np.maximum(0.0, 1 - cache.capacity_bytes / np.maximum(touched, 1))
+
+
+def _displaced(
+    streams: Sequence[_Stream], counts: Sequence[Value], env: Mapping[str, Value], caches: Caches
+) -> Value:
+    """Cycles of Winograd's input transform for lines that would have stayed in the second cache,
+    were it not for the products of its block, which sweep as many points again and the transformed
+    kernels; and for stores that miss the first cache, which are made in order.
+    """
+    points = streams[0]
+    depth = (*points.moved_by, True).index(True)
+    own: Value = 0
+    moved: Value = 0
+    calls = prod(counts)
+    for stream in streams:
+        own = own + stream.touched(depth, counts)
+        moved = moved + stream.call_bytes * calls
+    channels = points.extents["p"]
+    kernels = points.extents["x"] * channels * env.get(OUT_CHANNELS.name, channels)
+    between = own + points.tensor_bytes + kernels * points.element_bytes
+    swept = np.clip(between / caches.l2.capacity_bytes - 1, 0.0, 1.0)
+    again = np.maximum(0.0, swept - _beyond(own, caches.l2))
+    stored = _beyond(own, caches.l1) * points.call_bytes * calls / caches.l1.fill_bytes_per_cycle
+    return stored + again * moved / caches.l2.fill_bytes_per_cycle
 
 
 def _side_by_side(windows: WindowSums, pixels: Value) -> Value:
@@ -355,8 +387,9 @@ def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
 
 def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream:
     tensor = prepared.program.tensor(tile.tensor)
-    call_bytes: Value = dtype(tensor.dtype).size_bytes
-    tensor_bytes = call_bytes
+    element_bytes = dtype(tensor.dtype).size_bytes
+    call_bytes: Value = element_bytes
+    tensor_bytes: Value = element_bytes
     for r, size in zip(tile.ranges, tensor.shape, strict=True):
         extent = evaluate(size, env)
         tensor_bytes = tensor_bytes * extent
@@ -364,8 +397,8 @@ def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
     moved_by = tuple(f.var in used for f in prepared.loops)
     letters = zip(tile.roles, tile.ranges, strict=True)
-    extents = {letter: evaluate(r.extent, env) for letter, r in letters if letter in "urk"}
-    return _Stream(call_bytes, tensor_bytes, moved_by, extents)
+    extents = {letter: evaluate(r.extent, env) for letter, r in letters if letter in "urkxp"}
+    return _Stream(element_bytes, call_bytes, tensor_bytes, moved_by, extents)
 
 
 PRICES = HostPrices()

@@ -28,10 +28,17 @@ def input(blocks):
 V, X_ROW = 16 * 8 * 16 * 4, 18 * 16 * 4
 BLOCK_COUNT = 10
 X = (2 * BLOCK_COUNT + 2) * X_ROW
+BLOCK = V + 4 * X_ROW
+PRODUCTS = V + 16 * 16 * 16 * 4
+"""Bytes that the products of a block sweep: results as large as the points, kernels of 16 points.
+"""
+FILL = 4
 
 
 def cycles(l2_bytes: int) -> float:
-    """With one cycle for each byte that is read from behind the cache, and two for one written."""
+    """With one cycle for each byte that is read from behind the cache, two for one written, and a
+    quarter for one that products displaced.
+    """
     machine = load_machine(
         "host",
         {
@@ -39,27 +46,35 @@ def cycles(l2_bytes: int) -> float:
             "dma.get.peak_bytes_per_second": "1e9",
             "dma.put.peak_bytes_per_second": "5e8",
             "memory.caches.l2.capacity_bytes": str(l2_bytes),
+            "memory.caches.l2.fill_bytes_per_cycle": str(FILL),
         },
     )
     return streamed_cycles(take_apart(parse(BLOCKS)), machine, {"blocks": BLOCK_COUNT})
 
 
 def test_what_fits_a_cache_does_not_move() -> None:
-    assert cycles(X + V) == 0
+    assert cycles(max(X + V, BLOCK + PRODUCTS)) == 0
+
+
+def test_products_displace_what_fits_a_cache_without_them() -> None:
+    room = X + V
+    displaced = (BLOCK + PRODUCTS) / room - 1
+    assert 0 < displaced < 1
+    assert cycles(room) == pytest.approx(displaced * BLOCK_COUNT * BLOCK / FILL)
 
 
 def test_points_stay_where_a_block_fits_and_pixels_where_the_image_does() -> None:
     """The points are used again in the next block, the pixels in the next call of the kernel."""
-    block = V + 4 * X_ROW
-    gone = 1 - block / (X + V)
-    assert cycles(block) == pytest.approx(gone * BLOCK_COUNT * 4 * X_ROW)
+    gone = 1 - BLOCK / (X + V)
+    displaced = BLOCK_COUNT * BLOCK / FILL
+    assert cycles(BLOCK) == pytest.approx(gone * BLOCK_COUNT * 4 * X_ROW + displaced)
 
 
 def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
-    block = V + 4 * X_ROW
     points = 0.5 * BLOCK_COUNT * V * 2
-    pixels = (1 - block / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW
-    assert cycles(block // 2) == pytest.approx(points + pixels)
+    pixels = (1 - BLOCK / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW
+    displaced = 0.5 * BLOCK_COUNT * BLOCK / FILL
+    assert cycles(BLOCK // 2) == pytest.approx(points + pixels + displaced)
 
 
 ROWS = """\
