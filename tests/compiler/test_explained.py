@@ -6,11 +6,12 @@ import pytest
 from msgspec import Struct
 
 from tilewright.compiler import explanation, kernel
-from tilewright.compiler.explanation import _why, arranging_copies
+from tilewright.compiler.explanation import _why, arranging_copies, lower_bounds
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Settings
 from tilewright.compiler.whole import _largest_deviation
 from tilewright.machine import load_machine
+from tilewright.ops import gemm
 from tilewright.report.view import TrafficRow
 
 MACHINE = load_machine("sw26010")
@@ -93,3 +94,12 @@ def test_changes_are_looked_for_on_request_where_a_run_was_simulated(
     )  # fmt: skip
     found = Kernel.explanation(made, what_if=what_if)
     assert found.changes == (("a change",) if what_if and simulated else ())
+
+
+def test_threads_share_what_a_group_needs_at_least() -> None:
+    op = gemm(1000, 1000, 1000, dtype="f32")
+    alone, four = (
+        lower_bounds(op, load_machine("host_avx2", {"threads.count": count}), op.flops)
+        for count in (1, 4)
+    )
+    assert [-(-cycles // 4) for cycles in alone] == list(four)

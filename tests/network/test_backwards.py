@@ -36,11 +36,11 @@ def test_the_order_of_what_is_gathered_is_free() -> None:
 def test_a_single_number_is_one_place_of_one_loop() -> None:
     """Tensors of more places keep theirs, however few iterations there are."""
     number, third = Access((), (), ()), Access((4,), ((),), (2,))
-    for given in (number, third):
-        op = InMemory((), number, (number, given), "x0 - x1")
+    for other in (number, third):
+        op = InMemory((), number, (number, other), "x0 - x1")
         found = normalised(op)
         assert found.extents == (1,)
-        alone = given is number
+        alone = other is number
         assert (straight((1,)) == found.result) is alone
         assert found.operands[1].shape == ((1,) if alone else (4,))
         x, y = np.full(found.operands[0].shape, 7.0), np.full(found.operands[1].shape, 5.0)
@@ -130,3 +130,9 @@ def test_generated_code_reads_backwards(op) -> None:
 
 def test_cores_read_backwards_in_one_stage() -> None:
     assert len(drafted(operator_of("y[i] = x[64-i]", i=LONG), None).drafts) == 1
+
+
+def test_what_is_read_backwards_is_copied_with_that_axis_outside_all_others() -> None:
+    memory = drafted(operator_of("y[i,j,k] = x[i,63-j,k]", i=4, j=64, k=5), None)
+    copy = memory.drafts[0].arguments[-1][1]
+    assert [d.axis for d in memory.values[copy].form.dims] == [1, 0, 2]

@@ -177,8 +177,9 @@ class Count(Protocol):
 
 
 class Mark(Protocol):
-    """The clocks of both crowds, and when the engine is free, after an iteration of a loop; equal numbers of a `moment` mean that the cores are as far from each other, of
-    `waits` that what is under way is as far ahead of them.
+    """The clocks of both crowds, and when the engine is free, after an iteration of a loop; equal
+    numbers of a `moment` mean that the cores are as far from each other, of `waits` that what is
+    under way is as far ahead of them.
     """
 
     own: float

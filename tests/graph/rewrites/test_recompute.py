@@ -65,3 +65,14 @@ def test_a_slow_memory_makes_poolings_dear():
 def test_forward_networks_stay_as_they_are():
     net = network("digits", 16)
     assert Recompute(0).apply(net) is net
+
+
+def test_inputs_weights_and_results_are_there_all_the_time():
+    """Of a state's next value that is so for the state, whose place it takes."""
+    step = simplified(training_step(network("digits", 16), Optimiser("sgd", 0.1)))
+    spans = needed_spans(step)
+    end = max(last for _, _, last in spans.values())
+    results = set(step.outputs) - {state.next for state in step.states}
+    lasting = {t.name for t in (*step.inputs, *step.weights)} | results
+    assert {name for name, (_, *span) in spans.items() if span == [0, end]} == lasting
+    assert results

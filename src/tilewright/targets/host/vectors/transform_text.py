@@ -47,25 +47,14 @@ static void NAME(long tiles, long images, long channels, long rows, long columns
             PIXELS *const at = x + place;
             POINTS *const to = v + image * v_image;
             long i = 0;
-STREAMED            for (; whole && i + LINE <= channels; i += LINE) {
-FETCHED                NAME_tile(at + i, x_row, x_column, to + i, v_pointADVANCED);
-            }
+STREAMED            for (; whole && i + LINE <= channels; i += LINE)
+                NAME_tile(at + i, x_row, x_column, to + i, v_pointADVANCED);
             for (; i < channels; i += LINE)
                 NAME_edge(channels - i < LINE ? channels - i : LINE, rows, columns,
                         at + i, x_row, x_column, to + i, v_pointADVANCED);
         }
     }
 }
-"""
-
-_FETCHED = """\
-                #pragma GCC unroll PIECES
-                for (long n = 0; n < WINDOW * STEP; n++)
-                    __builtin_prefetch(at + i + n / STEP * x_row + (WINDOW + n % STEP) * x_column,
-                            0, 2);
-"""
-"""Pixels of the next tile come into the second cache: lines of rows apart are not fetched ahead by
-the processor, and the first cache is too small for those of all channels.
 """
 
 _STREAMED = """\
@@ -164,8 +153,6 @@ def emit_transform(one: LineTransform) -> str:
     given = names(one.epilogue)
     words = {
         "STREAMED": _STREAMED if one.streams else "",
-        "FETCHED": _FETCHED if forward else "",
-        "PIECES": str(side * tile),
         "LINE_BYTES": str(LINE_BYTES),
         "DECLARED": "".join(f", const {c} *{name}" for name, _ in given),
         "ADVANCED": "".join(
