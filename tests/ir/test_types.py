@@ -179,3 +179,23 @@ def test_refused_types(change, message):
     with pytest.raises(ProgramError) as refusal:
         verify(parse(PRODUCT.format(**settings)), "staged")
     assert str(refusal.value).endswith(message)
+
+
+def test_integers_have_whole_attributes_and_floats_any():
+    text = PRODUCT.format(
+        a="i16", b="i16", c="i16", sums="i32", shift=0, rounding="floor", saturate=0
+    )
+    verify(parse(text.replace("value=0.0", "value=2.0")), "scheduled")
+    with pytest.raises(ProgramError) as caught:
+        verify(parse(text.replace("value=0.0", "value=0.5")), "scheduled")
+    assert caught.value.message == "fill of i32 has value = 0.5"
+    assert caught.value.fix == "give a whole number"
+    alone = """\
+def f():
+    y: tensor("f32", "output", rows=4)
+    t: buffer("f32", 4)
+    fill(t[0](shape=(4,), roles="a"), value=0.5)
+    put(t[0], y[at(0, 4)])
+    wait(t[0])
+"""
+    verify(parse(alone), "scheduled")

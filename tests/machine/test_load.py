@@ -7,6 +7,7 @@ import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, list_machines, load_machine
+from tilewright.machine.check import LARGEST_NUMBER, capacity_setting
 from tilewright.machine.family import machine_files
 
 SHIPPED = machine_files()["sw26010"][1].read_text()
@@ -405,3 +406,14 @@ def test_longer_spellings_are_the_same_keys(tmp_path):
 def test_a_list_of_texts_is_described_in_one_line():
     rows = {key: (value, source) for key, value, source in describe(load_machine("host"))}
     assert rows["processor.models"] == ("16-31, 96-127, 160-175", "")
+
+
+def test_a_capacity_is_proposed_up_to_the_largest_number_of_a_description():
+    most = capacity_setting("spm", LARGEST_NUMBER)
+    assert most == f"--set memory.spm.capacity_bytes={LARGEST_NUMBER}"
+    assert capacity_setting("spm", LARGEST_NUMBER + 1) == ""
+
+
+def test_rates_that_are_no_table_are_refused_by_their_key(tmp_path):
+    path = write(tmp_path, "m.toml", 'base = "sw26010"\ncore.arithmetic.f32 = 3\n')
+    assert refusal(path) == f"{path}: core.f32: expected a table, found 3"

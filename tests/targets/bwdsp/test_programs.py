@@ -77,6 +77,12 @@ def test_shares_of_equal_extents_have_one_program():
     assert (len(tasks), len({id(time) for time in times.values()})) == (3, 1)
 
 
+def test_a_transfer_waits_until_a_message_is_sent_and_has_made_a_hop():
+    times = {"fabrics.grid.send_cycles": "30", "fabrics.grid.hop_cycles": "4"}
+    engines = core_machine(load_machine("bwdsp-56", times)).engines
+    assert {engine.latency_cycles for engine in engines.values()} == {34}
+
+
 def test_a_part_that_fits_no_core_is_refused_by_its_layer_and_the_buffers_of_the_machine():
     product = Task((conv2d(batch=1, in_channels=8, out_channels=4, height=5, width=5, kernel=5,
                            dtype="f32"),), (False, True))  # fmt: skip
