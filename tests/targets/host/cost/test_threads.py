@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tilewright import ops
+from tilewright.ir.nodes import For
+from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Op
+from tilewright.passes.pipeline import ALONE
 from tilewright.tune.choose import choose
 
 FREE = {"threads.meet_cycles": "0", "threads.saturating": "1000"}
@@ -48,3 +51,12 @@ def test_what_is_beyond_the_caches_does_not_come_faster_than_main_memory_deliver
     weights = 4 * 8192 * 8192
     least = weights / (1.5 * machine.direct_bytes_per_second) * machine.clock_hz
     assert least < cycles(product, machine, "gemm") < 1.01 * least
+
+
+def test_weights_beyond_the_caches_are_read_by_as_many_threads_as_bring_more() -> None:
+    """A schedule in which one thread reads them all is not as fast as one that divides them."""
+    product = ops.gemm(m=1, n=4096, k=25088, transpose_b=True, dtype="f32")
+    machine = load_machine("host", {"threads.count": "2"})
+    (choice,) = choose([product], machine, algorithm="prepacked")
+    body = choice.best.candidate.program(machine).body
+    assert ALONE not in {loop.var for loop in walk(body) if isinstance(loop, For)}

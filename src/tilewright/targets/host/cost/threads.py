@@ -44,8 +44,8 @@ def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[boo
 
 
 def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles that main memory needs at least to deliver a nest's tensors once to all threads
-    together; 0 where the last cache holds them, and for one thread, whose copies are priced.
+    """Cycles that main memory needs at least to deliver a nest's tensors once to the threads that
+    divide its loops; 0 where the last cache holds them, and on one thread, whose copies are priced.
     """
     caches, threads = machine.find_section(Caches), machine.threads
     if prepared.division is None or caches is None or threads is None:
@@ -55,7 +55,10 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
         if not tensor.storage:
             elements = evaluate(product(tensor.shape), env)
             total = total + elements * dtype(tensor.dtype).size_bytes
-    rate = machine.direct_bytes_per_second * min(threads.count, threads.saturating)
+    busy: Value = 1
+    for parts in prepared.division.parts:
+        busy = busy * (1 if parts is None else env[parts])
+    rate = machine.direct_bytes_per_second * np.minimum(busy, threads.saturating)
     far = np.greater(total, caches.l3.capacity_bytes)
     return np.where(far, total * (machine.clock_hz / rate), 0.0)
 
