@@ -216,6 +216,9 @@ def _simplified(scalar: Scalar) -> Scalar:
     """
     times = Counter(_parts(scalar))
 
+    def spared(inverse: Apply, factor: Scalar) -> bool:
+        return times[inverse] == 1 and _contains(inverse.arguments[1], factor)
+
     def simpler(part: Scalar) -> Scalar:
         match part:
             case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
@@ -224,9 +227,7 @@ def _simplified(scalar: Scalar) -> Scalar:
                 x == same and x in pair and isinstance(b if x == a else a, Number)
             ):  # what is no number fails `<=` as it fails `>`
                 return Apply("not", (Apply("<=", tuple(map(simpler, pair))),))
-            case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if times[
-                inverse
-            ] == 1 and _contains(b, a):
+            case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if spared(inverse, a):
                 return Apply("/", (simpler(a), simpler(b)))
             case Apply(function, arguments):
                 return Apply(function, tuple(map(simpler, arguments)))
@@ -237,5 +238,6 @@ def _simplified(scalar: Scalar) -> Scalar:
 
 
 def _contains(scalar: Scalar, part: Scalar) -> bool:
+    """True if an expression is or has this part."""
     inner = scalar.arguments if isinstance(scalar, Apply) else ()
     return scalar == part or any(_contains(own, part) for own in inner)
