@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from support.emulation import emulate_avx512
 from support.examples import QUICK, drawn, register_profiles
+from support.golden import golden as golden
 from tilewright.cli import output
 
 register_profiles()
@@ -28,6 +29,7 @@ os.environ["XDG_CONFIG_HOME"] = str(_OWN / "config")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts anew")
     parser.addoption(
         "--emulate-avx512",
         action="store_true",

@@ -1,7 +1,6 @@
 """The picture of one layer of a divided network."""
 
 import re
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -116,10 +115,9 @@ def test_every_eighth_core_of_many_is_numbered():
     assert re.findall(r">(\d+)</text>", behind) == ["0", "0", "8", "8", "16", "16"]
 
 
-def test_the_picture_of_a_small_layer():
+def test_the_picture_of_a_small_layer(golden):
     """Coordinates and sizes of all that is drawn."""
-    stored = Path(__file__).parent / "division_picture.svg"
-    assert PICTURE.replace("><", ">\n<") == stored.read_text()
+    golden("division.svg", PICTURE.replace("><", ">\n<"))
 
 
 def test_numbers_of_cores_fit_into_their_squares():
