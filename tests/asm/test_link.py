@@ -126,6 +126,22 @@ def test_values_that_do_not_fit() -> None:
     )
 
 
+@pytest.mark.parametrize(("directive", "size"), [("byte", 1), ("word", 4)])
+def test_an_address_as_data_is_a_signed_or_an_unsigned_number(directive: str, size: int) -> None:
+    def linked(value: int) -> list[Object]:
+        text = f".data\n.{directive} far + {value - 100}\n.extern far"
+        return [source(text, "data.s"), source(".globl far\n.set far, 100", "far.s")]
+
+    least, most = -(1 << 8 * size - 1), (1 << 8 * size) - 1
+    for value in (least, -1, 0, most):
+        data = link(linked(value), CPE).section(".data").data
+        assert int.from_bytes(data, "little") == value % (most + 1)
+    for value in (least - 1, most + 1):
+        assert refused(*linked(value)) == (
+            f"data.s: 'far' at .data+0x0: address {value:#x} does not fit {size} bytes"
+        )
+
+
 @pytest.mark.parametrize("value", [0, 1, 63, 64, 127, 128, 8191, 8192, -1, -64, -65, -8192, -8193])
 def test_signed_numbers_of_a_line_table_take_the_fewest_bytes(value: int) -> None:
     """Seven bits a byte, the last one with the sign (DWARF 3, section 7.6)."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
-from tilewright.cost.chain import UNITS, operation_window, take_apart
+from tilewright.common.expr import Const
+from tilewright.cost.chain import UNITS, _moved, operation_window, take_apart
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
 from tilewright.ir.nodes import View
+from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
@@ -46,3 +50,17 @@ def test_a_transfer_reads_or_writes_its_buffer_and_a_call_those_of_its_operands(
     sizes = [1, in_flight, UNITS, *[2 * len(buffers)] * 3]
     assert (window.first[1:] - window.first[:-1]).tolist() == sizes
     assert window.state.size == sum(sizes)
+
+
+def test_slots_of_two_copies_move_with_the_loop_around_them() -> None:
+    """Of one copy only the places in both tensors that the tiles are read from move."""
+    op, machine = gemm(256, 256, 256), load_machine("sw26010_cg")
+    (seed,) = seeds_for(op, "gemm")
+    staged = structures_on(machine, seed, seed.spaces[0], op.dtype)[0].staged
+    moved = {}
+    for copies in (1, 2):
+        buffers = tuple(replace(b, copies=Const(copies)) for b in staged.buffers)
+        prepared = take_apart(replace(staged, buffers=buffers))
+        moved[copies] = [_moved(loop, prepared) for loop in range(len(prepared.loops))]
+    assert moved[1] == [2, 2, 2]
+    assert moved[2] == [2, 3, 5]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
+from msgspec import NODEFAULT, Struct, structs
 
 from tilewright.common.errors import MachineError
-from tilewright.machine import describe, load_machine
+from tilewright.machine import describe, load_machine, model, parts
 from tilewright.machine.load import fitted_variant
 from tilewright.machine.parts import Engine
 
@@ -103,3 +103,16 @@ def test_an_engine_of_which_nothing_is_said_adds_nothing_to_its_transfers():
     overheads = engine.shared_block_overhead_transactions
     assert (engine.latency_cycles, engine.issue_cycles, overheads) == (0, 0, 0)
     assert (engine.transaction_bytes, engine.count, engine.limits) == (1, 1, None)
+
+
+def test_what_a_description_leaves_out(golden):
+    """The value of each key of a machine that may be left out."""
+    kinds = [k for k in (*vars(parts).values(), *vars(model).values())
+             if isinstance(k, type) and issubclass(k, Struct)]  # fmt: skip
+    lines = [
+        f"{kind.__name__}.{field.name} = {field.default!r}"
+        for kind in sorted(set(kinds), key=lambda kind: kind.__name__)
+        for field in structs.fields(kind)
+        if field.default is not NODEFAULT
+    ]
+    golden("defaults.txt", "\n".join([*lines, ""]))

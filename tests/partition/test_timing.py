@@ -14,7 +14,7 @@ from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.machine.parts import Fabric
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.compiled import busiest_links, busiest_sums
+from tilewright.partition.compiled import arrivals, busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
@@ -208,3 +208,44 @@ def test_links_of_messages_are_those_of_their_routes(topology, rings, rows, colu
         loads = Counter(link for one in routes for link in one)
         found = busiest_links(owned, owned, need, (rows, columns, rings), False)
         assert [n.item() for n in found] == [max(loads.values()), max(map(len, routes))]
+
+
+MESSAGES = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.lists(st.sampled_from(range(6)), min_size=1, max_size=4, unique=True),
+        st.integers(1, 9),
+        st.integers(1, 9),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MESSAGES)
+def test_a_message_takes_its_hops_and_who_comes_first_takes_a_link_first(messages):
+    """Against lists of who has held each link; hops of link number n take 2^n cycles."""
+    links = [link for _, path, _, _ in messages for link in path]
+    found = arrivals(
+        np.array([leaves for leaves, *_ in messages], float),
+        np.cumsum([len(path) for _, path, _, _ in messages]),
+        np.array(links), 2.0 ** np.array(links), np.arange(len(links)),
+        np.array([spacing for *_, spacing, _ in messages], float),
+        np.array([lasting for *_, lasting in messages], float),
+        np.zeros(6),
+    )  # fmt: skip
+    free, expected = dict.fromkeys(range(6), 0), {}
+    under_way = [(leaves, n, tuple(path)) for n, (leaves, path, *_) in enumerate(messages)]
+    while under_way:
+        first = min(under_way, key=lambda own: own[:2])
+        under_way.remove(first)
+        asked, n, (link, *beyond) = first
+        *_, spacing, lasting = messages[n]
+        entered = asked if asked >= free[link] else free[link] + 2**link
+        free[link] = entered + spacing
+        if beyond:
+            under_way.append((entered + 2 ** beyond[0], n, tuple(beyond)))
+        else:
+            expected[n] = entered + lasting
+    assert found.tolist() == [expected[n] for n in range(len(messages))]

@@ -309,3 +309,12 @@ def test_blocks_of_several_images_hold_all_of_their_rows() -> None:
     assert {(s["block_rows"], s["block_images"], s["image_blocks"]) for s in sizes} == {
         (3, 1, 6), (2, 1, 6), (1, 1, 6), (3, 2, 3), (3, 3, 2), (3, 6, 1),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "offered"), [(2, True), (3, True), (4, False)])
+def test_sums_over_all_pixels_are_for_results_of_no_more_pixels_than_taps(
+    size: int, offered: bool
+) -> None:
+    height = size + 2
+    op = conv2d(batch=2, in_channels=3, out_channels=4, height=height, width=height, kernel=3)
+    assert ("whole_sums" in [s.name for s in seeds_for(op, whole=True)]) == offered

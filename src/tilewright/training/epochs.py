@@ -275,7 +275,8 @@ class Examples:
             raise ShapeError(
                 f"each image is {show_shape(own)}, the network takes {show_shape(shape)}"
             )
-        if (place := int(self.labels.argmax())) >= 0 and self.labels[place] >= classes:
+        place = int(self.labels.argmax())
+        if self.labels[place] >= classes:
             self._refuse_label(place, f"the network has the classes 0 to {classes - 1}")
 
     def _refuse_label(self, place: int, why: str) -> None:

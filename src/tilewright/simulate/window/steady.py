@@ -121,27 +121,27 @@ def _repeats(s: WindowState, loop: int) -> bool:
     """Keep what a turn leaves behind relative to its end; True if the turn before left the same."""
     time, registers = s.at[TIME], s.ready.size // 2
     same = _is_kept(s, loop, _REPEATED, 0, s.at[GROUP])
-    same = _is_kept(s, loop, _REPEATED, 1, s.at[FLIGHT]) and same
-    same = _is_kept(s, loop, _REPEATED, 2, max(s.at[FREED] - time, 0)) and same
+    same &= _is_kept(s, loop, _REPEATED, 1, s.at[FLIGHT])
+    same &= _is_kept(s, loop, _REPEATED, 2, max(s.at[FREED] - time, 0))
     place = 3
     for i in range(registers):
         read_now = int(s.ready[registers + i] == time)
-        same = _is_kept(s, loop, _REPEATED, place, max(s.ready[i] - time, 0)) and same
-        same = _is_kept(s, loop, _REPEATED, place + 1, read_now) and same
+        same &= _is_kept(s, loop, _REPEATED, place, max(s.ready[i] - time, 0))
+        same &= _is_kept(s, loop, _REPEATED, place + 1, read_now)
         place += 2
     for i in range(s.unit_free.size):
-        same = _is_kept(s, loop, _REPEATED, place, max(s.unit_free[i] - time, 0)) and same
+        same &= _is_kept(s, loop, _REPEATED, place, max(s.unit_free[i] - time, 0))
         place += 1
     for i in range(s.slots.size):
-        same = _is_kept(s, loop, _REPEATED, place, max(s.slots[i] - time, 0)) and same
+        same &= _is_kept(s, loop, _REPEATED, place, max(s.slots[i] - time, 0))
         place += 1
     for f in range(s.at[FLIGHT]):
-        same = _is_kept(s, loop, _REPEATED, place, s.flights[f, 0] - time) and same
+        same &= _is_kept(s, loop, _REPEATED, place, s.flights[f, 0] - time)
         place += 1
         for i in range(SPAN_COUNT):
             memory, writes = s.flights[f, 1 + 4 * i], s.flights[f, 4 + 4 * i]
-            same = _is_kept(s, loop, _REPEATED, place, memory) and same
-            same = _is_kept(s, loop, _REPEATED, place + 1, writes) and same
+            same &= _is_kept(s, loop, _REPEATED, place, memory)
+            same &= _is_kept(s, loop, _REPEATED, place + 1, writes)
             place += 2
     return same
 
@@ -158,19 +158,19 @@ def _is_grown(s: WindowState, loop: int, place: int, number: int) -> bool:
 def _grows(s: WindowState, loop: int) -> bool:
     """Keep the numbers that grow from turn to turn; True if the turn before added the same."""
     same = _is_grown(s, loop, 0, s.at[TIME])
-    same = _is_grown(s, loop, 1, s.at[ISSUED]) and same
-    same = _is_grown(s, loop, 2, s.at[ISSUE]) and same
+    same &= _is_grown(s, loop, 1, s.at[ISSUED])
+    same &= _is_grown(s, loop, 2, s.at[ISSUE])
     place = 3
     for i in range(s.unit_busy.size):
-        same = _is_grown(s, loop, place, s.unit_busy[i]) and same
+        same &= _is_grown(s, loop, place, s.unit_busy[i])
         place += 1
     for i in range(s.register.size):
-        same = _is_grown(s, loop, place, s.register[i]) and same
+        same &= _is_grown(s, loop, place, s.register[i])
         place += 1
     for f in range(s.at[FLIGHT]):
         for i in range(SPAN_COUNT):
-            same = _is_grown(s, loop, place, s.flights[f, 2 + 4 * i]) and same
-            same = _is_grown(s, loop, place + 1, s.flights[f, 3 + 4 * i]) and same
+            same &= _is_grown(s, loop, place, s.flights[f, 2 + 4 * i])
+            same &= _is_grown(s, loop, place + 1, s.flights[f, 3 + 4 * i])
             place += 2
     return same
 
