@@ -11,7 +11,7 @@ from tilewright.targets.cns1.timing.messages import global_sum_cycles, hidden_su
 
 
 def test_a_sum_in_step_is_the_formula_s_and_notes_add_up_to_what_hardware_takes() -> None:
-    """Small enough to sum by hand: two rounds, of which gaps slow the longer one."""
+    """Of one vector and of four: gaps lose time, and nodes that need not meet win some."""
     sharing, fabric = hidden_sum(SMALL), SMALL.fabrics["torrents"]
     without = structs.replace(fabric, gap_cycles=0.0)
     rows = list(sending._sums(SMALL, "small", sharing))
