@@ -48,6 +48,9 @@ else:  # heavy: Numba
     window = Deferred("tilewright.cost.window")
 
 
+_NOTHING = Const(0)
+
+
 @dataclass(frozen=True)
 class ChainItem:
     """A call or transfer, the condition it stands under, and where it stands in the chain of loops;
@@ -114,7 +117,8 @@ class _Division:
 class Prepared:
     """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
     loop d may each cost something of their own. The others are one kind. The loops `inside` are
-    those of a chain that one call takes. With a `division` the loops are those of one thread.
+    those of a chain that one call takes. With a `division` the loops are those of one thread. In a
+    turn of the loops that other nests share, their products touch so many elements `beside`.
     """
 
     program: Program
@@ -125,6 +129,7 @@ class Prepared:
     moments: Moments
     inside: tuple[For, ...] = ()
     division: _Division | None = None
+    beside: Expr = _NOTHING
 
     @property
     def kinds(self) -> tuple[int, ...]:
