@@ -363,15 +363,10 @@ def operation_window(
     assert rules is not None
     buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
     count, loops = len(buffers), max(1, len(prepared.loops))
-    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count, 2 * count)
+    sizes = (1, rules.in_flight, UNITS, *(2 * count,) * 4)
     first = np.cumsum((0, *sizes)).astype(np.int64)
     used = [_used(item, buffers, prepared) for item in prepared.items]
     writes = np.array([w for w, _ in used] or [-1], np.int64)
-    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
-    early = np.zeros(reads.shape, np.bool_)
-    for row, ends, (_, own), item in zip(reads, early, used, prepared.items, strict=False):
-        row[: len(own)] = own
-        ends[: len(own)] = _read_early(item, len(own), prices)
     moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
     beside = [_beside(number, prepared) for number in range(len(prepared.items))]
     given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
@@ -385,10 +380,13 @@ def operation_window(
         np.zeros(max(1, count), np.int64),
         np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
         writes,
-        reads,
-        early,
+        *_reads([own for _, own in used], prepared, prices),
+        np.zeros(2 * max(1, count)),
+        np.zeros(2 * max(1, count)),
+        np.zeros(1),
         np.array(rotates or [0], np.int64),
         np.array(beside or [0], np.int64),
+        _due(beside, writes, prepared),
         np.array([_in_pieces(i, prepared, prices) for i in prepared.items] or [False]),
         np.array(_overlapping(prepared, env) or [False]),
         np.array([_spread(i, prepared) for i in prepared.items] or [False]),
@@ -397,21 +395,33 @@ def operation_window(
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
         np.zeros(loops),
-        np.array([_moved(d, prepared) for d in range(loops)], np.float64),
+        np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
+        np.zeros(loops),
         int(rules.freed == "in_order"),
         np.zeros(1),
         np.zeros(1),
         np.zeros((max(1, count), 2), np.int64),
         np.zeros(1, np.int64),
+        prices.unrolled_turns,
     )
 
 
-def _read_early(item: ChainItem, count: int, prices: Prices) -> list[bool]:
-    """Which of so many operands that an item reads its last operation does not read."""
-    if not isinstance(item.step, CallStep):
-        return [False] * count
-    last = prices.last_reads(item.step.stmt.primitive, count)
-    return [operand not in last for operand in range(count)]
+def _reads(
+    used: Sequence[Sequence[int]], prepared: Prepared, prices: Prices
+) -> tuple[Ints, Flags, Flags]:
+    """The buffers that each item reads, -1 for none; which of them its last operation does not
+    read, and of which each operation reads a part of its own.
+    """
+    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
+    early, turn = np.zeros((2, *reads.shape), np.bool_)
+    for number, (own, item) in enumerate(zip(used, prepared.items, strict=True)):
+        reads[number, : len(own)] = own
+        if isinstance(item.step, CallStep):
+            primitive = item.step.stmt.primitive
+            last, parts = prices.last_reads(primitive, len(own)), prices.reads_in_turn(primitive)
+            early[number, : len(own)] = [operand not in last for operand in range(len(own))]
+            turn[number, : len(own)] = [operand in parts for operand in range(len(own))]
+    return reads, early, turn
 
 
 def _rotation(buffer: str, prepared: Prepared) -> int:
@@ -481,36 +491,60 @@ def _beside(number: int, prepared: Prepared) -> int:
         return 0
     made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
     alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
-    ahead = alternates or variable in _start(item.step)
+    ahead = variable in _start(item.step)
     behind = all(written not in _names(i.step)[1] for i in later)
+    if alternates:
+        return window.ALTERNATELY
     return window.AHEAD if ahead or behind else window.BESIDE
 
 
-def _moved(loop: int, prepared: Prepared) -> int:
-    """How many different places of operands in memories move with a loop, of those that are used
-    in most turns.
+_MOST_PLACES = 62
+
+
+def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
+    """The loop at whose turn what is written ahead in a buffer, and alternately, can be read; -1
+    for none.
     """
-    if loop >= len(prepared.loops):
-        return 0
-    variable, found = prepared.loops[loop].var, set[Hashable]()
+    found = np.full((max(1, len(prepared.program.buffers)), 2), -1, np.int64)
+    for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
+        if kind == window.AHEAD:
+            found[buffer, 0] = item.level - 1
+        elif kind == window.ALTERNATELY:
+            found[buffer, 1] = _rotation(_names(item.step)[0], prepared) - 1
+    return found
+
+
+def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
+    """The places of operands in memories that move with a loop, of items that are used in most
+    turns: numbers of the loop, of the level that slots of buffers turn at with it, of the item, and
+    of the place among different ones.
+    """
+    numbers: dict[Hashable, int] = {}
+    found = list[tuple[int, int, int, int]]()
     double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
-    for item in prepared.items:
-        if item.level <= loop or not _in_most_turns(item, prepared):
+    for number, item in enumerate(prepared.items):
+        if not _in_most_turns(item, prepared):
             continue
-        rotates = item.level == loop + 1
         for name, starts in _places(item.step):
-            if (rotates and name in double) or any(variable in free_vars(e) for e in starts):
-                found.add((name, starts))
-    return len(found)
+            used = frozenset[str]().union(*map(free_vars, starts))
+            place = numbers.setdefault((name, starts), len(numbers) % _MOST_PLACES)
+            for loop, own in enumerate(prepared.loops[: item.level]):
+                if own.var in used:
+                    found.append((loop, loop, number, place))
+                elif name in double:
+                    found.append((loop, item.level, number, place))
+    return found
 
 
 def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
-    """True for an item under no condition, and a product in all turns but those that begin sums:
-    the places of what adds it up are computed while it runs.
+    """True for an item under no condition on loops, and a product in all turns but those that begin
+    sums: the places of what adds it up are computed while it runs.
     """
-    if item.condition == Const(1) or not isinstance(item.step, CallStep):
-        return item.condition == Const(1)
-    later = substitute(item.condition, {loop.var: 1 for loop in prepared.loops})
+    loops = {loop.var: 1 for loop in prepared.loops}
+    depends = free_vars(item.condition) & loops.keys()
+    if not depends or not isinstance(item.step, CallStep):
+        return not depends
+    later = substitute(item.condition, loops)
     return later == Const(1) and isinstance(item.step.stmt.primitive, MatrixProduct)
 
 

@@ -155,7 +155,8 @@ class Cost(Protocol):
     """The cycles of an item in one kind of iteration. Of a call the `own` cycles are those of the
     cores that have any data, `apart` those of others; of a transfer `own` is the share of the cores
     that have a part in it, all of them in the share `apart`.
-    Where cores keep a window of operations in flight `issue` counts them, `first` and `last` are
+    Where cores keep a window of operations in flight `issue` counts them, of a transfer `own` are
+    the bytes, `first` and `last` are
     the cycles of the ends of several, and `before` and `behind` those of issue of the statements
     around them.
     """
