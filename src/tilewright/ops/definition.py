@@ -84,6 +84,11 @@ class Definition(Op):
             )
         if operand_count(parse_scalar(self.finish)) > 1:
             raise ShapeError(f"{self._word}: {self.finish[:60]!r} reads more than the gathered x0")
+        if self.gather is None and self.finish != "x0":
+            raise ShapeError(
+                f"{self._word}: {self.finish[:60]!r} finishes what is not gathered",
+                fix="write it around the body",
+            )
         if not self.numerics.is_float:
             self._require_integral()
 
