@@ -373,15 +373,18 @@ class ProgramText:
 def _spread_scalars(lines: Sequence[str]) -> list[str]:
     """The statements of a loop's turn with those on scalars spread over the operations between two
     places that branches reach, as far as their registers allow it: addresses are computed while
-    operations wait for the ones in flight.
+    operations wait for the ones in flight. Loops inside have been spread before.
     """
     found: list[str] = []
     straight: list[str] = []
-    for line in lines:
-        if _is_branch(line):
-            found += _spread(straight, is_turn=False)
+    ends = {line.split()[-1]: i for i, line in enumerate(lines) if line.split()[0] == "cb"}
+    inside = -1
+    for number, line in enumerate(lines):
+        if number <= inside:
             found.append(line)
-            straight = []
+        elif _is_branch(line):
+            found += [*_spread(straight, is_turn=False), line]
+            straight, inside = [], ends.get(line.strip().rstrip(":"), -1)
         else:
             straight.append(line)
     return found + _spread(straight, is_turn=not found)
