@@ -11,10 +11,10 @@ sanitizers; of the programs of a core group of the SW26010 by the interpreter an
 of the programs of a Cambricon in fixed point, on its simulated device. What a machine refuses is
 counted by reason. Stages come in batches, one build for each. With `--definitions` they are
 networks of up to four definitions such as `fuzz.definitions` draws, each of which reads a result
-of another: of up to seven axes, with any gather. With `--draw-schedules` a few legal schedules of
-each nest are drawn and the fastest of them is taken, which needs a fraction of the time that
-ranking all of a new shape takes, and runs schedules that no ranking would pick. Every batch says
-how far it has come, so that a run that was cut goes on with that `--seed`. Prints what fails.
+of another: of up to seven axes, with any gather. With `--draw-schedules` one legal
+schedule of each nest is drawn, which needs a fraction of the time that ranking all of a new shape
+takes, and runs schedules that no ranking would pick. Every batch says how far it has come, so that
+a run that was cut goes on with that `--seed`. Prints what fails.
 """
 
 from __future__ import annotations
@@ -52,13 +52,11 @@ from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.run import load_network
 from tilewright.targets.sw26010.emulation.run import Case, run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
-from tilewright.tune import kept, search
+from tilewright.tune import kept, refills, search
 from tilewright.tune.legal import rules_of, structures_on
 from tilewright.tune.prepared import ready_structures
 
 BATCH = 25
-SCHEDULES = 2
-"""Those of a nest of which one is taken where schedules are drawn."""
 DEVICE, TYPES, ONE = load_machine("dla-al"), "q8.8", 256
 """A Cambricon, its elements, and what stands for 1 in one."""
 ARENA = apart(setattr)
@@ -99,11 +97,14 @@ def drawn(number: int, *, definitions: bool) -> Subject:
 
 
 class DrawnSchedules:
-    """Ranks a few legal schedules of each nest, and all where none of these fits the machine."""
+    """Ranks the tiles of one legal schedule of each nest, or all schedules where that does not fit;
+    refills of instruction caches are not priced.
+    """
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
         vars(kept).update(keeps=lambda machine: False, rank=self._ranked)
+        vars(refills)["_evicts"] = lambda machine: False
 
     def _ranked(
         self,
@@ -130,13 +131,11 @@ class DrawnSchedules:
         self, machine: Machine, seed: Seed, space: Space, dtype: str
     ) -> tuple[Structure, ...]:
         rules, staging = rules_of(machine), lowering_of(machine).staging
-        every, found = combinations(seed, space, rules), list[Structure]()
-        for i in self._rng.permutation(len(every)):
-            made = build(space, every[i], dtype, staging, rules)
-            found += [made] if made else []
-            if len(found) == SCHEDULES:
-                break
-        return tuple(found) or structures_on(machine, seed, space, dtype)
+        every = combinations(seed, space, rules)
+        order = self._rng.permutation(len(every))
+        drawn = (build(space, every[i], dtype, staging, rules) for i in order)
+        found = next(filter(None, drawn), None)
+        return (found,) if found else structures_on(machine, seed, space, dtype)
 
 
 def each(subjects: Sequence[Subject], compute: Callable[[Subject], Numbers]) -> list[Result]:
