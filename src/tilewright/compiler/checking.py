@@ -189,7 +189,7 @@ def _largest(x: Array) -> float:
 
 
 def _portions(x: Array, *, uncut: int = 0) -> Iterator[tuple[slice, ...]]:
-    """Portions of the array that fit a cache, where the first `uncut` axes need not be cut."""
+    """Portions of the array that fit a cache; the first `uncut` axes are whole in each."""
     steps, size = list(x.shape), x.size
     for axis in sorted(range(uncut, x.ndim), key=lambda axis: -abs(x.strides[axis])):
         row = size // steps[axis]
