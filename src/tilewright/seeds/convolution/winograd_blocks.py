@@ -51,7 +51,7 @@ _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
 _MOST_TILES = 256
 """Tiles over several images that share one read of U; more bring no gain."""
-_LINE, _MEETING = 16, 512
+_LINE, _MEETING = 16, 256
 """Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
 
 
