@@ -305,6 +305,11 @@ def test_vector_primitives_by_hand() -> None:
     assert _cycles(Call(Fill(), (whole,))) == 15 * (1 + 2)
     assert _cycles(Call(Fill(), (strip,))) == 6 * 2 * (1 + 2)
     assert _cycles(Call(Copy(), (whole, whole))) == 15 * (2 + 2)
+    pairs, single = _view((6, 2), (6, 2), "ab"), _view((6, 1, 10), (6, 1, 10), "abc")
+    assert _cycles(Call(Copy(), (pairs, pairs))) == 3 * (2 + 2)
+    assert _cycles(Call(Copy(), (single, single))) == 15 * (2 + 2)
+    one_of_three = _view((6, 3, 10), (6, 1, 10), "abc")
+    assert _cycles(Call(Copy(), (one_of_three, one_of_three))) == 6 * 3 * (2 + 2)
     assert _cycles(Call(ScaleAdd(), (whole, whole))) == 15 * (3 + 1 + 2)
     assert _cycles(Call(ScaleAdd(0.5), (whole,))) == 15 * (2 + 1 + 2)
 

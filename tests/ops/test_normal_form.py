@@ -106,6 +106,17 @@ def test_what_is_filled_backwards_or_in_part_is_copied_first():
     ]
 
 
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_windows_that_begin_behind_the_first_place_are_of_a_part_of_the_operand(shift):
+    convolution = f"y[o,r] += x[i,r+u+{shift}] * w[o,i,u]"
+    op = operator_of(convolution, o=4, r=6, i=3, u=3, x=(3, 8 + shift))
+    found = recognised(op)
+    assert (found is None) == (shift != 0)
+    rng = np.random.default_rng(0)
+    operands = integers_for(rng, op)
+    assert np.array_equal(evaluated(op, operands), by_index(op, *operands))
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_convolution_is_recognised(seed):
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """The picture of one layer of a divided network."""
 
 import re
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -113,3 +114,24 @@ def test_every_eighth_core_of_many_is_numbered():
     picture = layer_picture(replace(PLAN, moves=()), SHAPE, 20, HEADING, 0)
     behind = picture.partition("no core sends anything to another")[2]
     assert re.findall(r">(\d+)</text>", behind) == ["0", "0", "8", "8", "16", "16"]
+
+
+def test_the_picture_of_a_small_layer():
+    """Coordinates and sizes of all that is drawn."""
+    stored = Path(__file__).parent / "division_picture.svg"
+    assert PICTURE.replace("><", ">\n<") == stored.read_text()
+
+
+def test_numbers_of_cores_fit_into_their_squares():
+    """Half as wide and nearly as high as the square: below a readable size there is none."""
+    parts = tuple(
+        PartPlan(core, ((0, 1), (0, 4), (at, stop), (0, 8)), NOTHING, None, {}, {})
+        for core, (at, stop) in enumerate(((0, 1), (1, 2), (2, 10), (10, 90)))
+    )
+    picture = layer_picture(replace(PLAN, parts=parts, moves=()), (1, 4, 90, 8), 4, "x", 0)
+    number = r'"([\d.]+)"'
+    squares = re.findall(
+        rf"<rect [^>]*width={number} height={number} fill=[^>]*/>(<text[^>]*>)?", picture
+    )
+    drawn = [(float(w), float(h), text) for w, h, text in squares[:4]]
+    assert [bool(text) for *_, text in drawn] == [False, False, True, True]

@@ -126,6 +126,18 @@ def test_what_moves_with_a_skewed_loop_and_its_partner_is_transferred_outside() 
     legal(SEED.spaces[0], parse_schedule(f"{text}\n{outer}").steps, "f64", staging)
 
 
+def test_a_skewed_loop_does_not_move_with_a_partner_of_one_turn() -> None:
+    text = IMPLICIT.replace("fuse(out_col, n)", "skew(out_col, kernel_col, in_col)")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("reorder"))
+    for kernel in (1, 2):
+        conv = conv2d(batch=8, in_channels=8, out_channels=8, height=8, width=8, kernel=kernel)
+        (seed,) = seeds_for(conv, "implicit")
+        if kernel == 1:
+            legal(seed.spaces[0], parse_schedule(text).steps, "f64", staging)
+        else:
+            assert "moves with in_col and kernel_col" in refusal(seed.spaces[0], text)
+
+
 def product_seed(space: Space) -> Seed:
     orders = (layout(A, ("rows", "depth")), layout(C, ("rows", "cols"), ("cols", "rows")))
     return Seed("mine", (A, B, C), (space,), orders, ("a", "b"), "c")

@@ -67,13 +67,16 @@ def test_memories_hold_arrays_by_their_addresses_and_zeros_between_them(assemble
     )
 
 
-def test_a_put_waits_for_a_free_entry_at_the_receiver(assemble: Assemble) -> None:
-    sender = assemble("putr $1, 1\nputr $1, 1\nputr $1, 1")
-    receiver = assemble("mull $9, $9, $9\nmull $9, $9, $9\nmull $9, $9, $9\nmov $9, $10\ngetr $1")
-    run = simulate_mesh([sender, receiver], SimulatedMesh(1, 2, QUICK))
+@pytest.mark.parametrize(("bus", "shape"), [("row", (1, 2)), ("column", (2, 1))])
+def test_a_put_waits_for_a_free_entry_at_the_receiver(
+    assemble: Assemble, bus: str, shape: tuple[int, int]
+) -> None:
+    put, get = f"put{bus[0]} $1, 1\n", f"get{bus[0]} $1"
+    busy = "mull $9, $9, $9\nmull $9, $9, $9\nmull $9, $9, $9\nmov $9, $10\n"
+    run = simulate_mesh([assemble(3 * put), assemble(busy + get)], SimulatedMesh(*shape, QUICK))
     get_cycle = run.cores[1].cycles - 1
     assert run.cores[0].cycles == get_cycle + 2  # the entry freed in one cycle is used in the next
-    assert run.cores[0].stalls == {"put_row_full": get_cycle - 1}
+    assert run.cores[0].stalls == {f"put_{bus}_full": get_cycle - 1}
 
 
 def test_two_senders_share_one_bus(assemble: Assemble) -> None:

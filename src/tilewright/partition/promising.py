@@ -166,9 +166,8 @@ def _sides(grids: Grids) -> Integers:
         every, side = np.arange(len(grids)), longest.argmax(axis=1)
         others = longest.copy()
         others[every, side] = 0
-        clear = (grids.parts > 1) & (shortest[every, side] > others.max(axis=1))
-        parts = np.where(clear, grids.parts, 1)
-        longest[every, side] = -(-longest[every, side] // parts)
+        clear = shortest[every, side] > others.max(axis=1)
+        longest[every, side] = -(-longest[every, side] // np.where(clear, grids.parts, 1))
     return longest
 
 

@@ -1,16 +1,29 @@
 """Digits: scaled arithmetic learns, the literal one does not, and nodes have the same bits."""
 
+import numpy as np
 import pytest
 
 from support.examples import one_in
+from tilewright.common.digits import handwritten_digits
 from tilewright.papers.cns1.digits import (
     Trial,
     _accuracy,
+    _digits,
     accuracy,
     bits_agree,
     first_weights,
     recall_agrees,
 )
+
+
+def test_pixels_and_the_bias_have_all_bits_of_an_activation():
+    digits = _digits()
+    pixels, classes = handwritten_digits()
+    assert np.abs(digits.inputs[:, :64] / 127 - pixels.reshape(-1, 64) / 16).max() <= 0.5 / 127
+    assert (digits.inputs[:, :64].max(), *np.unique(digits.inputs[:, 64])) == (127, 127)
+    assert not digits.inputs[:, 65:].any()
+    assert (digits.wanted.argmax(axis=1) == digits.classes).all()
+    assert (digits.classes == classes).all()
 
 
 def test_scaled_arithmetic_learns_digits_and_the_literal_one_does_not():
