@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import product
 from math import gcd, prod
 
 import numpy as np
@@ -305,13 +306,20 @@ def test_vector_primitives_by_hand() -> None:
     assert _cycles(Call(Fill(), (whole,))) == 15 * (1 + 2)
     assert _cycles(Call(Fill(), (strip,))) == 6 * 2 * (1 + 2)
     assert _cycles(Call(Copy(), (whole, whole))) == 15 * (2 + 2)
-    pairs, single = _view((6, 2), (6, 2), "ab"), _view((6, 1, 10), (6, 1, 10), "abc")
-    assert _cycles(Call(Copy(), (pairs, pairs))) == 3 * (2 + 2)
-    assert _cycles(Call(Copy(), (single, single))) == 15 * (2 + 2)
-    one_of_three = _view((6, 3, 10), (6, 1, 10), "abc")
-    assert _cycles(Call(Copy(), (one_of_three, one_of_three))) == 6 * 3 * (2 + 2)
     assert _cycles(Call(ScaleAdd(), (whole, whole))) == 15 * (3 + 1 + 2)
     assert _cycles(Call(ScaleAdd(0.5), (whole,))) == 15 * (2 + 1 + 2)
+
+
+@pytest.mark.parametrize("extents", list(product((1, 2, 3), (1, 2, 3), (2, 3))), ids=str)
+def test_the_run_of_a_call_is_contiguous_in_each_operand(extents: tuple[int, int, int]) -> None:
+    """As many elements as lie side by side from the first one on."""
+    for sizes in product(*(range(extent, 4) for extent in extents)):
+        places = np.ravel_multi_index(tuple(map(np.ravel, np.indices(extents))), sizes)
+        beside = int((places == np.arange(len(places))).cumprod().sum())
+        view, whole = _view(sizes, extents, "abc"), _view(extents, extents, "abc")
+        for operands in ((view, view), (view, whole), (whole, view)):
+            dims = call_dims(Call(Copy(), operands))
+            assert evaluate(dims["common_run"], {}) == beside
 
 
 def test_repack_costs_loads_of_the_old_and_stores_of_the_new_tile() -> None:

@@ -110,7 +110,7 @@ def test_what_is_filled_backwards_or_in_part_is_copied_first():
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_windows_that_begin_behind_the_first_place_are_of_a_part_of_the_operand(shift):
     convolution = f"y[o,r] += x[i,r+u+{shift}] * w[o,i,u]"
-    op = operator_of(convolution, o=4, r=6, i=3, u=3, x=(3, 8 + shift))
+    op = operator_of(convolution, o=4, r=6, i=3, u=3, x=(3, 8 + 2 * shift))
     found = recognised(op)
     assert (found is None) == (shift != 0)
     rng = np.random.default_rng(0)

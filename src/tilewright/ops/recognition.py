@@ -119,7 +119,7 @@ def _stored_tensor(access: Access, op: Definition) -> _StoredTensor | None:
 def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _Window | None:
     kept = [(a, s) for a, s in terms if a in op.result.axes]
     taps = [(a, s) for a, s in terms if a not in op.result.axes]
-    if len(kept) != 1 or len(taps) != 1 or min(s for _, s in terms) < 1 or offset > 0:
+    if len(kept) != 1 or len(taps) != 1 or min(s for _, s in terms) < 1:
         return None
     return _Window(kept[0][0], taps[0][0], kept[0][1], taps[0][1], -offset)
 
