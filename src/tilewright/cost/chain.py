@@ -1,8 +1,7 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
-In: a staged-stage program of one nest. Out: `Prepared`, made once and priced many times: the loops,
-the transfers and calls before and after the loop inside at each level, and on which loops each
-one's cost depends.
+In: a staged program of one nest. Out: `Prepared`, made once and priced many times: the loops, the
+transfers and calls around the loop inside at each level, and on which loops each one's cost depends.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from tilewright.cost.prices import Prices
 else:  # heavy: Numba
     window = Deferred("tilewright.cost.window")
-
 
 _NOTHING = Const(0)
 
@@ -115,10 +113,10 @@ class _Division:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
-    loop d may each cost something of their own. The others are one kind. The loops `inside` are
-    those of a chain that one call takes. With a `division` the loops are those of one thread. In a
-    turn of the loops that other nests share, their products touch so many elements `beside`.
+    """A nest ready to be priced; `edges[d]`: which iterations of loop d may each cost something of
+    their own. The loops `inside` are those of a chain that one call takes. With a `division` the
+    loops are those of one thread. In a turn of the loops that other nests share, their products
+    touch so many elements `beside`.
     """
 
     program: Program
@@ -134,7 +132,7 @@ class Prepared:
     @property
     def kinds(self) -> tuple[int, ...]:
         """How many kinds of iterations each loop has."""
-        return tuple(front + 1 + back for front, back in self.edges)
+        return tuple(own.kinds for own in self.edges)
 
     @cached_property
     def calls(self) -> tuple[PricedCall[Primitive] | None, ...]:
@@ -192,7 +190,7 @@ def take_apart(
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
     conditions = [(item.symbols, item.condition) for item in found]
     edges = [edges_of(f, loops, conditions) for f in loops]
-    kinds = [front + 1 + back for front, back in edges]
+    kinds = [own.kinds for own in edges]
     items = [_completed(item, buffers) for item in _in_program_order(found)]
     outline = _outline(items, loops, kinds)
     costed = [(i.step, i.condition) for i in items]
@@ -338,21 +336,23 @@ def _told_apart(rows: Floats, kinds: Kinds, body: Floats) -> Floats:
 
 def _of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
     """How many of `count` iterations are of each kind, along an axis of their own."""
-    front, back = edges
+    front, back, turns = edges
     alike = uniform | (count == 1)
     if alike.all():
         return count
     axes = [1] * count.ndim
     axes[axis] = -1
-    kinds = np.arange(front + 1 + back).reshape(axes)
-    ends = np.where(kinds < front, kinds < count, count - back + (kinds - front - 1) >= front)
-    told_apart = np.where(kinds == front, np.maximum(count - front - back, 0), ends)
+    kinds = np.arange(edges.kinds).reshape(axes)
+    place = kinds - front
+    ends = np.where(place < 0, kinds < count, count - back + (place - turns) >= front)
+    middle = np.maximum(count - front - back - place + turns - 1, 0) // turns
+    told_apart = np.where((place >= 0) & (place < turns), middle, ends)
     return np.where(alike, np.where(kinds == 0, count, 0.0), told_apart)
 
 
 UNITS = 4
 """Most units that execute operations."""
-_MOST_OPERANDS = 8
+_MOST_OPERANDS, _MOST_PLACES = 8, 62
 
 
 def operation_window(
@@ -363,6 +363,7 @@ def operation_window(
     assert rules is not None
     buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
     count, loops = len(buffers), max(1, len(prepared.loops))
+    kept = max((window.KEPT_TURNS, *(2 * own.period for own in prepared.edges)))
     sizes = (1, rules.in_flight, UNITS, *(2 * count,) * 4)
     first = np.cumsum((0, *sizes)).astype(np.int64)
     used = [_used(item, buffers, prepared) for item in prepared.items]
@@ -391,8 +392,8 @@ def operation_window(
         np.array(_overlapping(prepared, env) or [False]),
         np.array([_spread(i, prepared) for i in prepared.items] or [False]),
         np.arange(max(1, len(prepared.items))),
-        np.zeros((loops, 2, int(first[-1]))),
-        np.zeros((loops, 2, max(1, count)), np.int64),
+        np.zeros((loops, kept, int(first[-1]))),
+        np.zeros((loops, kept, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
         np.zeros(loops),
         np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
@@ -496,9 +497,6 @@ def _beside(number: int, prepared: Prepared) -> int:
     if alternates:
         return window.ALTERNATELY
     return window.AHEAD if ahead or behind else window.BESIDE
-
-
-_MOST_PLACES = 62
 
 
 def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:

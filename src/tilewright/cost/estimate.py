@@ -347,12 +347,13 @@ def _levels(prepared: Prepared) -> npt.NDArray[Any]:
     _filled(levels, following=-1)
     for name, spans in (("before", outline.before), ("after", outline.after)):
         levels[name], levels[f"{name}_end"] = spans.T
-    front, back = np.reshape(prepared.edges, (-1, 2)).T
+    front, back, period = np.reshape(prepared.edges, (-1, 3)).T
     _filled(
         levels[:loops],
         kinds=prepared.kinds,
         front=front,
         back=back,
+        period=period,
         base=outline.counts.base,
         varies=outline.counts.varies,
         meets=[

@@ -63,7 +63,7 @@ class LoopLevel(Protocol):
     """Loop d, outermost first, and the body inside d loops; the last record is a body only.
 
     There are `kinds` kinds of iterations: `front` and `back` of them are one iteration each at the
-    ends, the one between is all others. The kinds are `uniform` where nothing tells them apart.
+    ends, the `period` between come in turn. The kinds are `uniform` where nothing tells them apart.
     """
 
     before: int  # items of the body before the loop inside: first, end
@@ -73,6 +73,7 @@ class LoopLevel(Protocol):
     kinds: int
     front: int
     back: int
+    period: int
     base: int  # row of its number of iterations, which `varies` with the loops around it
     varies: int
     uniform: int

@@ -5,8 +5,8 @@ executes each, and the buffers that it reads and writes. Out: cycles of every ca
 issue in program order, each when the window has a free slot; it starts when its unit is free and
 what it reads and overwrites is no longer in use, and its slot is freed in order or when it is done
 (`simulate.window` executes by the same rules). Loops are played through; where all that is in
-flight stands after an iteration as it stood two iterations before, only later, the iterations that
-are left are skipped.
+flight stands after an iteration as it stood some iterations before, only later, as many at a time
+are skipped.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ from tilewright.cost.pipeline_rows import (
     cost_of,
     iterations_of,
     kind_after,
+    kind_behind,
+    kind_in_turn,
     next_row_of,
+    period_of,
     row_at,
+    times_in_turn,
     times_of,
     totals,
 )
@@ -45,7 +49,7 @@ from tilewright.cost.pipeline_types import (
     Tables,
 )
 
-_PLAYED = 12
+KEPT_TURNS = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
 _BOUND = 0.99
 """Share of the cycles of a unit that a loop taken as steady may fall to."""
@@ -81,7 +85,7 @@ class OperationWindow(NamedTuple):
     of the `places`, (loop, level, item, number), those of items that there are, at a level that
     loops of one turn are between. Up to `unrolled` turns of the innermost loop of several are
     written out. They move before the last operation, from the `clock` on that it found; the branch
-    is behind it. `kept[d]` are the states after the last two iterations of loop d, `played[d]` how
+    is behind it. `kept[d]` are the states after the last iterations of loop d, `played[d]` how
     many were played, `left[d]` how many are left.
     """
 
@@ -306,12 +310,13 @@ def _fill(s: PipelineState, w: OperationWindow) -> None:
 
 
 @piece
-def _is_steady(w: OperationWindow, loop: int) -> bool:
-    """True if what is in flight stands as two iterations before, but for the time."""
-    old, shift = w.kept[loop, w.played[loop] % 2], 0.0
+def _is_steady(w: OperationWindow, loop: int, turns: int) -> bool:
+    """True if what is in flight stands as so many iterations before, but for the time."""
+    place = (w.played[loop] - turns) % w.kept.shape[1]
+    old, shift = w.kept[loop, place], 0.0
     shift = w.state[0] - old[0]
     for i in range(w.slots.size):
-        if w.slots[i] != w.kept_slots[loop, w.played[loop] % 2, i]:
+        if w.slots[i] != w.kept_slots[loop, place, i]:
             return False
     for i in range(1, w.state.size):
         now, then = max(w.state[i], w.state[0]), max(old[i], old[0])
@@ -321,28 +326,33 @@ def _is_steady(w: OperationWindow, loop: int) -> bool:
 
 
 @piece
-def _skip(w: OperationWindow, loop: int) -> None:
-    """Skip pairs of iterations of a steady loop, up to its last one or two."""
-    pairs = np.floor((w.left[loop] - 1.0) / 2.0)
-    if pairs <= 0.0:
-        return
-    later = (w.state[0] - w.kept[loop, w.played[loop] % 2, 0]) * pairs
+def _skip(w: OperationWindow, loop: int, turns: int) -> None:
+    """Skip iterations of a steady loop, so many at a time, but for a last one."""
+    times = max(np.floor((w.left[loop] - 1.0) / turns), 0.0)
+    place = (w.played[loop] - turns) % w.kept.shape[1]
+    later = (w.state[0] - w.kept[loop, place, 0]) * times
     for i in range(w.state.size):
         w.state[i] += later
     w.last_freed[0] += later
     w.clock[0] += later
-    w.left[loop] -= 2.0 * pairs
+    w.left[loop] -= turns * times
+    w.played[loop] = 0
 
 
 @piece
-def _keep(w: OperationWindow, loop: int) -> None:
+def _keep(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Look whether a loop has become steady, and keep the state after its iteration."""
-    ready = w.left[loop] > 1.0 and w.played[loop] >= 2
-    if ready and (w.played[loop] >= _PLAYED or _is_steady(w, loop)):
-        _skip(w, loop)
-        w.played[loop] = 0
+    period, kept = period_of(s, loop), w.kept.shape[1]
+    turns = period if w.left[loop] > 1.0 else kept + 1
+    while turns <= min(w.played[loop], kept):
+        if _is_steady(w, loop, turns):
+            _skip(w, loop, turns)
+            return
+        turns += period
+    if w.left[loop] > 1.0 and w.played[loop] >= kept:
+        _skip(w, loop, kept - kept % (2 * period))
         return
-    place = w.played[loop] % 2
+    place = w.played[loop] % kept
     for i in range(w.state.size):
         w.kept[loop, place, i] = w.state[i]
     for i in range(w.slots.size):
@@ -362,7 +372,7 @@ def _begin(s: PipelineState, w: OperationWindow, loop: int, kind: int) -> bool:
         level.kind, level.following = 0, -1
         return False
     level.kind = kind
-    w.left[loop], w.played[loop] = times_of(s, loop, kind), 0
+    w.left[loop], w.played[loop] = times_in_turn(s, loop), 0
     return True
 
 
@@ -380,7 +390,7 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
                 written = w.first[3] + 2 * i
                 ahead = w.state[w.first[3 + kind] + 2 * i + 1]
                 w.state[written] = max(w.state[written], ahead)
-    level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
+    level.following = kind_in_turn(s, loop) if w.left[loop] > 0.0 else kind_behind(s, loop)
     _items(s, w, body.before, body.before_end, body.looped)
 
 
@@ -464,14 +474,16 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
         loop -= 1
         if loop < 0:
             break
+        level = at(s.levels, loop)
         if _is_written(s, w, loop):
             turned = w.clock[0] + w.moved[loop] + TURN_STATEMENTS
             w.clock[0] = w.state[0] = max(w.state[0] + 1.0, turned)
-        _keep(w, loop)
-        level = at(s.levels, loop)
+        _keep(s, w, loop)
         goes_on = w.left[loop] > 0.0
-        if not goes_on:
-            following = kind_after(s, loop, level.kind)
+        if goes_on:
+            level.kind = kind_in_turn(s, loop)
+        else:
+            following = kind_behind(s, loop)
             goes_on = following >= 0 and _begin(s, w, loop, following)
         if goes_on:
             _turn(s, w, loop)

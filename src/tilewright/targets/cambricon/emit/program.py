@@ -15,7 +15,7 @@ from typing import assert_never
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars, period
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
 from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import expressions, map_body, walk
@@ -80,9 +80,9 @@ class _Writer:
 
     def _loop(self, loop: For) -> None:
         count = self.context.number(loop.extent)
-        period = _period(loop)
-        if period > 1:
-            self._in_periods(loop, count, period)
+        turns = _period(loop)
+        if turns > 1:
+            self._in_periods(loop, count, turns)
             return
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
         for low, high in self._written_parts(loop, count):
@@ -217,18 +217,8 @@ def _period(loop: For) -> int:
     found = 1
     for stmt in walk(loop.body):
         if isinstance(stmt, If):
-            found = max(found, _modulus(stmt.condition, loop.var))
+            found = max(found, period(stmt.condition, loop.var))
     return found
-
-
-def _modulus(e: Expr, variable: str) -> int:
-    match e:
-        case BinaryExpr("%", Var(name), Const(value)) if name == variable:
-            return value
-        case BinaryExpr(_, a, b):
-            return max(_modulus(a, variable), _modulus(b, variable))
-        case _:
-            return 1
 
 
 def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
