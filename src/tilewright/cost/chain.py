@@ -1,7 +1,7 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
 In: a staged program of one nest. Out: `Prepared`, made once and priced many times: the loops, the
-transfers and calls around the loop inside at each level, and on which loops each one's cost depends.
+transfers and calls around the loop inside at each level, and on which loops each cost depends.
 """
 
 from __future__ import annotations
