@@ -82,7 +82,7 @@ def _blocked(size: int, op: Conv2d) -> Seed | None:
 
 @cache
 def _seed(size: int, cut_rows: bool, cut_cols: bool) -> Seed:
-    """Tiles of the last row or column that the edge of the images may cut."""
+    """F(size x size, 3x3); the edge of the results may cut the last row or column of tiles."""
     points, cols = (size + 2) ** 2, ceil_div(OUT_COLS, size)
     x, w, y = images(), weights((3, 3)), results()
     dims = f"group=groups, points={points}, in_channels=in_channels, out_channels=out_channels"
@@ -169,8 +169,8 @@ class _Line:
 
 
 def _lines(size: int, cut: bool, tiles: Expr, whole: Expr) -> tuple[_Line, ...]:
-    """The points of one direction. That at infinity is in the last output of a tile alone, which
-    tiles that the edge of the images cuts do not have.
+    """The points of one direction. The one at infinity counts in the last output of a tile alone,
+    which tiles that are cut do not have.
     """
     if not cut:
         return (_Line(0, size + 2, tiles),)
