@@ -500,16 +500,16 @@ def _beside(number: int, prepared: Prepared) -> int:
 
 
 def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
-    """The loop at whose turn what is written ahead in a buffer, and alternately, can be read; -1
-    for none.
-    """
-    found = np.full((max(1, len(prepared.program.buffers)), 2), -1, np.int64)
+    """The loop at whose turn what is written alternately in a buffer can be read; -1 for none."""
+    found = np.full(max(1, len(prepared.program.buffers)), -1, np.int64)
     for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
-        if kind == window.AHEAD:
-            found[buffer, 0] = item.level - 1
-        elif kind == window.ALTERNATELY:
-            found[buffer, 1] = _rotation(_names(item.step)[0], prepared) - 1
+        if kind == window.ALTERNATELY:
+            found[buffer] = _rotation(_names(item.step)[0], prepared) - 1
     return found
+
+
+_MOST_PLACES = 62
+"""Numbers of places that one integer has bits for."""
 
 
 def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:

@@ -74,19 +74,19 @@ class OperationWindow(NamedTuple):
     `early` the last of several operations does not read. A buffer of two slots that no transfer
     fills or empties rotates in each turn of the loop that `rotates` has the level of, 0 for none.
     What is written `beside` all that is in use there need not wait. What is written there `AHEAD`,
-    one iteration before it is read, or into the other slot `ALTERNATELY`, stands in the place of
-    the second slot, of writers and of readers, until it is `due`, at the turn of this loop.
-    Transfers that `overlap` use both slots of a buffer that has two; those under a condition stand
-    where the program has them; each fetches ahead `behind` an item, mostly itself, but where calls
-    that `spread` fetches over them hold (`passes.double_buffer`). Stores of buffers of two slots
-    that have no loop of several iterations inside theirs, whose level is `inmost`, stand behind the
-    next iteration's items: `late` are the row of the cost and the item of each one, -1 for none.
-    `moved[d]` places move from turn to turn of loop d, a statement each, and one before it begins:
-    of the `places`, (loop, level, item, number), those of items that there are, at a level that
-    loops of one turn are between. Up to `unrolled` turns of the innermost loop of several are
-    written out. They move before the last operation, from the `clock` on that it found; the branch
-    is behind it. `kept[d]` are the states after the last iterations of loop d, `played[d]` how
-    many were played, `left[d]` how many are left.
+    one iteration before it is read, is due at the next such write; what is written into the other
+    slot `ALTERNATELY`, which stands in the place of that slot's readers, at the turn of the loop
+    that it is `due` at. Transfers that `overlap` use both slots of a buffer that has two; those
+    under a condition stand where the program has them; each fetches ahead `behind` an item, mostly
+    itself, but where calls that `spread` fetches over them hold (`passes.double_buffer`). Stores of
+    buffers of two slots that have no loop of several iterations inside theirs, whose level is
+    `inmost`, stand behind the next iteration's items: `late` are the row of the cost and the item
+    of each one, -1 for none. `moved[d]` places move from turn to turn of loop d, a statement each,
+    and one before it begins: of the `places`, (loop, level, item, number), those of items that
+    there are, at a level that loops of one turn are between. Up to `unrolled` turns of the
+    innermost loop of several are written out. They move before the last operation, from the `clock`
+    on that it found; the branch is behind it. `kept[d]` are the states after the last
+    iterations of loop d, `played[d]` how many were played, `left[d]` how many are left.
     """
 
     state: Floats
@@ -186,8 +186,11 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
         made = 2 * written + (slot if slot >= 0 else w.slots[written])
         if not w.beside[number]:
             clear = max(state[writers + made], _read_until(w, number, made, cost))
-        elif w.beside[number] >= AHEAD:
-            part, made = w.first[1 + w.beside[number]], made + 1
+        elif w.beside[number] == AHEAD:
+            state[writers + made] = max(state[writers + made], state[writers + made + 1])
+            made += 1
+        elif w.beside[number] == ALTERNATELY:
+            part, made = readers, made + 1
     all_clear = clear
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
@@ -384,12 +387,10 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     for i in range(w.slots.size):
         if w.rotates[i] == loop + 1:
             w.slots[i] = 1 - w.slots[i]
-    for kind in range(2):
-        for i in range(w.slots.size):
-            if w.due[i, kind] == loop:
-                written = w.first[3] + 2 * i
-                ahead = w.state[w.first[3 + kind] + 2 * i + 1]
-                w.state[written] = max(w.state[written], ahead)
+    for i in range(w.slots.size):
+        if w.due[i] == loop:
+            written, other = w.first[3] + 2 * i, w.first[4] + 2 * i + 1
+            w.state[written] = max(w.state[written], w.state[other])
     level.following = kind_in_turn(s, loop) if w.left[loop] > 0.0 else kind_behind(s, loop)
     _items(s, w, body.before, body.before_end, body.looped)
 

@@ -65,7 +65,9 @@ def test_one_statement_moves_each_place():
 
 
 def test_addresses_are_computed_where_operations_wait():
-    """The store waits for nothing but the product; the product for the transfers before it."""
+    """One operation waits for the one before the last: the map for the transfer, the store for the
+    product, the next transfer for both.
+    """
     out = ProgramText()
     with out.turns(4, [Const(0), Const(100)], [8, 8]) as (x, y), out.statement():
         for mnemonic, e in (("vload", x), ("mmv", x + 40), ("vav", y + 3), ("vstore", y)):
@@ -75,11 +77,11 @@ def test_addresses_are_computed_where_operations_wait():
         "\n".join(out.lines()[5:])
         == """\
 .L0:
-    sadd $5, $2, #40
     vload $2
+    sadd $5, $2, #40
     sadd $6, $3, #3
-    sadd $2, $2, #8
     mmv $5
+    sadd $2, $2, #8
     ssub $4, $4, #1
     vav $6
     vstore $3

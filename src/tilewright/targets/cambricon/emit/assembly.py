@@ -39,9 +39,9 @@ _PLAYED = 3
 _VECTOR_CYCLES = 6
 _UNITS = {
     **dict.fromkeys(("vload", "mload", "vstore", "mstore"), ("transfer", 100)),
-    **dict.fromkeys(("mmv", "vmm", "op"), ("matrix", 14)),
+    **dict.fromkeys(("mmv", "vmm", "op"), ("matrix", 300)),
 }
-"""The units of operations and about the cycles of small ones; of others the vector unit's."""
+"""The units of operations and about their cycles; of others the vector unit's."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "sand", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
@@ -398,7 +398,7 @@ def _spread(lines: Sequence[str], *, is_turn: bool) -> list[str]:
     if not operations or not scalars:
         return list(lines)
     earliest, latest = _gaps(words, operations)
-    weights = _waits([words[i][0] for i in operations], is_turn=is_turn)
+    weights = _evened(_waits([words[i][0] for i in operations], is_turn=is_turn), len(scalars))
     left, found, first = scalars, list[str](), 0
     for gap, weight in enumerate(weights):
         share = -(-len(left) * weight // max(1, sum(weights[gap:])))
@@ -449,6 +449,14 @@ def _waits(mnemonics: Sequence[str], *, is_turn: bool) -> list[int]:
         freed.append(max(freed[-1], free[unit]))
         waits.append(issued - before)
     return waits[-len(mnemonics) - 1 :]
+
+
+def _evened(waits: Sequence[int], statements: int) -> list[int]:
+    """The waits without what is more than so many statements take, spread as evenly as they fit:
+    of a first turn not all waits are those of later ones.
+    """
+    most = next((n for n in range(statements) if sum(min(w, n) for w in waits) >= statements), None)
+    return list(waits) if most is None else [min(wait, most) for wait in waits]
 
 
 def _is_scalar(words: Sequence[str]) -> bool:
