@@ -61,11 +61,11 @@ kill-training: $(VENV)/installed-dev ## KILLS=300 trainings killed: nothing told
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	$(RUN) -m fuzz.networks $(NETWORKS) $(SEED)
 
-fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned and as many computed here, as many mutated texts; goes on where it stopped
+fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned and as many networks of up to four computed here and on SW26010, as many mutated texts; goes on where it stopped
 	$(RUN) -m fuzz.definitions --count $(COUNT)
 	$(RUN) -m fuzz.definitions --count $(DEFINITIONS) --plans
 	$(RUN) -m fuzz.definitions --count $(COUNT) --texts
-	$(RUN) -m fuzz.stages --count $(DEFINITIONS) --seed $(SEED) --definitions --on "this computer"
+	$(RUN) -m fuzz.stages --count $(DEFINITIONS) --seed $(SEED) --definitions --draw-schedules --on "this computer" --on interpreter
 
 fuzz-stages: $(VENV)/installed-dev ## DEFINITIONS=2000 random stages: reference, this computer and sanitizers, SW26010, Cambricon
 	$(RUN) -m fuzz.stages --count $(DEFINITIONS) --seed $(SEED)

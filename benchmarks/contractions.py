@@ -1,12 +1,15 @@
-"""Contractions that no operator is named for, against a matrix product of equal roles or einsum.
+"""Operators that nobody prepared for, against a matrix product of equal roles or einsum.
 
-    PYTHONPATH=src python benchmarks/contractions.py [sw26010_cg | host] [--only NAME] [--csv FILE]
+    PYTHONPATH=src python benchmarks/contractions.py [MACHINE] [--only NAME] [--csv FILE]
 
-On a simulated machine: cycles of each beside those of `gemm` or `batched_matmul` of the same rows,
-columns, terms and batch, and the model's estimate over the simulation. On this computer: one thread
-in single precision beside `numpy.einsum(optimize=True)` and beside independent multiply-adds of
-registers, the peak, interleaved, in processor time. "Arranged" takes in what brings operands into
-the kernel's order; no code could be faster than einsum by more than the peak is.
+On a simulated machine, `sw26010` unless another is named: cycles of each; of a contraction, over
+those of `gemm` or `batched_matmul` of the same rows, columns, terms and batch; the model's estimate
+over the simulation; and how generated code on small integers compares with the reference. On a
+machine whose cores divide networks, `bwdsp-56`: contractions divided over them, in the same way. On
+this computer, `host`: one thread in single precision beside `numpy.einsum(optimize=True)` and
+beside independent multiply-adds of registers, the peak, interleaved, in processor time. "Arranged"
+takes in what brings operands into the kernel's order; no code could be faster than einsum by more
+than the peak is.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -26,10 +30,16 @@ from shared.results import add_csv_option, write_results
 
 import tilewright as tw
 from tilewright.common.dtypes import dtype
+from tilewright.compiler.kernel import Kernels
+from tilewright.graph.frontends.notation import network_of
 from tilewright.machine import Machine, find_machine
+from tilewright.network.planned import PlannedNetwork
+from tilewright.network.simulate import simulate_plan
 from tilewright.ops import CONTRACTIONS, Op, gemm
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import operator_of
+from tilewright.partition.capability import DIVIDES
 from tilewright.targets.host.calibrating.probes import load_probes, peak_flops_per_call
 from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.tune.native import measured_seconds
@@ -37,8 +47,18 @@ from tilewright.tune.native import measured_seconds
 _ROUNDS, _PEAK_CALLS = 5, 50_000
 
 
-def contractions(dtype: str) -> Iterator[tuple[str, Definition, Op]]:
-    """Name, operator and the product of its roles."""
+Case: TypeAlias = tuple[str, Definition | Assembly, Op | None]
+"""Name, operator and, of a contraction, the product of its roles."""
+
+
+def operators(dtype: str) -> Iterator[Case]:
+    """All of them, of one element type."""
+    yield from _windows(dtype)
+    yield from _products(dtype)
+    yield from _others(dtype)
+
+
+def _windows(dtype: str) -> Iterator[Case]:
     batched = CONTRACTIONS["batched_matmul"].make
     yield (
         "convolution 1-D",
@@ -67,6 +87,16 @@ def contractions(dtype: str) -> Iterator[tuple[str, Definition, Op]]:
         batched(batch=2048, m=1, n=81, k=64, dtype=dtype),
     )  # fmt: skip
     yield (
+        "transposed convolution",
+        operator_of("y[n,o,2*r+u,2*c+v] += x[n,i,r,c] * w[i,o,u,v]", dtype=dtype,
+               n=8, o=64, r=32, c=32, i=64, u=3, v=3),
+        gemm(m=64 * 9, n=8 * 32 * 32, k=64, dtype=dtype),
+    )  # fmt: skip
+
+
+def _products(dtype: str) -> Iterator[Case]:
+    batched = CONTRACTIONS["batched_matmul"].make
+    yield (
         "bhqd,bhkd->bhqk",
         operator_of(
             "y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", dtype=dtype, b=4, h=8, q=256, k=256, d=64
@@ -85,41 +115,120 @@ def contractions(dtype: str) -> Iterator[tuple[str, Definition, Op]]:
         operator_of("y[i,j,k] += x[i,l,k] * u[j,l]", dtype=dtype, i=64, j=256, k=64, l=256),
         gemm(m=256, n=64 * 64, k=256, dtype=dtype),
     )
+    yield (
+        "MTTKRP",
+        operator_of(
+            "y[i,r] += x[i,j,k] * v[j,r] * w[k,r]", dtype=dtype, i=128, j=128, k=128, r=128
+        ),
+        gemm(m=128, n=128, k=128 * 128, dtype=dtype),
+    )
+    yield (
+        "bilinear layer",
+        operator_of("y[n,o] += a[n,i] * b[o,i,j] * c[n,j]", dtype=dtype, n=256, o=256, i=64, j=64),
+        gemm(m=256, n=256, k=64 * 64, dtype=dtype),
+    )
 
 
-def simulated(machine: str, only: str) -> None:
+def _others(dtype: str) -> Iterator[Case]:
+    yield (
+        "distances",
+        operator_of("y[n,o] += abs(x[n,i] - w[o,i])", dtype=dtype, n=256, o=256, i=64),
+        None,
+    )
+    yield (
+        "dilated maximum",
+        operator_of("y[n,i,r,c] max= x[n,i,r+2*u-2,c+2*v-2]", dtype=dtype, fill=-np.inf,
+               n=8, i=64, r=56, c=56, u=3, v=3, x=(8, 64, 56, 56)),
+        None,
+    )  # fmt: skip
+
+
+def simulated(machine: Machine, only: str, csv: Path | None) -> None:
     """The table of a simulated machine."""
+    rows = list[dict[str, object]]()
+    for name, op, product in operators("f64"):
+        if only in name:
+            made = tw.compile(op, machine=machine)
+            cycles, estimate, algorithm = _cycles(made)
+            least = _cycles(tw.compile(product, machine=machine))[0] if product else 0
+            row = {
+                "operator": name,
+                "algorithm": algorithm,
+                "cycles": cycles,
+                "product_cycles": least or "",
+                "speed_over_product": f"{least / cycles:.2f}" if least else "",
+                "estimate_over_simulated": f"{estimate / cycles:.3f}",
+                "result": _result(op, made),
+            }
+            note(" ".join(map(str, row.values())))
+            rows.append(row)
+    print(text_table([*rows[0]], [[str(x) for x in row.values()] for row in rows]))
+    write_results(
+        csv,
+        rows,
+        title="Operators that nobody prepared for, beside products of equal roles",
+        kind="simulated",
+        machine=machine.name,
+        conditions="f64, integers; emulated code compared with the reference; networks of several "
+        "stages are launched, kernels alone are not",
+    )
+
+
+def _result(op: Op, made: Any) -> str:
+    """How emulated code compares with the reference on small integers."""
+    if isinstance(made.plan, Kernels):
+        return str(made.check())
+    rng = np.random.default_rng(0)
+    operands = [rng.integers(-3, 4, shape).astype(np.float64) for shape in op.input_shapes]
+    names = (name for name, *_ in made.arguments)
+    (found,) = made.run(**dict(zip(names, operands, strict=True))).values()
+    return "exact" if np.array_equal(found, op.reference(*operands)) else "differs"
+
+
+def _cycles(made: Any) -> tuple[int, float, str]:
+    """(simulated cycles, the model's, algorithms), of a kernel or of a network of several."""
+    if isinstance(made.plan, PlannedNetwork):
+        plan = made.plan.plan
+        names = {s.op.kind if s.scheduled is None else s.candidate.seed.name for s in plan.stages}
+        return simulate_plan(plan).cycles, plan.estimate_cycles, " ".join(sorted(names))
+    kernel = made.plan.only
+    return kernel.cycles, kernel.estimate_cycles, kernel.option.algorithm
+
+
+def divided(machine: Machine, only: str) -> None:
+    """The table of a machine whose cores divide a network."""
     rows = []
-    for name, op, product in contractions("f64"):
-        if only in name:
-            mine, other = (tw.compile(x, machine=machine).plan.only for x in (op, product))
-            rows.append((name, mine.option.algorithm, f"{mine.cycles:,}", f"{other.cycles:,}",
-                         f"{other.cycles / mine.cycles:.2f}",
-                         f"{mine.estimate_cycles / mine.cycles:.3f}"))  # fmt: skip
-    heads = ("contraction", "algorithm", "cycles", "of the product", "speed over it", "estimate")
-    print(text_table(heads, rows))
+    for name, op, product in operators("f32"):
+        if only in name and product is not None:
+            made = tw.compile(network_of(op), machine=machine)
+            rows.append((name, str(made.plan.plan.cores), made.check()))
+            note(" ".join(rows[-1]))
+    print(text_table(("operator", "cores", "result"), rows))
 
 
-def native(machine: str, only: str, csv: Path | None) -> None:
+def native(target: Machine, only: str, csv: Path | None) -> None:
     """The table of this computer."""
-    rows, target = list[dict[str, object]](), find_machine(machine)
-    for name, op, _ in contractions("f32"):
-        if only in name:
-            kernel = tw.compile(op, machine=target).plan.only
+    rows = list[dict[str, object]]()
+    for name, op, product in operators("f32"):
+        if only in name and product is not None:
+            made = tw.compile(op, machine=target)
             rng = np.random.default_rng(0)
             operands = [rng.standard_normal(s).astype(np.float32) for s in op.input_shapes]
             einsum = _einsum(op, operands)
-            named = {f"x{i}": x for i, x in enumerate(operands)}
+            names = (name for name, *_ in made.arguments)
+            run = partial(made.run, **dict(zip(names, operands, strict=True)))
+            alone = isinstance(made.plan, Kernels)
             own, theirs, whole, peaks = [], [], [], []
             for _ in range(_ROUNDS):
-                own.append(measured_seconds(kernel.artifact, target))
+                if alone:
+                    own.append(measured_seconds(made.plan.only.artifact, target))
                 theirs.append(_seconds(einsum))
-                whole.append(_seconds(lambda: kernel.run(**named)))  # noqa: B023
+                whole.append(_seconds(run))
                 peaks.append(_peak_flops(target))
-            seconds, other, peak = min(own), min(theirs), max(peaks)
+            seconds, other, peak = min(own or whole), min(theirs), max(peaks)
             row = {
                 "contraction": name,
-                "algorithm": kernel.option.algorithm,
+                "algorithm": made.plan.only.option.algorithm if alone else "a network",
                 "gflops": f"{op.flops / seconds / 1e9:.1f}",
                 "einsum_gflops": f"{op.flops / other / 1e9:.1f}",
                 "peak_gflops": f"{peak / 1e9:.1f}",
@@ -150,14 +259,19 @@ def _peak_flops(machine: Machine) -> float:
     return _PEAK_CALLS * peak_flops_per_call(isa, kind) / seconds
 
 
-def _einsum(op: Definition, operands: list[Any]) -> Callable[[], Any]:
-    """The definition by einsum on strided views."""
-    given: list[Any] = []
-    for access, x in zip(op.operands, operands, strict=True):
-        view = access.read(x, op.extents)
-        beside = tuple(a for a in range(len(op.extents)) if a not in access.axes)
-        given += [np.squeeze(view, beside), sorted(access.axes)]
-    return lambda: np.einsum(*given, list(op.kept), optimize=True)
+def _einsum(op: Definition | Assembly, operands: list[Any]) -> Callable[[], Any]:
+    """The definitions by einsum on strided views, their results not yet put together."""
+    is_one = isinstance(op, Definition)
+    pieces = [(op, range(len(operands)))] if is_one else zip(op.parts, op.reads, strict=True)
+    calls = []
+    for part, reads in pieces:
+        given: list[Any] = []
+        for access, number in zip(part.operands, reads, strict=True):
+            view = access.read(operands[number], part.extents)
+            beside = tuple(a for a in range(len(part.extents)) if a not in access.axes)
+            given += [np.squeeze(view, beside), sorted(access.axes)]
+        calls.append(partial(np.einsum, *given, [*part.kept], optimize=True))
+    return lambda: [call() for call in calls]
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -169,14 +283,17 @@ def _seconds(work: Callable[[], Any]) -> float:
 def main() -> None:
     """Print the table of one machine."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("machine", nargs="?", default="sw26010_cg")
+    parser.add_argument("machine", nargs="?", default="sw26010")
     parser.add_argument("--only", default="")
     add_csv_option(parser)
     arguments = parser.parse_args()
+    machine = find_machine(arguments.machine)
     if arguments.machine == "host":
-        native(arguments.machine, arguments.only, arguments.csv)
+        native(machine, arguments.only, arguments.csv)
+    elif DIVIDES.of(machine) is not None:
+        divided(machine, arguments.only)
     else:
-        simulated(arguments.machine, arguments.only)
+        simulated(machine, arguments.only, arguments.csv)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from tilewright.common.errors import ToolError
 from tilewright.graph.zoo import list_networks, network
 from tilewright.machine.load import find_machine
 from tilewright.network.planning.products import one_group
+from tilewright.partition.promising import Classes, least_costs
 from tilewright.tune.prepared import ready_structures
 from tilewright.tune.ways import ways
 
@@ -56,6 +57,8 @@ def main() -> None:
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
         _make_structures()
         classes_of_table(np.zeros((1, 1 << 17), np.int64))  # so many are told apart by hashes
+        grids = Classes.among(np.zeros((1, 4), np.int64))  # bounds of grids that are many
+        least_costs([np.zeros(1)] * 2, [grids] * 2, {(0, 1, 0): grids}, np.zeros(3))
         with suppress(ToolError):
             READIES.required(find_machine(MACHINE)).make_ready(find_machine(MACHINE))
         made = sorted(entries_below(Path(cache, "tilewright")))

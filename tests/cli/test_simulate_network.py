@@ -115,6 +115,14 @@ def test_the_table_of_a_simulated_network():
     assert re.search(r"a stage for every operator takes \d+ cycles: fusing saves [\d.]+ %\n", text)
 
 
+def test_a_network_with_look_ups_is_simulated_without_fusing(tmp_path):
+    nodes = [node("Gather", ["table", "i"], ["e"], axis=0), node("MatMul", ["e", "w"], ["y"])]
+    weights = {"table": floats(16, 8), "w": WEIGHT}
+    path = saved(tmp_path, model(nodes, {"i": (4,)}, weights, integers=("i",)))
+    found = run_json("simulate", path, "-m", "sw26010_cg", "--unfused")
+    assert found["unfused_cycles"] >= found["cycles"] > 0
+
+
 def test_run_computes_with_every_group_and_compares(tmp_path):
     out = tmp_path / "out.npz"
     words = ("-m", "sw26010", "--batch", 7, "--compare", "reference", "-o", out)

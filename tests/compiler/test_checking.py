@@ -204,3 +204,13 @@ def test_each_term_may_be_rounded_eight_times(op):
     found[0, 0] = terms + 1.5 * bound
     with pytest.raises(CheckFailed, match=r"element \[0, 0\] is "):
         judge(op, ones, found, "gemm")
+
+
+def test_integers_leave_no_room_however_long_their_sums_are():
+    op = gemm(2, 2, 3000, dtype="i8:i32")
+    ones = (np.ones((2, 3000), "i1"), np.ones((3000, 2), "i1"))
+    found = op.reference(*ones)
+    assert judge(op, ones, found, "gemm") == "exact"
+    found[1, 0] += 1
+    with pytest.raises(CheckFailed, match=r"element \[1, 0\] is 3001, the reference is 3000"):
+        judge(op, ones, found, "gemm")

@@ -38,7 +38,7 @@ def iteration(prepared: Prepared, kinds: tuple[int, ...], env: dict[str, int]) -
     """The loops' indices in an iteration of these kinds: one of the first, one of the last, or the
     first one between.
     """
-    for loop, (front, back), kind in zip(prepared.loops, prepared.edges, kinds, strict=True):
+    for loop, (front, back, _), kind in zip(prepared.loops, prepared.edges, kinds, strict=True):
         count = int(evaluate(loop.extent, env))
         at = min(kind, count - 1) if kind <= front else count - back + kind - front - 1
         env = {**env, loop.var: 0 if kind == 0 else max(at, 0) if kind > front else at}

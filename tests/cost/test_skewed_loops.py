@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from tilewright.cost.chain import _of_kinds, take_apart
 from tilewright.cost.estimate import estimate
-from tilewright.cost.moments import kind_indices
+from tilewright.cost.moments import Edges, kind_indices
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
@@ -56,36 +56,46 @@ def test_kinds_of_the_two_loops() -> None:
     candidate = batch_size_aware(13, 3, 7, False)
     prepared = take_apart(candidate.nests[0].structure.staged)
     edges = {f.var: e for f, e in zip(prepared.loops, prepared.edges, strict=True)}
-    assert (edges["in_col"], edges["kernel_col"], edges["out_col"]) == ((2, 2), (2, 0), (0, 1))
+    wanted = Edges(2, 2), Edges(2, 0), Edges(0, 1)
+    assert (edges["in_col"], edges["kernel_col"], edges["out_col"]) == wanted
+
+
+EDGES = st.builds(Edges, st.integers(0, 3), st.integers(0, 3), st.integers(1, 4))
 
 
 @given(
-    st.tuples(st.integers(0, 3), st.integers(0, 3)),
-    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6),
+    EDGES,
+    st.lists(st.tuples(st.integers(1, 19), st.booleans()), min_size=1, max_size=6),
 )
 def test_kinds_of_iterations_are_all_iterations(
-    edges: tuple[int, int], tiles: list[tuple[int, bool]]
+    edges: Edges, tiles: list[tuple[int, bool]]
 ) -> None:
-    """Those at the ends once each, the middle one for the others; the first for all where they are
-    alike.
-    """
-    (front, back), (counts, alike) = edges, map(np.array, zip(*tiles, strict=True))
+    """Those at the ends once each, the others in turn; the first for all where they are alike."""
+    front, back, period = edges
+    counts, alike = map(np.array, zip(*tiles, strict=True))
     found = _of_kinds(counts[None].astype(float), edges, alike[None], 0)
     np.testing.assert_array_equal(found.sum(axis=0), counts)
-    every = found.repeat(1 + front + back if len(found) == 1 else 1, axis=0)
+    every = found.repeat(edges.kinds if len(found) == 1 else 1, axis=0)
     if len(found) > 1:
         assert (every[0, alike] == counts[alike]).all()
         apart = ~alike & (counts >= front + back + 1)
-        ends = [*range(front), *range(front + 1, len(found))]
+        ends = [*range(front), *range(front + period, len(found))]
         assert (every[ends][:, apart] == 1).all()
+        for own, count in zip(every[:, apart].T, counts[apart], strict=True):
+            between = [i % period for i in range(count - front - back)]
+            assert own[front : front + period].tolist() == [*map(between.count, range(period))]
 
 
-@given(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 12))
-def test_an_index_for_each_kind(edges: tuple[int, int], count: int) -> None:
-    """The first, the middle of those between, the last; in a short loop they meet."""
-    front, back = edges
+@given(EDGES, st.integers(1, 19))
+def test_an_index_for_each_kind(edges: Edges, count: int) -> None:
+    """The first, some in the middle of those between, the last; in a short loop they meet."""
+    front, back, period = edges
     found = np.atleast_1d(kind_indices(edges, count, (-1,))).tolist()
     assert all(0 <= i < count for i in found)
-    if count > front + back:
-        middle = (front + count - back - 1) // 2 if front + back else 0
-        assert found == [*range(front), middle, *range(count - back, count)]
+    between = count - front - back
+    if edges.kinds > 1 and between >= period:
+        first, *_ = middle = found[front : front + period]
+        assert middle == [*range(first, first + period)]
+        assert (first - front) % period == 0
+        assert 0 <= (count - back - 1 - middle[-1]) - (first - front) < 2 * period
+        assert found == [*range(front), *middle, *range(count - back, count)]

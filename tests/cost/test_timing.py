@@ -138,6 +138,21 @@ def test_average_transactions_equal_a_count_over_the_period(block: int, gap: int
     assert average == touched.mean()
 
 
+@given(st.integers(1, 8), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
+@example(cores=8, own=1, rows=9, columns=4)
+def test_blocks_of_neighbours_touch_each_transaction_once(
+    cores: int, own: int, rows: int, columns: int
+) -> None:
+    """Each core has `own` of the images that lie one behind the other, be it a single one."""
+    block, region = 8 * own * rows * columns, ([own, rows, columns], [1, 1, 1])
+    shape = transfer_shape(8, [cores * own, rows, columns], *region, [own, 0, 0], [cores, 1, 1])
+    starts = np.arange(cores) * block
+    alone = (starts + block - 1) // 128 - starts // 128 + 1
+    together = -(-cores * block // 128)
+    touched = together if block >= 128 else alone.sum()
+    assert moved_bytes_per_block(128, shape) * shape.blocks * cores == 128 * touched
+
+
 def test_a_single_block_is_aligned_and_whole_transactions_move() -> None:
     cores = MACHINE.cores
     assert moved_bytes(MACHINE, _shape(block=129)) == cores * 256

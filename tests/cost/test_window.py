@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
-from tilewright.common.expr import Const
-from tilewright.cost.chain import UNITS, _moved, operation_window, take_apart
+from tilewright.cost.chain import UNITS, operation_window, take_apart
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
 from tilewright.ir.nodes import View
-from tilewright.machine import load_machine
-from tilewright.ops import gemm
+from tilewright.ops import conv2d, gemm
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import InMemory
+from tilewright.ops.numerics import real_types
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
+from tilewright.targets.cambricon.code import CODE
 from tilewright.tune.legal import structures_on
+from tilewright.tune.measure import EVERYTHING
+from tilewright.tune.search import rank
+
+SUMS = InMemory(
+    (12, 5), straight((12,)), (straight((12, 5)),), "x0", "max", dtype=real_types("q8.8")
+)
+PIXELS = conv2d(batch=1, in_channels=13, out_channels=5, height=2, width=7, kernel=2, stride=2,
+                padding=1, dtype=KINDS)  # fmt: skip
 
 
 @pytest.mark.parametrize("algorithm", ["gemm", "whole_depth"])
@@ -47,20 +55,29 @@ def test_a_transfer_reads_or_writes_its_buffer_and_a_call_those_of_its_operands(
             assert not window.early[number].any()
     assert kinds == {"get", "put"}
     in_flight = MACHINE.issue.in_flight
-    sizes = [1, in_flight, UNITS, *[2 * len(buffers)] * 3]
+    sizes = [1, in_flight, UNITS, *[2 * len(buffers)] * 4]
     assert (window.first[1:] - window.first[:-1]).tolist() == sizes
     assert window.state.size == sum(sizes)
 
 
-def test_slots_of_two_copies_move_with_the_loop_around_them() -> None:
-    """Of one copy only the places in both tensors that the tiles are read from move."""
-    op, machine = gemm(256, 256, 256), load_machine("sw26010_cg")
-    (seed,) = seeds_for(op, "gemm")
-    staged = structures_on(machine, seed, seed.spaces[0], op.dtype)[0].staged
-    moved = {}
-    for copies in (1, 2):
-        buffers = tuple(replace(b, copies=Const(copies)) for b in staged.buffers)
-        prepared = take_apart(replace(staged, buffers=buffers))
-        moved[copies] = [_moved(loop, prepared) for loop in range(len(prepared.loops))]
-    assert moved[1] == [2, 2, 2]
-    assert moved[2] == [2, 3, 5]
+@pytest.mark.parametrize(
+    ("op", "algorithm", "factors"),
+    [
+        (gemm(7, 115, 171, dtype=KINDS), "whole_depth", {"row_tile": 3, "col_tile": 115}),
+        (gemm(8, 12, 134, transpose_b=True, dtype=KINDS), "whole_depth", {"row_tile": 3}),
+        (SUMS, "reduce", {"i0_tile": 1, "i1_tile": 5}),
+        (PIXELS, "loading_order", {"out_channel_tile": 1, "out_row_tile": 2}),
+    ],
+    ids=["shorter tile", "shorter columns", "loop of one turn", "two turns"],
+)
+def test_each_schedule_has_the_cycles_of_its_code(op, algorithm, factors) -> None:
+    """The fetch of a shorter last tile waits for the rows that it overwrites; slots turn with a
+    loop through one of one turn; two turns of the innermost loop are written out.
+    """
+    (seed,) = seeds_for(op, algorithm, whole=True)
+    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    found = [c for c in ranking.best if factors.items() <= c.nests[0].factors.items()]
+    assert found
+    for candidate in found:
+        cycles = CODE.simulate(candidate.program(MACHINE), MACHINE).cycles
+        assert candidate.cycles == pytest.approx(cycles, rel=0.02)

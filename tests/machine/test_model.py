@@ -8,7 +8,7 @@ from msgspec import NODEFAULT, Struct, structs
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, load_machine, model, parts
 from tilewright.machine.load import fitted_variant
-from tilewright.machine.parts import Engine
+from tilewright.machine.parts import Direction, Engine
 
 
 def test_rates_are_of_all_cores_threads_and_groups():
@@ -116,3 +116,12 @@ def test_what_a_description_leaves_out(golden):
         if field.default is not NODEFAULT
     ]
     golden("defaults.txt", "\n".join([*lines, ""]))
+
+
+@pytest.mark.parametrize("ways", [(), ("get", "put")])
+def test_a_direction_that_an_engine_lacks_is_refused_with_those_that_it_has(ways):
+    engine = Engine(directions={way: Direction("main", "buffers", 1.0) for way in ways})
+    with pytest.raises(MachineError) as refused:
+        engine.direction("swap")
+    known = ", ".join(ways) if ways else "none"
+    assert str(refused.value) == f"the engine has no direction 'swap'; it has: {known}"

@@ -10,9 +10,10 @@ from tilewright.network.planning.epilogues import Rankings, Request, ranked_epil
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import variants
-from tilewright.ops import Bias, Conv2d, Unary, conv2d, relu
+from tilewright.ops import Bias, Conv2d, Unary, conv2d, gemm, relu
 from tilewright.ops.op import Op
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.refills import with_refills
 
 
 def with_bias(op: Conv2d, behind: Op) -> Network:
@@ -57,3 +58,18 @@ def test_where_no_schedule_of_the_best_plain_products_pays_others_that_may_are_r
     assert best.seed.name == plain.seed.name == "direct_vectors"
     assert best.nests[0].structure.steps not in structures
     assert plain.cycles < best.cycles < 1.3 * plain.cycles
+
+
+def test_among_products_with_an_epilogue_are_some_whose_routines_share_the_cache():
+    """A fully connected layer of five outputs, a part of LeNet-5's last one."""
+    net = NetworkBuilder("n", "f64")
+    op = gemm(1, 5, 84, transpose_b=True)
+    y = net.apply(op, net.input("x", (1, 84)), net.weight("w", (5, 84)), name="output")
+    y = net.apply(Bias(op.out_shape), y, net.weight("shift", (5,)), name="bias")
+    whole = net.build((y,))
+    ranked = rank_network(whole, GROUP)
+    found = [with_refills(c, GROUP) for c in epilogues(request_of(whole), ranked, Rankings())]
+    best = min(found, key=lambda c: c.cycles)
+    assert found[0].refill_cycles > 0.3 * found[0].cycles
+    assert best.refill_cycles == 0
+    assert best.cycles < 0.7 * found[0].cycles

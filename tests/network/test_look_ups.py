@@ -7,7 +7,7 @@ from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
 from support.onnx_models import floats, ints, model, node, saved
 from support.plans import GROUP, quick_search
-from tilewright.common.errors import ShapeError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.rewriting import simplified
@@ -124,3 +124,14 @@ def test_what_is_refused(text, message):
     with pytest.raises(ShapeError) as refused:
         operator_of(text, b=3)
     assert str(refused.value) == message
+
+
+def test_a_plan_of_programs_is_refused_as_long_as_there_are_look_ups():
+    """Programs address along loops: the place that an element names would be left out."""
+    network = simplified(network_of(EMBEDDING))
+    with pytest.raises(GraphError) as error:
+        build_plan(network, GROUP, quick_search(network))
+    assert str(error.value) == (
+        "node y: y[i0,i1] = x0[x1[i0],i1]; i0=6, i1=8 reads or adds at places that an operand "
+        "names; plan requirements.without_look_ups of the network"
+    )

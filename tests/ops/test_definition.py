@@ -142,6 +142,11 @@ def looked_up_from(operand):
             "definition: 'x1' reads more than the gathered x0",
         ),
         (
+            lambda: Definition((4,), ROW, (ROW,), "x0", None, "clip(x0, -3, 3)"),
+            "definition: 'clip(x0, -3, 3)' finishes what is not gathered; fix: "
+            "write it around the body",
+        ),
+        (
             lambda: Definition((4, 3), ROW, (ROW, straight((3,), (1,))), "x0 * x1", "sum", "x0",
                                "i16:i16"),
             "definition: sums of i16 do not hold every product of i16 and i16; fix: sums of more "

@@ -51,6 +51,7 @@ def test_factors_are_multiplied_in_the_cheapest_order():
         "reshape 6x4x5 -> 6x20",
         "gemm m30 n6 k20 transpose_b",
     ]
+    assert steps(khatri_rao, i=6, j=6, k=6, r=6)[-1] == "gemm m6 n6 k36 transpose_b"  # fewer sums
     bilinear = "y[n,o] += a[n,i] * b[o,i,j] * c[n,j]"
     assert steps(bilinear, n=2, o=8, i=6, j=5) == [
         "y[i0,i1,i2] += x0[i0,i1] * x1[i0,i2]; i0=2, i1=6, i2=5",

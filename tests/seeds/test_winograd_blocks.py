@@ -1,9 +1,12 @@
 """Blocks of Winograd's algorithm: which numbers of rows, images and channels are tried."""
 
+from math import prod
+
 import pytest
 
+from tilewright.common.expr import evaluate
 from tilewright.ops import conv2d
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import interface, seeds_for
 
 
 def blocks(size, **values):
@@ -42,6 +45,26 @@ def test_channels_are_cut_into_groups_of_32_at_least(channels, groups):
     assert found == [(channels // count, count) for count in groups]
 
 
-@pytest.mark.parametrize(("channels", "pitch"), [(256, 256), (512, 528), (520, 520), (1024, 1040)])
+@pytest.mark.parametrize(("channels", "pitch"), [(128, 128), (256, 272), (520, 520), (1024, 1040)])
 def test_rows_that_would_meet_in_few_sets_of_a_cache_are_a_line_further_apart(channels, pitch):
     assert distinct(blocks(4, in_channels=channels), "in_pitch") == [(pitch,)]
+
+
+@pytest.mark.parametrize(
+    ("size", "height", "width", "each"),
+    [(4, 16, 16, 24 * 24), (4, 14, 14, 23 * 23), (4, 16, 13, 24 * 23), (2, 7, 7, 15 * 15),
+     (6, 14, 8, 23 * 15), (4, 3, 5, 6 * 11), (4, 4, 3, 6 * 6)],
+)  # fmt: skip
+def test_tiles_that_the_edge_cuts_have_no_product_at_infinity(size, height, width, each):
+    """Multiplications for each pair of channels, with all rows of tiles in one block."""
+    op = conv2d(
+        batch=3, in_channels=8, out_channels=32, height=height, width=width, kernel=3, padding=1,
+        dtype="f32",
+    )  # fmt: skip
+    (seed,) = seeds_for(op, f"winograd{size}", addressed=True)
+    values = interface(op.kind).parameters(op)
+    nests = [s.nest for s in seed.spaces if s.nest.primitive.name == "gemm"]
+    for own in seed.blocks(values):
+        if own["blocks"] == 1:
+            extents = [[evaluate(a.extent, values | own) for a in nest.axes] for nest in nests]
+            assert sum(map(prod, extents)) == each * 3 * 8 * 32

@@ -193,6 +193,55 @@ def network_of(op, name="network"):
     return Network(name, inputs, (), (node,), ("y",))
 
 
+def random_network(rng, most=4):
+    """Up to so many random definitions; each but the first reads a result of another, where it has
+    an operand that is neither a table nor its places.
+    """
+    nodes, inputs = [], []
+    for number in range(int(rng.integers(1, most + 1))):
+        op = random_definition(rng, look_ups=True)
+        last = "finish" if op.gather else "body"
+        op = replace(op, **{last: f"clip({getattr(op, last)}, -3, 3)"})  # so that all is exact
+        reads = [f"x{number}_{i}" for i in range(len(op.operands))]
+        tables = {i for i, access in enumerate(op.operands) if access.read_from}
+        tables |= {k for access in op.operands for k in access.looked_up.values()}
+        free = [i for i in range(len(op.operands)) if i not in tables]
+        if nodes and free:
+            i, before = int(rng.choice(free)), nodes[int(rng.integers(len(nodes)))]
+            reads[i] = before.output
+            own = reading(rng, op.operands[i], before.op.out_shape)
+            op = replace(op, operands=(*op.operands[:i], own, *op.operands[i + 1 :]))
+        pairs = zip(reads, op.input_shapes, op.operand_dtypes, strict=True)
+        inputs += [Tensor(*own) for own in pairs if own[0].startswith("x")]
+        nodes.append(Node(f"node{number}", op, tuple(reads), f"y{number}"))
+    read = {name for node in nodes for name in node.inputs}
+    outputs = tuple(node.output for node in nodes if node.output not in read)
+    return Network("network", tuple(inputs), (), tuple(nodes), outputs)
+
+
+def reading(rng, access, shape):
+    """An access of the same axes to a tensor of this shape, with a border of zeros."""
+    places = [[] for _ in shape]
+    for axis in sorted(access.axes):
+        if places:
+            step = int(rng.choice([1, 1, 1, 2, -1]))
+            places[int(rng.integers(len(places)))].append((axis, step))
+    offsets = tuple(int(rng.integers(0, n)) if not p else int(rng.integers(-1, 2))
+                    for p, n in zip(places, shape, strict=True))  # fmt: skip
+    return Access(shape, tuple(map(tuple, places)), offsets, 0.0)
+
+
+def network_by_index(rng, network):
+    """(integers for the inputs of a network of definitions, its outputs by explicit indices)."""
+    inputs, values = {}, {}
+    for node in network.nodes:
+        drawn = zip(node.inputs, integers_for(rng, node.op), strict=True)
+        inputs |= {name: x for name, x in drawn if name not in values}
+        given = {**inputs, **values}
+        values[node.output] = by_index(node.op, *(given[name] for name in node.inputs))
+    return inputs, {name: values[name] for name in network.outputs}
+
+
 def by_index(op, *operands):
     """The meaning by explicit index arrays, step by step, sharing nothing with `evaluated`."""
     steps = list(itertools.product(*map(range, op.extents)))

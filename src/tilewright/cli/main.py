@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 
 from tilewright.common.interrupts import interruptible, no_interrupt_lost, writable_output
 
@@ -11,6 +12,9 @@ usual pace took 5 to 15 % of a command's time.
 """
 
 gc.set_threshold(*_OBJECTS_BETWEEN_COLLECTIONS)
+# Read when numpy is imported: its threads otherwise keep the cores busy for milliseconds after each
+# product, beside processes and threads that have work.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 with interruptible():
     from tilewright.cli.commands import app
 

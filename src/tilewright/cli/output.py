@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,10 +123,11 @@ def _fitting(renderable: RenderableType, console: Console) -> RenderableType:
     if isinstance(renderable, table.Table):
         whole = console.options.update(no_wrap=True, overflow="ignore")
         for width in range(console.width, console.width * 3 // 4, -1):
-            segments = list(console.render(renderable, whole.update(width=width)))
-            lines = [*segment.Segment.split_lines(segments)][bool(renderable.title) :]
-            if max(map(segment.Segment.get_line_length, lines), default=0) <= console.width:
-                return segment.Segments(segments)
+            options = whole.update(width=width)
+            lines = segment.Segment.split_lines(console.render(renderable, options))
+            first = next(islice(lines, int(bool(renderable.title)), None), [])
+            if segment.Segment.get_line_length(first) <= console.width:  # all are of one length
+                return segment.Segments(console.render(renderable, options))
     return renderable
 
 

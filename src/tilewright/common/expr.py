@@ -453,6 +453,17 @@ def coefficient(e: Expr, name: str) -> Expr:
             raise ProgramError(f"{e} is not linear in {name}")
 
 
+def period(e: Expr, name: str) -> int:
+    """After how much more of a variable an expression's remainders of it repeat."""
+    match e:
+        case BinaryExpr("%", Var(own), Const(value)) if own == name:
+            return value
+        case BinaryExpr(_, a, b):
+            return max(period(a, name), period(b, name))
+        case _:
+            return 1
+
+
 def free_vars(e: Expr) -> frozenset[str]:
     """Names of the symbols in `e`."""
     return e.symbols

@@ -7,9 +7,10 @@ from it than rounding allows; CheckFailed otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from itertools import product
+from math import inf, prod
 from typing import Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ Data = Literal["integers", "floats"]
 _ROUNDINGS_PER_TERM = 8
 """Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
 _ELEMENTS_AT_A_TIME = 1 << 20
+_ELEMENTS_IN_CACHE = 1 << 16
 _MOST_COMPARED = 1 << 28
 """Operations whose results are compared one by one; exact results of more are summed up first."""
 _EXACT = 1 << 53
@@ -53,7 +55,7 @@ def program_inputs(
         logical = array.reshape(tuple(extents.values()))
         axes = [list(extents).index(d) for d in program.tensor(name).dims]
         element = dtype(program.tensor(name).dtype).numpy
-        inputs[name] = np.ascontiguousarray(logical.transpose(axes), element)
+        inputs[name] = np.asarray(logical.transpose(axes), element)
     return inputs
 
 
@@ -83,7 +85,7 @@ def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
             for shape, kind in pairs
         )
     if data == "integers":
-        return tuple(generator.integers(-2, 3, s).astype(kind.numpy) for s, kind in pairs)
+        return tuple(generator.integers(-2, 3, s, np.int8).astype(kind.numpy) for s, kind in pairs)
     return tuple(generator.standard_normal(s).astype(kind.numpy) for s, kind in pairs)
 
 
@@ -155,20 +157,22 @@ def _sums_agree(op: Op, operands: Sequence[Array], found: Array) -> bool:
     nothing.
     """
     moved = _moving(op) if op.flops > _MOST_COMPARED and op.numerics.is_float else None
-    if moved is None or not all(np.array_equal(x, np.rint(x)) for x in operands):
+    if moved is None:
         return False
     axis, which, dimension = moved
     extent, terms = op.out_shape[axis], op.flops // (2 * found.size)
-    most = max(1.0, terms * prod(float(np.abs(x).max()) for x in operands))
+    most = max(1.0, terms * prod(max(_largest(x[p]) for p in _portions(x)) for x in operands))
     largest = int(_EXACT // (extent * most))
     if largest < 1 << 16 or most > 2 / np.finfo(op.numerics.sums.numpy).eps:
         return False
     multiples = np.random.default_rng(0).integers(1, largest, extent).astype(np.float64)
-    sums = np.zeros(np.delete(op.out_shape, axis))
-    for multiple, part in zip(multiples, np.moveaxis(found, axis, 0), strict=True):
-        if not (np.abs(part).max() <= most and np.array_equal(part, np.rint(part))):
+    whole = np.moveaxis(found, axis, 0)
+    sums = np.empty(whole.shape[1:])
+    for portion in _portions(whole, uncut=1):
+        part = whole[portion]
+        if not _largest(part) <= most:
             return False
-        sums += multiple * part
+        sums[portion[1:]] = np.tensordot(multiples, part, 1)
     given = [np.asarray(x, np.float64) for x in operands]
     along = np.tensordot(multiples, given[which], (0, dimension))
     given[which] = np.expand_dims(along, dimension)
@@ -179,9 +183,26 @@ def _sums_agree(op: Op, operands: Sequence[Array], found: Array) -> bool:
     return np.array_equal(np.expand_dims(sums, axis), expected) and np.abs(sums).max() < _EXACT
 
 
+def _largest(x: Array) -> float:
+    """The largest magnitude of integers; infinite where one of them is none."""
+    return max(-float(x.min()), float(x.max())) if np.array_equal(x, np.rint(x)) else inf
+
+
+def _portions(x: Array, *, uncut: int = 0) -> Iterator[tuple[slice, ...]]:
+    """Portions of the array that fit a cache; the first `uncut` axes are whole in each."""
+    steps, size = list(x.shape), x.size
+    for axis in sorted(range(uncut, x.ndim), key=lambda axis: -abs(x.strides[axis])):
+        row = size // steps[axis]
+        steps[axis] = min(steps[axis], max(1, _ELEMENTS_IN_CACHE // row))
+        size = row * steps[axis]
+    for starts in product(*map(range, [0] * x.ndim, x.shape, steps)):
+        yield tuple(slice(a, a + n) for a, n in zip(starts, steps, strict=True))
+
+
 def _moving(op: Op) -> tuple[int, int, int] | None:
-    """The longest axis of a product that is a dimension of one operand alone, and the number of
-    that operand and dimension; None where there is none.
+    """An axis of a product that is a dimension of one operand alone, and the number of that operand
+    and dimension; None where there is none. Of several the one that makes the largest operand a
+    vector, as that takes longest to multiply.
     """
     if op.convolution is None and op.matrix_product is None:
         return None
@@ -195,8 +216,9 @@ def _moving(op: Op) -> tuple[int, int, int] | None:
             if sides[0] != sides[1]
         ]
         if len(moving) == 1 and moving[0][2] == ((0, 1), (extent - 1, extent)):
-            found.append((extent, axis, *moving[0][:2]))
-    return max(found)[1:] if found else None
+            which, dimension, _ = moving[0]
+            found.append((prod(op.input_shapes[which]), extent, axis, which, dimension))
+    return max(found)[2:] if found else None
 
 
 def _are_equal(found: Array, expected: Array) -> bool:

@@ -30,10 +30,11 @@ from tilewright.network.search import Search
 
 if TYPE_CHECKING:
     from tilewright.compiler import explanation
-    from tilewright.network import build, simulate
+    from tilewright.network import build, requirements, simulate
 else:  # heavy: numba
     explanation = Deferred("tilewright.compiler.explanation")
     build = Deferred("tilewright.network.build")
+    requirements = Deferred("tilewright.network.requirements")
     simulate = Deferred("tilewright.network.simulate")
 
 _CHECKED_FLOPS = 40 * 10**9
@@ -91,7 +92,7 @@ def _largest_deviation(settings: Settings) -> float | None:
 
 def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
     """The run of a plan with a stage for every operator."""
-    network = simplified(made.workload.whole)
+    network = requirements.without_look_ups(simplified(made.workload.whole))
     plan = build.build_plan(
         network, made.machine, _search(made.settings), fuse=False, progress=progress
     )

@@ -1,8 +1,7 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
-In: a staged-stage program of one nest. Out: `Prepared`, made once and priced many times: the loops,
-the transfers and calls before and after the loop inside at each level, and on which loops each
-one's cost depends.
+In: a staged program of one nest. Out: `Prepared`, made once and priced many times: the loops, the
+transfers and calls around the loop inside at each level, and on which loops each cost depends.
 """
 
 from __future__ import annotations
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from tilewright.cost.prices import Prices
 else:  # heavy: Numba
     window = Deferred("tilewright.cost.window")
+
+_NOTHING = Const(0)
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,10 @@ class _Division:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
-    loop d may each cost something of their own. The others are one kind. The loops `inside` are
-    those of a chain that one call takes. With a `division` the loops are those of one thread.
+    """A nest ready to be priced; `edges[d]`: which iterations of loop d may each cost something of
+    their own. The loops `inside` are those of a chain that one call takes. With a `division` the
+    loops are those of one thread. In a turn of the loops that other nests share, their products
+    touch so many elements `beside`.
     """
 
     program: Program
@@ -125,11 +127,12 @@ class Prepared:
     moments: Moments
     inside: tuple[For, ...] = ()
     division: _Division | None = None
+    beside: Expr = _NOTHING
 
     @property
     def kinds(self) -> tuple[int, ...]:
         """How many kinds of iterations each loop has."""
-        return tuple(front + 1 + back for front, back in self.edges)
+        return tuple(own.kinds for own in self.edges)
 
     @cached_property
     def calls(self) -> tuple[PricedCall[Primitive] | None, ...]:
@@ -187,7 +190,7 @@ def take_apart(
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
     conditions = [(item.symbols, item.condition) for item in found]
     edges = [edges_of(f, loops, conditions) for f in loops]
-    kinds = [front + 1 + back for front, back in edges]
+    kinds = [own.kinds for own in edges]
     items = [_completed(item, buffers) for item in _in_program_order(found)]
     outline = _outline(items, loops, kinds)
     costed = [(i.step, i.condition) for i in items]
@@ -333,21 +336,23 @@ def _told_apart(rows: Floats, kinds: Kinds, body: Floats) -> Floats:
 
 def _of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
     """How many of `count` iterations are of each kind, along an axis of their own."""
-    front, back = edges
+    front, back, turns = edges
     alike = uniform | (count == 1)
     if alike.all():
         return count
     axes = [1] * count.ndim
     axes[axis] = -1
-    kinds = np.arange(front + 1 + back).reshape(axes)
-    ends = np.where(kinds < front, kinds < count, count - back + (kinds - front - 1) >= front)
-    told_apart = np.where(kinds == front, np.maximum(count - front - back, 0), ends)
+    kinds = np.arange(edges.kinds).reshape(axes)
+    place = kinds - front
+    ends = np.where(place < 0, kinds < count, count - back + (place - turns) >= front)
+    middle = np.maximum(count - front - back - place + turns - 1, 0) // turns
+    told_apart = np.where((place >= 0) & (place < turns), middle, ends)
     return np.where(alike, np.where(kinds == 0, count, 0.0), told_apart)
 
 
 UNITS = 4
 """Most units that execute operations."""
-_MOST_OPERANDS = 8
+_MOST_OPERANDS, _MOST_PLACES = 8, 62
 
 
 def operation_window(
@@ -358,15 +363,11 @@ def operation_window(
     assert rules is not None
     buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
     count, loops = len(buffers), max(1, len(prepared.loops))
-    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count, 2 * count)
+    kept = max((window.KEPT_TURNS, *(2 * own.period for own in prepared.edges)))
+    sizes = (1, rules.in_flight, UNITS, *(2 * count,) * 4)
     first = np.cumsum((0, *sizes)).astype(np.int64)
     used = [_used(item, buffers, prepared) for item in prepared.items]
     writes = np.array([w for w, _ in used] or [-1], np.int64)
-    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
-    early = np.zeros(reads.shape, np.bool_)
-    for row, ends, (_, own), item in zip(reads, early, used, prepared.items, strict=False):
-        row[: len(own)] = own
-        ends[: len(own)] = _read_early(item, len(own), prices)
     moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
     beside = [_beside(number, prepared) for number in range(len(prepared.items))]
     given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
@@ -380,33 +381,48 @@ def operation_window(
         np.zeros(max(1, count), np.int64),
         np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
         writes,
-        reads,
-        early,
+        *_reads([own for _, own in used], prepared, prices),
+        np.zeros(2 * max(1, count)),
+        np.zeros(2 * max(1, count)),
+        np.zeros(1),
         np.array(rotates or [0], np.int64),
         np.array(beside or [0], np.int64),
+        _due(beside, writes, prepared),
         np.array([_in_pieces(i, prepared, prices) for i in prepared.items] or [False]),
         np.array(_overlapping(prepared, env) or [False]),
         np.array([_spread(i, prepared) for i in prepared.items] or [False]),
         np.arange(max(1, len(prepared.items))),
-        np.zeros((loops, 2, int(first[-1]))),
-        np.zeros((loops, 2, max(1, count)), np.int64),
+        np.zeros((loops, kept, int(first[-1]))),
+        np.zeros((loops, kept, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
         np.zeros(loops),
-        np.array([_moved(d, prepared) for d in range(loops)], np.float64),
+        np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
+        np.zeros(loops),
         int(rules.freed == "in_order"),
         np.zeros(1),
         np.zeros(1),
         np.zeros((max(1, count), 2), np.int64),
         np.zeros(1, np.int64),
+        prices.unrolled_turns,
     )
 
 
-def _read_early(item: ChainItem, count: int, prices: Prices) -> list[bool]:
-    """Which of so many operands that an item reads its last operation does not read."""
-    if not isinstance(item.step, CallStep):
-        return [False] * count
-    last = prices.last_reads(item.step.stmt.primitive, count)
-    return [operand not in last for operand in range(count)]
+def _reads(
+    used: Sequence[Sequence[int]], prepared: Prepared, prices: Prices
+) -> tuple[Ints, Flags, Flags]:
+    """The buffers that each item reads, -1 for none; which of them its last operation does not
+    read, and of which each operation reads a part of its own.
+    """
+    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
+    early, turn = np.zeros((2, *reads.shape), np.bool_)
+    for number, (own, item) in enumerate(zip(used, prepared.items, strict=True)):
+        reads[number, : len(own)] = own
+        if isinstance(item.step, CallStep):
+            primitive = item.step.stmt.primitive
+            last, parts = prices.last_reads(primitive, len(own)), prices.reads_in_turn(primitive)
+            early[number, : len(own)] = [operand not in last for operand in range(len(own))]
+            turn[number, : len(own)] = [operand in parts for operand in range(len(own))]
+    return reads, early, turn
 
 
 def _rotation(buffer: str, prepared: Prepared) -> int:
@@ -476,36 +492,57 @@ def _beside(number: int, prepared: Prepared) -> int:
         return 0
     made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
     alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
-    ahead = alternates or variable in _start(item.step)
+    ahead = variable in _start(item.step)
     behind = all(written not in _names(i.step)[1] for i in later)
+    if alternates:
+        return window.ALTERNATELY
     return window.AHEAD if ahead or behind else window.BESIDE
 
 
-def _moved(loop: int, prepared: Prepared) -> int:
-    """How many different places of operands in memories move with a loop, of those that are used
-    in most turns.
+def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
+    """The loop at whose turn what is written alternately in a buffer can be read; -1 for none."""
+    found = np.full(max(1, len(prepared.program.buffers)), -1, np.int64)
+    for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
+        if kind == window.ALTERNATELY:
+            found[buffer] = _rotation(_names(item.step)[0], prepared) - 1
+    return found
+
+
+_MOST_PLACES = 62
+"""Numbers of places that one integer has bits for."""
+
+
+def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
+    """The places of operands in memories that move with a loop, of items that are used in most
+    turns: numbers of the loop, of the level that slots of buffers turn at with it, of the item, and
+    of the place among different ones.
     """
-    if loop >= len(prepared.loops):
-        return 0
-    variable, found = prepared.loops[loop].var, set[Hashable]()
+    numbers: dict[Hashable, int] = {}
+    found = list[tuple[int, int, int, int]]()
     double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
-    for item in prepared.items:
-        if item.level <= loop or not _in_most_turns(item, prepared):
+    for number, item in enumerate(prepared.items):
+        if not _in_most_turns(item, prepared):
             continue
-        rotates = item.level == loop + 1
         for name, starts in _places(item.step):
-            if (rotates and name in double) or any(variable in free_vars(e) for e in starts):
-                found.add((name, starts))
-    return len(found)
+            used = frozenset[str]().union(*map(free_vars, starts))
+            place = numbers.setdefault((name, starts), len(numbers) % _MOST_PLACES)
+            for loop, own in enumerate(prepared.loops[: item.level]):
+                if own.var in used:
+                    found.append((loop, loop, number, place))
+                elif name in double:
+                    found.append((loop, item.level, number, place))
+    return found
 
 
 def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
-    """True for an item under no condition, and a product in all turns but those that begin sums:
-    the places of what adds it up are computed while it runs.
+    """True for an item under no condition on loops, and a product in all turns but those that begin
+    sums: the places of what adds it up are computed while it runs.
     """
-    if item.condition == Const(1) or not isinstance(item.step, CallStep):
-        return item.condition == Const(1)
-    later = substitute(item.condition, {loop.var: 1 for loop in prepared.loops})
+    loops = {loop.var: 1 for loop in prepared.loops}
+    depends = free_vars(item.condition) & loops.keys()
+    if not depends or not isinstance(item.step, CallStep):
+        return not depends
+    later = substitute(item.condition, loops)
     return later == Const(1) and isinstance(item.step.stmt.primitive, MatrixProduct)
 
 

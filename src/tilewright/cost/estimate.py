@@ -227,7 +227,8 @@ def _transfer_cycles(
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
     if machine.has_window:
         each = service / np.maximum(1, shape.blocks)
-        return service, shape.blocks, shape.moving, each, each, *prices.around(shape)
+        moved = shape.blocks * shape.block_bytes
+        return service, shape.blocks, moved, each, each, *prices.around(shape)
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return service + issue, 0.0, service + issue, service + issue
@@ -346,12 +347,13 @@ def _levels(prepared: Prepared) -> npt.NDArray[Any]:
     _filled(levels, following=-1)
     for name, spans in (("before", outline.before), ("after", outline.after)):
         levels[name], levels[f"{name}_end"] = spans.T
-    front, back = np.reshape(prepared.edges, (-1, 2)).T
+    front, back, period = np.reshape(prepared.edges, (-1, 3)).T
     _filled(
         levels[:loops],
         kinds=prepared.kinds,
         front=front,
         back=back,
+        period=period,
         base=outline.counts.base,
         varies=outline.counts.varies,
         meets=[
@@ -496,7 +498,8 @@ def _overlapped(
         best = np.empty((0, 0))
     cycles, least = np.full(wanted.shape, np.inf), np.empty(wanted.shape)
     sums = np.empty((2, wanted.shape[1]))
-    pipeline.least_cycles(state, tables, sums, least)
+    bound = window.least_of_units if machine.has_window else pipeline.least_cycles
+    bound(state, tables, sums, least)
     order = np.flatnonzero(wanted)
     order = order[np.argsort(least.ravel()[order], kind="stable")]
     if machine.has_window:

@@ -13,19 +13,26 @@ from functools import reduce
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, evaluate, free_vars
+from tilewright.common.expr import (
+    BinaryExpr,
+    Const,
+    Expr,
+    Value,
+    Var,
+    evaluate,
+    free_vars,
+    period,
+)
 from tilewright.common.straight_line import StraightLine, straight_line
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.ir.nodes import For
 from tilewright.ir.primitives import MatrixProduct
 
-Edges: TypeAlias = tuple[int, int]
-"""How many of a loop's first and last iterations may each cost something of their own."""
 Costed: TypeAlias = CallStep | TransferStep
 Kinds: TypeAlias = tuple[int, ...]
 """The kinds of iterations of each loop that something depends on, 1 of the others."""
@@ -34,6 +41,21 @@ _PLACES_TOLD_APART = 7
 """Iterations of a loop over a kernel's rows or columns, each of which is a kind of its own: as many
 as usual kernels have. Of more only the last is told from the others.
 """
+
+
+class Edges(NamedTuple):
+    """How many of a loop's first and last iterations may each cost something of their own, and of
+    the others as many as repeat one after the other.
+    """
+
+    front: int
+    back: int
+    period: int = 1
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of iterations there are."""
+        return self.front + self.period + self.back
 
 
 @dataclass(frozen=True)
@@ -105,7 +127,7 @@ def moments_of(
 ) -> Moments:
     """The numbers of items, which stand under conditions, and of the loops' extents."""
     numbered: dict[Expr, int] = {}
-    kinds = [front + 1 + back for front, back in edges]
+    kinds = [own.kinds for own in edges]
     found = [
         Numbers(
             step,
@@ -126,7 +148,8 @@ def edges_of(
 
     (0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
     more last ones where as many conditions ask for one iteration each. Where a kernel stands on an
-    image's edge may differ in each of its places.
+    image's edge may differ in each of its places. What repeats after several iterations begins
+    behind as many.
 
     A condition on the difference of two loops holds for a window of the one that moves with the
     other: every iteration of the shorter one is a kind of its own, of the other as many at both
@@ -137,14 +160,16 @@ def edges_of(
     known = [f.extent.value for f in (loop, *others) if isinstance(f.extent, Const)]
     if others and known:
         turns = min(known) - 1
-        return (turns, 0) if loop.extent == Const(min(known)) else (turns, turns)
+        return Edges(turns, 0 if loop.extent == Const(min(known)) else turns)
     tests = frozenset[Expr]().union(*(_tested(c, loop.var) for c in touched))
-    if Const(0) in tests or len(tests) > 1:
-        return int(Const(0) in tests), max(1, len(tests - {Const(0)}))
+    repeated = max((period(c, loop.var) for c in touched), default=1)
+    if Const(0) in tests or len(tests) > 1 or repeated > 1:
+        front = repeated if repeated > 1 else int(Const(0) in tests)
+        return Edges(front, max(1, len(tests - {Const(0)})), repeated)
     if touched and isinstance(loop.extent, Const) and 2 < loop.extent.value <= _PLACES_TOLD_APART:
-        return loop.extent.value - 1, 0
+        return Edges(loop.extent.value - 1, 0)
     shortened = any(loop.var in free_vars(f.extent) for f in loops)
-    return (0, 1) if touched or shortened else (0, 0)
+    return Edges(0, int(bool(touched or shortened)))
 
 
 def _meet(condition: Expr, one: For, other: For) -> bool:
@@ -192,16 +217,16 @@ def _differ(extent: Value, kinds: Kinds, loop: int) -> Value:
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
     """Indices of a loop of `count` iterations, one for each kind of iteration, along the axis that
-    is -1: the first ones, the middle of the others, the last ones.
+    is -1: the first ones, those in the middle of the others, the last ones.
     """
-    front, back = edges
-    if front == back == 0:
+    front, back, turns = edges
+    if edges.kinds == 1:
         return 0
-    kinds = np.arange(front + 1 + back).reshape(axes)
-    middle = np.maximum(front, (count - 1 + front - back) // 2)
-    ahead = np.maximum(0, np.minimum(np.where(kinds < front, kinds, middle), count - 1))
-    behind = np.maximum(count - back + (kinds - front - 1), 0)
-    return np.where(kinds <= front, ahead, behind)
+    kinds = np.arange(edges.kinds).reshape(axes)
+    whole = np.maximum(0, count - front - back - turns) // 2 // turns * turns
+    ahead = np.maximum(0, np.minimum(np.where(kinds < front, kinds, kinds + whole), count - 1))
+    behind = np.maximum(count - back + (kinds - front - turns), 0)
+    return np.where(kinds < front + turns, ahead, behind)
 
 
 def _over_kinds(value: Value, kinds: Kinds) -> Value:

@@ -71,12 +71,46 @@ def times_of(s: PipelineState, loop: int, kind: int) -> Any:
     count, level = iterations_of(s, loop), at(s.levels, loop)
     if level.kinds == 1 or level.uniform:
         return count if kind == 0 else 0.0
-    front, back = level.front, level.back
+    front, back, period = level.front, level.back, level.period
     if kind < front:
         return 1.0 if kind < count else 0.0
-    if kind == front:
-        return max(count - front - back, 0.0)
-    return 1.0 if count - back + (kind - front - 1) >= front else 0.0
+    if kind < front + period:
+        return max(count - back - kind + period - 1, 0.0) // period
+    return 1.0 if count - back + (kind - front - period) >= front else 0.0
+
+
+@piece
+def period_of(s: PipelineState, loop: int) -> Any:
+    """After how many iterations those of a loop repeat, where it is at one that does."""
+    level = at(s.levels, loop)
+    place = level.kind - level.front
+    return 1 if level.uniform or place < 0 or place >= level.period else level.period
+
+
+@piece
+def times_in_turn(s: PipelineState, loop: int) -> Any:
+    """Number of iterations of a loop's present kind and of those that come in turn with it."""
+    level = at(s.levels, loop)
+    if period_of(s, loop) == 1:
+        return times_of(s, loop, level.kind)
+    return iterations_of(s, loop) - level.front - level.back
+
+
+@piece
+def kind_in_turn(s: PipelineState, loop: int) -> int:
+    """The kind of the iteration after the present one of those that repeat."""
+    level, period = at(s.levels, loop), period_of(s, loop)
+    place = level.kind - level.front
+    return level.kind if period == 1 else level.front + (place + 1) % period
+
+
+@piece
+def kind_behind(s: PipelineState, loop: int) -> int:
+    """The kind of the iteration after the last of those that repeat, -1 where that is the loop's
+    last.
+    """
+    level, period = at(s.levels, loop), period_of(s, loop)
+    return kind_after(s, loop, level.kind if period == 1 else level.front + period - 1)
 
 
 @piece

@@ -63,7 +63,7 @@ class LoopLevel(Protocol):
     """Loop d, outermost first, and the body inside d loops; the last record is a body only.
 
     There are `kinds` kinds of iterations: `front` and `back` of them are one iteration each at the
-    ends, the one between is all others. The kinds are `uniform` where nothing tells them apart.
+    ends, the `period` between come in turn. The kinds are `uniform` where nothing tells them apart.
     """
 
     before: int  # items of the body before the loop inside: first, end
@@ -73,6 +73,7 @@ class LoopLevel(Protocol):
     kinds: int
     front: int
     back: int
+    period: int
     base: int  # row of its number of iterations, which `varies` with the loops around it
     varies: int
     uniform: int
@@ -155,7 +156,8 @@ class Cost(Protocol):
     """The cycles of an item in one kind of iteration. Of a call the `own` cycles are those of the
     cores that have any data, `apart` those of others; of a transfer `own` is the share of the cores
     that have a part in it, all of them in the share `apart`.
-    Where cores keep a window of operations in flight `issue` counts them, `first` and `last` are
+    Where cores keep a window of operations in flight `issue` counts them, of a transfer `own` are
+    the bytes, `first` and `last` are
     the cycles of the ends of several, and `before` and `behind` those of issue of the statements
     around them.
     """

@@ -87,6 +87,9 @@ class Prices:
     costs: Costs = elementwise_costs(LoopForm())
     """The cost of a call of each kind of primitive that there is code for."""
 
+    unrolled_turns: int = 1
+    """Turns of an innermost loop that are written out, where cores keep a window of operations."""
+
     waits: bool = False
     """True if `elapsed_cycles` exceed those of calls and transfers."""
 
@@ -116,6 +119,10 @@ class Prices:
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Which of `count` operands that a call reads its last operation reads."""
         return range(count)
+
+    def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
+        """Operands of which each operation of a call reads a part of its own, in order."""
+        return ()
 
     def in_pieces(self, primitive: Primitive) -> bool:
         """True if each operation of a call takes a part of its own of the first operand read."""

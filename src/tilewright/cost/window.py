@@ -5,8 +5,8 @@ executes each, and the buffers that it reads and writes. Out: cycles of every ca
 issue in program order, each when the window has a free slot; it starts when its unit is free and
 what it reads and overwrites is no longer in use, and its slot is freed in order or when it is done
 (`simulate.window` executes by the same rules). Loops are played through; where all that is in
-flight stands after an iteration as it stood two iterations before, only later, the iterations that
-are left are skipped.
+flight stands after an iteration as it stood some iterations before, only later, as many at a time
+are skipped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,14 @@ from tilewright.cost.pipeline_rows import (
     cost_of,
     iterations_of,
     kind_after,
+    kind_behind,
+    kind_in_turn,
     next_row_of,
+    period_of,
     row_at,
+    times_in_turn,
     times_of,
+    totals,
 )
 from tilewright.cost.pipeline_types import (
     GET,
@@ -44,10 +49,14 @@ from tilewright.cost.pipeline_types import (
     Tables,
 )
 
-_PLAYED = 12
+KEPT_TURNS = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
+_BOUND = 0.99
+"""Share of the cycles of a unit that a loop taken as steady may fall to."""
 _FEW = 1e-9
-BESIDE, AHEAD = 1, 2
+TRANSFER = 0
+"""The unit of transfers."""
+BESIDE, AHEAD, ALTERNATELY = 1, 2, 3
 """Kinds of writes to a buffer that is in use."""
 
 
@@ -55,25 +64,29 @@ class OperationWindow(NamedTuple):
     """Operations in flight while a candidate is played, and what they use.
 
     `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
-    when each unit is free, and for both slots of each buffer when its last writer, its last readers
-    and the writer before the last are done; `first` are the places of these parts. What works in
-    `pieces` begins with what earlier writers of its first buffer have made. `slots` has the slot
-    that each buffer's users work on. Items have a `unit`, and `uses`: the buffers that they write
-    and read, -1 for none; those read `early` the last of several operations does not read. A
-    buffer of two slots
-    that no transfer fills or empties rotates in each turn of the loop that `rotates` has the level
-    of, 0 for none. What is written `beside` all that is in use there need not wait; what is written
-    there `AHEAD`, one iteration before it is read, is due at the next such write. Transfers that
-    `overlap` use both slots of a buffer that has two; those under a condition stand where the
-    program has them; each fetches ahead `behind` an item, mostly itself, but where calls that
-    `spread` fetches over them hold (`passes.double_buffer`).
-    Stores of buffers of two slots that have no loop of several iterations inside theirs, whose
-    level is `inmost`, stand behind the next iteration's items: `late` are the row of the cost and
-    the item of each one, -1 for none.
-    `moved[d]` places move from turn to turn of loop d, a statement each, and one before it begins.
-    They move before the last operation, from the `clock` on that it found; the branch is behind it.
-    `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
-    played, `left[d]` how many are left.
+    when each unit is free, and for both slots of each buffer when its last writer, its last
+    readers, the writer before the last and the first operation of the last readers are done;
+    `first` are the places of these parts. Operations that read an operand in `turn` take a part of
+    it each: fewer elements than a slot `held` are overwritten when the first of its `readings` are
+    done, the first of an item when it has `begun`. What works in `pieces` begins with what earlier
+    writers of its first buffer have made. `slots` has the slot that each buffer's users work on.
+    Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none; those read
+    `early` the last of several operations does not read. A buffer of two slots that no transfer
+    fills or empties rotates in each turn of the loop that `rotates` has the level of, 0 for none.
+    What is written `beside` all that is in use there need not wait. What is written there `AHEAD`,
+    one iteration before it is read, is due at the next such write; what is written into the other
+    slot `ALTERNATELY`, which stands in the place of that slot's readers, at the turn of the loop
+    that it is `due` at. Transfers that `overlap` use both slots of a buffer that has two; those
+    under a condition stand where the program has them; each fetches ahead `behind` an item, mostly
+    itself, but where calls that `spread` fetches over them hold (`passes.double_buffer`). Stores of
+    buffers of two slots that have no loop of several iterations inside theirs, whose level is
+    `inmost`, stand behind the next iteration's items: `late` are the row of the cost and the item
+    of each one, -1 for none. `moved[d]` places move from turn to turn of loop d, a statement each,
+    and one before it begins: of the `places`, (loop, level, item, number), those of items that
+    there are, at a level that loops of one turn are between. Up to `unrolled` turns of the
+    innermost loop of several are written out. They move before the last operation, from the `clock`
+    on that it found; the branch is behind it. `kept[d]` are the states after the last
+    iterations of loop d, `played[d]` how many were played, `left[d]` how many are left.
     """
 
     state: Floats
@@ -83,8 +96,13 @@ class OperationWindow(NamedTuple):
     writes: Ints
     reads: Ints
     early: Flags
+    turn: Flags
+    held: Floats
+    readings: Floats
+    begun: Floats
     rotates: Ints
     beside: Ints
+    due: Ints
     pieces: Flags
     overlap: Flags
     spread: Flags
@@ -93,12 +111,14 @@ class OperationWindow(NamedTuple):
     kept_slots: Ints
     played: Ints
     left: Floats
+    places: Ints
     moved: Floats
     in_order: int
     last_freed: Floats
     clock: Floats
     late: Ints
     inmost: Ints
+    unrolled: int
 
 
 @piece
@@ -125,8 +145,9 @@ def _fly_all(w: OperationWindow, unit: int, clear: float, all_clear: float, cost
     state, ring, ring_end = w.state, w.first[1], w.first[2]
     count = max(cost.issue, 1.0)
     if count < 2.0:
-        return _fly(w, unit, all_clear, cost.service)
-    _fly(w, unit, clear, cost.first)
+        w.begun[0] = _fly(w, unit, all_clear, cost.service)
+        return w.begun[0]
+    w.begun[0] = _fly(w, unit, clear, cost.first)
     left = count - 2.0
     each, done = (cost.service - cost.first - cost.last) / max(left, 1.0), 0.0
     while done < min(left, ring_end - ring + 1.0):
@@ -143,20 +164,33 @@ def _fly_all(w: OperationWindow, unit: int, clear: float, all_clear: float, cost
 
 
 @piece
+def _read_until(w: OperationWindow, number: int, made: int, cost: Cost) -> Any:
+    """When the last readers of a slot are done with what an item writes there."""
+    last, first = w.state[w.first[4] + made], w.state[w.first[6] + made]
+    if w.unit[number] != TRANSFER or cost.own >= w.held[made]:
+        return last
+    count = w.readings[made]
+    earlier = cost.own / w.held[made] * count - 1.0
+    return first + (last - first) * max(earlier, 0.0) / max(count - 1.0, 1.0)
+
+
+@piece
 def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     """Issue the operations of an item on its buffers; what a transfer fetches ahead goes into
     `slot`, all else (-1) works on the present ones.
     """
     state = w.state
     units, writers, readers, earlier = w.first[2], w.first[3], w.first[4], w.first[5]
-    clear, written, made = 0.0, w.writes[number], 0
+    clear, written, made, part = 0.0, w.writes[number], 0, writers
     if written >= 0:
         made = 2 * written + (slot if slot >= 0 else w.slots[written])
         if not w.beside[number]:
-            clear = max(state[writers + made], state[readers + made])
+            clear = max(state[writers + made], _read_until(w, number, made, cost))
         elif w.beside[number] == AHEAD:
             state[writers + made] = max(state[writers + made], state[writers + made + 1])
             made += 1
+        elif w.beside[number] == ALTERNATELY:
+            part, made = readers, made + 1
     all_clear = clear
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
@@ -171,14 +205,18 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     if cost.behind > 0.0:
         w.clock[0] = state[0]
     if written >= 0:
-        state[earlier + made] = state[writers + made]
-        state[writers + made] = max(state[writers + made], end)
+        state[earlier + made] = state[part + made]
+        state[part + made] = max(state[part + made], end)
+        w.held[made] = cost.own
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
-            place = readers + 2 * read + w.slots[read]
+            place = 2 * read + w.slots[read]
             done = end - cost.last if w.early[number, i] else end
-            state[place] = max(state[place], done)
+            begun = w.begun[0] if w.turn[number, i] else done
+            state[readers + place] = max(state[readers + place], done)
+            state[w.first[6] + place] = max(state[w.first[6] + place], begun)
+            w.readings[place] = max(cost.issue, 1.0)
 
 
 @piece
@@ -275,12 +313,13 @@ def _fill(s: PipelineState, w: OperationWindow) -> None:
 
 
 @piece
-def _is_steady(w: OperationWindow, loop: int) -> bool:
-    """True if what is in flight stands as two iterations before, but for the time."""
-    old, shift = w.kept[loop, w.played[loop] % 2], 0.0
+def _is_steady(w: OperationWindow, loop: int, turns: int) -> bool:
+    """True if what is in flight stands as so many iterations before, but for the time."""
+    place = (w.played[loop] - turns) % w.kept.shape[1]
+    old, shift = w.kept[loop, place], 0.0
     shift = w.state[0] - old[0]
     for i in range(w.slots.size):
-        if w.slots[i] != w.kept_slots[loop, w.played[loop] % 2, i]:
+        if w.slots[i] != w.kept_slots[loop, place, i]:
             return False
     for i in range(1, w.state.size):
         now, then = max(w.state[i], w.state[0]), max(old[i], old[0])
@@ -290,28 +329,33 @@ def _is_steady(w: OperationWindow, loop: int) -> bool:
 
 
 @piece
-def _skip(w: OperationWindow, loop: int) -> None:
-    """Skip pairs of iterations of a steady loop, up to its last one or two."""
-    pairs = np.floor((w.left[loop] - 1.0) / 2.0)
-    if pairs <= 0.0:
-        return
-    later = (w.state[0] - w.kept[loop, w.played[loop] % 2, 0]) * pairs
+def _skip(w: OperationWindow, loop: int, turns: int) -> None:
+    """Skip iterations of a steady loop, so many at a time, but for a last one."""
+    times = max(np.floor((w.left[loop] - 1.0) / turns), 0.0)
+    place = (w.played[loop] - turns) % w.kept.shape[1]
+    later = (w.state[0] - w.kept[loop, place, 0]) * times
     for i in range(w.state.size):
         w.state[i] += later
     w.last_freed[0] += later
     w.clock[0] += later
-    w.left[loop] -= 2.0 * pairs
+    w.left[loop] -= turns * times
+    w.played[loop] = 0
 
 
 @piece
-def _keep(w: OperationWindow, loop: int) -> None:
+def _keep(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Look whether a loop has become steady, and keep the state after its iteration."""
-    ready = w.left[loop] > 1.0 and w.played[loop] >= 2
-    if ready and (w.played[loop] >= _PLAYED or _is_steady(w, loop)):
-        _skip(w, loop)
-        w.played[loop] = 0
+    period, kept = period_of(s, loop), w.kept.shape[1]
+    turns = period if w.left[loop] > 1.0 else kept + 1
+    while turns <= min(w.played[loop], kept):
+        if _is_steady(w, loop, turns):
+            _skip(w, loop, turns)
+            return
+        turns += period
+    if w.left[loop] > 1.0 and w.played[loop] >= kept:
+        _skip(w, loop, kept - kept % (2 * period))
         return
-    place = w.played[loop] % 2
+    place = w.played[loop] % kept
     for i in range(w.state.size):
         w.kept[loop, place, i] = w.state[i]
     for i in range(w.slots.size):
@@ -331,7 +375,7 @@ def _begin(s: PipelineState, w: OperationWindow, loop: int, kind: int) -> bool:
         level.kind, level.following = 0, -1
         return False
     level.kind = kind
-    w.left[loop], w.played[loop] = times_of(s, loop, kind), 0
+    w.left[loop], w.played[loop] = times_in_turn(s, loop), 0
     return True
 
 
@@ -343,8 +387,29 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     for i in range(w.slots.size):
         if w.rotates[i] == loop + 1:
             w.slots[i] = 1 - w.slots[i]
-    level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
+    for i in range(w.slots.size):
+        if w.due[i] == loop:
+            written, other = w.first[3] + 2 * i, w.first[4] + 2 * i + 1
+            w.state[written] = max(w.state[written], w.state[other])
+    level.following = kind_in_turn(s, loop) if w.left[loop] > 0.0 else kind_behind(s, loop)
     _items(s, w, body.before, body.before_end, body.looped)
+
+
+@piece
+def _count_moved(s: PipelineState, w: OperationWindow) -> None:
+    """Count the places that move with each loop."""
+    for loop in range(s.clock.loops):
+        level, seen = loop + 1, 0
+        while level < s.clock.loops and iterations_of(s, level) == 1.0:
+            level += 1
+        w.moved[loop] = 0.0
+        for i in range(w.places.shape[0]):
+            place = 1 << w.places[i, 3]
+            if w.places[i, 0] != loop or w.places[i, 1] > level or seen & place:
+                continue
+            if at(s.costs, at(s.items, w.places[i, 2]).base).service > 0.0:
+                seen |= place
+                w.moved[loop] += 1.0
 
 
 @piece
@@ -356,12 +421,14 @@ def _reset(s: PipelineState, w: OperationWindow) -> None:
         w.slots[i] = 0
     for b in range(w.slots.size):
         w.late[b, 0] = -1
+        w.held[2 * b] = w.held[2 * b + 1] = 0.0
     w.last_freed[0], w.inmost[0] = 0.0, 0
     _spread_fetches(s, w)
     for d in range(s.clock.loops):
         at(s.levels, d).kind, at(s.levels, d).following = 0, -1
         if iterations_of(s, d) > 1.0:
             w.inmost[0] = d + 1
+    _count_moved(s, w)
 
 
 @piece
@@ -378,6 +445,12 @@ def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
 
 
 @piece
+def _is_written(s: PipelineState, w: OperationWindow, loop: int) -> bool:
+    """True for a loop that is written as one."""
+    return bool(iterations_of(s, loop) > (w.unrolled if loop + 1 == w.inmost[0] else 1))
+
+
+@piece
 def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     """Play one candidate from its start to its end; returns its cycles."""
     mark_looped(s)
@@ -388,11 +461,11 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     while loop >= 0:
         if down:
             if loop < s.clock.loops and _begin(s, w, loop, 0):
-                if iterations_of(s, loop) > 1.0:
+                if _is_written(s, w, loop):
                     w.state[0] += w.moved[loop] + 1.0
-                    if not filled:
-                        _fill(s, w)
-                        filled = True
+                if iterations_of(s, loop) > 1.0 and not filled:
+                    _fill(s, w)
+                    filled = True
                 _turn(s, w, loop)
                 loop += 1
                 continue
@@ -402,14 +475,16 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
         loop -= 1
         if loop < 0:
             break
-        if iterations_of(s, loop) > 1.0:
+        level = at(s.levels, loop)
+        if _is_written(s, w, loop):
             turned = w.clock[0] + w.moved[loop] + TURN_STATEMENTS
             w.clock[0] = w.state[0] = max(w.state[0] + 1.0, turned)
-        _keep(w, loop)
-        level = at(s.levels, loop)
+        _keep(s, w, loop)
         goes_on = w.left[loop] > 0.0
-        if not goes_on:
-            following = kind_after(s, loop, level.kind)
+        if goes_on:
+            level.kind = kind_in_turn(s, loop)
+        else:
+            following = kind_behind(s, loop)
             goes_on = following >= 0 and _begin(s, w, loop, following)
         if goes_on:
             _turn(s, w, loop)
@@ -418,6 +493,18 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
         else:
             level.kind, level.following = 0, -1
     return _finish_window(s, w)
+
+
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)
+def least_of_units(s: PipelineState, tables: Tables, sums: Floats, least: Floats) -> None:
+    """As `pipeline.least_cycles`: the cycles of transfers, of products, and half of those of all
+    calls, which two units execute.
+    """
+    for j in range(least.shape[1]):
+        take_tile(s, tables, j)
+        totals(s)
+        sums[0, j], sums[1, j] = s.clock.compute, s.clock.transfers
+        least[:, j] = _BOUND * max(s.clock.together, s.clock.transfers, s.clock.compute / 2.0)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)
@@ -431,14 +518,13 @@ def play_window(
     cycles: Floats,
 ) -> None:
     """As `pipeline.play`, with a window of operations in flight; the issue cycles of the tables are
-    numbers of operations. Calls of two units pass at once, so that half of all their cycles bound
-    a candidate.
+    numbers of operations.
     """
     keep = best.shape[1]
     for i in order:
         c, j = i // cycles.shape[1], i % cycles.shape[1]
         contest = tables.contest[j]
-        if keep > 0 and 0.5 * least[c, j] > best[contest, keep - 1]:
+        if keep > 0 and least[c, j] > best[contest, keep - 1]:
             continue
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):

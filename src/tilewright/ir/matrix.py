@@ -9,6 +9,7 @@ primitive of swATOP (4.4 and appendix: base pointer, M, N, K, leading dimensions
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, assert_never
@@ -81,8 +82,8 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
     The dimensions of a role must be adjacent and run through as one index: all but its outermost
     are covered whole. The inner role must have stride 1; only an outer role of one dimension may
     have steps. Where a role is one index wide the order follows the storage order of the
-    dimensions if it can. The outer role, if it is `runs`, may have two dimensions that do not run
-    through as one. Raises ProgramError naming the dimension that breaks the form.
+    dimensions if it can. The outer role, if it is `runs`, may have a second dimension that is
+    covered in part. Raises ProgramError naming the dimension that breaks the form.
 
     >>> from tilewright.common.expr import Const, Var
     >>> from tilewright.ir.nodes import at
@@ -102,8 +103,8 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
     outer, inner = (role_rows, role_columns) if order == "row" else (role_columns, role_rows)
     found = _runs(dimensions, outer) if outer == runs else None
     for role in (role_rows, role_columns):
-        if role != outer or found is None:
-            _check_collapsible(dimensions, role)
+        in_runs = role == outer and found is not None
+        _check_collapsible(dimensions, role, dimensions.of(role)[in_runs:])
     if found is None:
         _check_steps(dimensions, outer)
     _check_unit_stride(dimensions, inner)
@@ -114,16 +115,15 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
 
 
 def _runs(dimensions: _Dimensions, role: str) -> Runs | None:
-    """The runs of a role of two dimensions; None for other roles, or if the inner one is covered
-    whole.
-    """
-    view, mine = dimensions.view, dimensions.of(role)
-    if len(mine) != 2:
+    """The runs of a role of several dimensions; None if its second one is covered whole."""
+    view, (first, *others) = dimensions.view, dimensions.of(role) or [0]
+    if not others:
         return None
-    outer, inner = (view.ranges[d] for d in mine)
-    if inner == Range(Const(0), view.shape[mine[1]], Const(1)) and outer.step == Const(1):
+    outer, inner = view.ranges[first], view.ranges[others[0]]
+    if inner == Range(_BEGIN, view.shape[others[0]], Const(1)) and outer.step == Const(1):
         return None
-    return Runs(inner.extent, dimensions.strides[mine[0]] * outer.step)
+    length = product(view.ranges[d].extent for d in others)
+    return Runs(length, dimensions.strides[first] * outer.step)
 
 
 def _check_ranks(view: View) -> None:
@@ -151,9 +151,9 @@ def _check_steps(dimensions: _Dimensions, outer: str) -> None:
             raise _not_a_matrix(view, d, why, "pack the elements with step 1 first")
 
 
-def _check_collapsible(dimensions: _Dimensions, role: str) -> None:
-    """All dimensions of `role` count through as one index with one stride."""
-    view, mine = dimensions.view, dimensions.of(role)
+def _check_collapsible(dimensions: _Dimensions, role: str, mine: Sequence[int]) -> None:
+    """These dimensions of `role` count through as one index with one stride."""
+    view = dimensions.view
     for outer, inner in pairwise(mine):
         between = [d for d in range(outer + 1, inner) if view.shape[d] != Const(1)]
         for d in between:

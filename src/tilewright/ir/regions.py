@@ -72,16 +72,20 @@ def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = 
     Blocks(length=8, count=2, stride=32, outer=(Repeat(count=4, stride=512),), adjoining=1)
     >>> split_region([Repeat(4, 64), Repeat(2, 32), Repeat(8, 1)], 1)
     Blocks(length=8, count=8, stride=32, outer=(), adjoining=1)
+    >>> split_region([Repeat(1, 8), Repeat(8, 1)], 1, [4, 1]).adjoining
+    4
     """
     one: Size = Const(1) if isinstance(unit, Expr) else 1
     blocks, beside = Blocks(unit, one, unit), cores or [1] * len(repeats)
     whole: Size = True
     for repeat, adjoining in zip(reversed(repeats), reversed(beside), strict=True):
         several, single = repeat.count != one, blocks.count == one
-        if several is False:
+        has_neighbours = np.greater(adjoining, 1)
+        if several is False and not np.any(has_neighbours):
             continue
         first, later = several & single, several & (blocks.count != one)
-        grows = first & (repeat.stride == blocks.length)
+        follows = single & (repeat.stride == blocks.length)
+        grows = several & follows
         begins = first ^ grows
         continues = later & whole & (repeat.stride == blocks.count * blocks.stride)
         repeated = later ^ continues
@@ -92,7 +96,7 @@ def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = 
             _where(begins | continues, repeat.count * blocks.count, blocks.count),
             _where(begins, repeat.stride, _where(grows, length, blocks.stride)),
             _around(blocks.outer, repeat, repeated, one),
-            _where(grows, adjoining, blocks.adjoining),
+            _where(grows | has_neighbours & follows, adjoining, blocks.adjoining),
         )
     return blocks
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -79,6 +80,7 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
     return _build(where, tree, sources)
 
 
+@cache
 def fitted_variant(machine: Machine) -> Machine | None:
     """The description of `machine` with constants fitted to measured kernels; None where there is
     none, where `machine` is that one, or where its numbers are not those that come with it.

@@ -61,6 +61,7 @@ from tilewright.network.requirements import (
     own_part,
     refuse_crowded,
     require_lowered,
+    require_no_look_ups,
     require_room,
     within_memory,
 )
@@ -184,6 +185,7 @@ def rank_network(
     of all where no group has several and that is faster together. Raises as `build_plan` does.
     """
     require_lowered(network, machine)
+    require_no_look_ups(network)
     part, used = own_part(network, machine)
     require_room(part, machine)
     ranked = ranked_products(part, machine, search, images=used, progress=progress)

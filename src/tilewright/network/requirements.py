@@ -61,6 +61,17 @@ def without_look_ups(network: Network, *, reads: bool = True) -> Network:
     return network if found is network else simplified(found)
 
 
+def require_no_look_ups(network: Network) -> None:
+    """Raise GraphError for elements at places that operands name: programs address along loops."""
+    for node in network.nodes:
+        if not node.op.is_named and any(own.has_look_ups for own in definitions_in(node.op)):
+            raise GraphError(
+                f"node {node.name}: {node.op.describe()[:60]} reads or adds at places that an "
+                "operand names",
+                fix="plan requirements.without_look_ups of the network",
+            )
+
+
 def require_lowered(network: Network, machine: Machine) -> None:
     """Raise GraphError for operators without a stage."""
     for node in network.nodes:

@@ -84,6 +84,11 @@ class Definition(Op):
             )
         if operand_count(parse_scalar(self.finish)) > 1:
             raise ShapeError(f"{self._word}: {self.finish[:60]!r} reads more than the gathered x0")
+        if self.gather is None and self.finish != "x0":
+            raise ShapeError(
+                f"{self._word}: {self.finish[:60]!r} finishes what is not gathered",
+                fix="write it around the body",
+            )
         if not self.numerics.is_float:
             self._require_integral()
 
@@ -460,7 +465,12 @@ def _solved(
     axes where several of an outer one reach into it.
     """
     low, high = side[0] - offset, side[1] - 1 - offset
-    ordered = terms if len(terms) == 1 else sorted(terms, key=lambda term: -term[1])
+    if len(terms) == 1:
+        ((axis, step),) = terms
+        last = extents[axis] - 1
+        first = min(max(0, -(-low // step)), last)
+        return [(axis, (first, max(min(last, high // step), first) + 1))]
+    ordered = sorted(terms, key=lambda term: -term[1])
     inner = sum(step * (extents[axis] - 1) for axis, step in ordered)
     found: list[tuple[int, Interval]] = []
     for axis, step in ordered:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import gcd
 from typing import ClassVar, Self
@@ -35,6 +35,8 @@ from tilewright.ops.piece import Divided, pieces_along
 
 Place = tuple[tuple[Term, ...], int]
 """A place along one dimension: terms, and an offset."""
+_MOST_REGIONS = 1 << 14
+"""Answers that are remembered: a part of an operator asks for what its planner did."""
 
 
 def access(shape: Shape, *places: Place, fill: float | None = None) -> Access:
@@ -142,6 +144,7 @@ def _is_one(op: Op) -> bool:
     return len(op.definitions) == 1 and len(op.definitions[0].addends) == 1
 
 
+@lru_cache(_MOST_REGIONS)
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:
     """The region of each operand that the definitions read for a region of the result; terms are
     those of the first definition.

@@ -381,8 +381,9 @@ def _cheapest(
     for first, second in combinations(range(len(axes)), 2):
         both = axes[first] | axes[second]
         rest = tuple(x for i, x in enumerate(axes) if i not in (first, second))
-        every.append((prod(extents[a] for a in both), (first, second), rest,
-                      both & result.union(*rest)))  # fmt: skip
+        made = both & result.union(*rest)
+        each = 1 if made == both else 2  # a product, and a sum where an axis goes
+        every.append((each * prod(extents[a] for a in both), (first, second), rest, made))
     if greedy:
         every = [min(every, key=lambda one: one[0])]
     found = []

@@ -137,7 +137,11 @@ def whole_windows(window: Window) -> Seed:
     return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
 
 
-@for_windows("turned_windows", lambda op: op.dilation == (1, 1) and 1 not in op.kernel, whole=True)
+def _turns(op: Conv2d) -> bool:
+    return op.dilation == (1, 1) and (is_product(op) or 1 not in op.kernel)
+
+
+@for_windows("turned_windows", _turns, whole=True)
 def turned_windows(window: Window) -> Seed:
     """As `whole_windows` along rows of an image that lies by columns: what one of the two writes in
     runs the other reads in runs.
@@ -145,7 +149,7 @@ def turned_windows(window: Window) -> Seed:
     x = images()
     weights_turned = tuple(_TURNED.get(d, d) for d in _WEIGHTS)
     layouts = (
-        layout(x, _BY_COLUMNS),
+        layout(x, CHANNELS_LAST if window[0] == (1, 1) else _BY_COLUMNS),
         layout(results(), CHANNELS_LAST, _BY_COLUMNS),
         layout(weights(window[0]), weights_turned),
     )

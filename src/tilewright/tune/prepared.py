@@ -10,6 +10,7 @@ them. An installation brings some, so that the first search from an empty cache 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,14 +19,16 @@ from typing import NamedTuple, cast
 from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Expr
+from tilewright.common.expr import Expr, product, total
 from tilewright.cost.chain import Prepared, take_apart
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import Program
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.family import find_family
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.structures import Structure, own_layouts
+from tilewright.seeds.nest import Nest, Use
 from tilewright.seeds.space import Seed, Space, users_own
 from tilewright.seeds.steps import Step
 from tilewright.tune.legal import rules_of, structure_on, structures_on
@@ -37,13 +40,14 @@ _KEPT = CacheStore("structures")
 class _Pricing:
     """How programs of a nest come to be priced: the name of the function that gives the passes of
     `staging`, `chains` as in `Lowering`, the names of the loops that nests share where threads
-    divide them, and of the tensors that are made ahead of all calls.
+    divide them, and of the tensors that are made ahead of all calls; `beside` as of `Prepared`.
     """
 
     staging: str
     chains: ChainRules | None
     together: tuple[str, ...] | None
     made: tuple[str, ...]
+    beside: Expr
 
 
 class _Kept(NamedTuple):
@@ -85,7 +89,7 @@ _KNOWN: dict[str, tuple[Structure, ...]] = {}
 def _found(
     machine: Machine, seed: Seed, space: Space, dtype: str, key: str
 ) -> tuple[Structure, ...]:
-    pricing, content = _pricing(seed, machine), _KEPT.recall(key)
+    pricing, content = _pricing(seed, space, machine), _KEPT.recall(key)
     if content is not None:
         kept = cast(list[_Kept], pickle.loads(content))
         return tuple(_recalled(own, pricing, machine, space, dtype) for own in kept)
@@ -116,15 +120,39 @@ def prepared_of(structure: Structure, seed: Seed, machine: Machine) -> Prepared:
     """A structure as it is priced; tensors that the seed makes ahead of all calls are packed as
     constants are. Raises ProgramError as `take_apart` does.
     """
-    return _prepared(structure, _pricing(seed, machine))
+    return _prepared(structure, _pricing(seed, structure.space, machine))
 
 
-def _pricing(seed: Seed, machine: Machine) -> _Pricing:
+def _pricing(seed: Seed, space: Space, machine: Machine) -> _Pricing:
     made = sorted(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     together = seed.together if machine.thread_count > 1 else None
     lowering = lowering_of(machine)
     staging = f"{lowering.staging.__module__}.{lowering.staging.__qualname__}"
-    return _Pricing(staging, lowering.chains, together, tuple(made))
+    beside = _elements_beside(space.nest, seed, made)
+    return _Pricing(staging, lowering.chains, together, tuple(made), beside)
+
+
+def _elements_beside(nest: Nest, seed: Seed, made: Sequence[str]) -> Expr:
+    """Elements of tensors that are not the nest's own and that products of other nests touch in a
+    turn of the loops that it shares with them. What is `made` ahead they read once a turn: it
+    displaces what the nest reuses in the next turn, not what they hand to it in the same one.
+    """
+    read = {use.tensor.name for use in nest.inputs}
+    turn = {a.name for a in nest.axes}.intersection(seed.together)
+    products = (s.nest for s in seed.spaces if isinstance(s.nest.primitive, MatrixProduct))
+    return total(
+        product(a.extent for a in other.axes if a.name in use.axes() - turn)
+        for other in products
+        if turn and other is not nest
+        for use in other.uses
+        if _place(use) not in {*read, nest.output.tensor.name}
+        and not (_place(other.output) in read and use.tensor.name in made)
+    )
+
+
+def _place(use: Use) -> str:
+    """The name of the memory that a tensor lies in."""
+    return use.tensor.storage or use.tensor.name
 
 
 def _prepared(structure: Structure, pricing: _Pricing) -> Prepared:
@@ -142,13 +170,14 @@ def _taken_apart(structure: Structure, pricing: _Pricing) -> Prepared:
         staged = replace(staged, tensors=tuple(tensors))
     if structure.unmarked is not None:
         return _prepared(structure.unmarked, pricing).marked(staged)
-    return take_apart(staged, chains=pricing.chains, together=pricing.together)
+    found = take_apart(staged, chains=pricing.chains, together=pricing.together)
+    return replace(found, beside=pricing.beside)
 
 
 def _key(machine: Machine, seed: Seed, space: Space, dtype: str) -> str:
     """A digest of all that decides the structures of a nest and their pricing."""
     nest, rules = _text(space, own_layouts(seed, space)), repr(rules_of(machine))
-    return digest(own_sources(), rules, repr(_pricing(seed, machine)), nest, dtype)
+    return digest(own_sources(), rules, repr(_pricing(seed, space, machine)), nest, dtype)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What no schedule of a fully connected layer goes below, as the page on a Cambricon derives it."""
+"""What no schedule of a layer goes below, as the page on a Cambricon derives it."""
 
 from math import ceil
 
@@ -53,3 +53,16 @@ def test_fully_connected_layers_are_near_the_bound(
     assert bound / transfer == pytest.approx(least, abs=1e-3)
     assert bound <= cycles
     assert cycles / transfer == pytest.approx(seen, abs=1e-3)
+
+
+def test_a_response_norm_is_near_what_its_vector_instructions_take() -> None:
+    """A square, and of its sum with neighbours two steps before the logarithm, one between that and
+    the exponential, and the product behind: each takes all elements.
+    """
+    elements, lanes = 27 * 27 * 256, MACHINE.core.lanes("i16")
+    steps = ("vmv", "vmv", "vas", "vlog", "vmv", "vexp", "vmv")
+    bound = sum(_cycles(step, size=elements) for step in steps)
+    cycles = version_cycles(Version("lrn", AUTOMATIC))
+    assert bound * lanes / elements == pytest.approx(37.0, abs=0.01)
+    assert bound <= cycles
+    assert cycles * lanes / elements == pytest.approx(42.05, abs=0.01)

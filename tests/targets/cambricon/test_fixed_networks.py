@@ -1,5 +1,7 @@
 """Networks in fixed point as one program of DLA-AL: the device has the bits of the plan."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -294,6 +296,27 @@ def test_a_bias_and_a_rectifier_run_beside_the_products(sizes: tuple[int, int, i
     assert stage.label.endswith("bias relu")
     text = print_program(made.plan.program(stage))
     assert text.count("% 2 == 0):\n") == text.count("% 2 == 1):\n") == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 256, 27, 27), (1, 192, 13, 20)])
+def test_a_response_norm_runs_beside_its_sums(shape: tuple[int, int, int, int]):
+    """An instruction on as many pixels as there are instructions beside each product, and each of
+    these turns has its price; squares and sums keep the order of the image.
+    """
+    net = NetworkBuilder("norm", "f64")
+    x = net.input("x", shape)
+    x = net.apply(LocalResponseNorm(shape, 5, alpha=1.0, bias=2.0), x, name="y")
+    network = FixedPoint(KINDS).apply(net.build((x,)))
+    made = planned(network)
+    arranged = made.arranged(random_inputs(network))
+    found, run = DeviceNetwork(made.plan).run(arranged, made.weights)
+    meant = interpret_plan(made.plan, arranged, made.weights)
+    assert np.array_equal(found["y"], meant["y"])
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=6e-3)
+    _, sums = made.plan.stages
+    text = print_program(made.plan.program(sums))
+    assert [text.count(f" % 6 == {turn}):\n") for turn in range(7)] == [1] * 6 + [0]
+    assert run.cycles < 45 * prod(shape) / MACHINE.core.lanes("i16") + 3000
 
 
 @pytest.mark.parametrize(("channels", "features", "width"), [(3, 64, 16), (1, 8, 15), (4, 20, 14)])

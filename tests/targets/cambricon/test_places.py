@@ -51,15 +51,40 @@ def test_one_statement_moves_each_place():
   smove $1, #16
   smove $2, #76
   smove $3, #72
-  smove $4, $0
   smove $5, $1
   smove $6, $2
   smove $7, #4
 .L0:
     sadd $8, $6, #5
+    ssub $7, $7, #1
     vload $5, $6, $8
     ssub $5, $3, $5
     sadd $6, $6, #76
-    ssub $7, $7, #1
     cb $7, .L0"""
+    )
+
+
+def test_addresses_are_computed_where_operations_wait():
+    """One operation waits for the one before the last: the map for the transfer, the store for the
+    product, the next transfer for both.
+    """
+    out = ProgramText()
+    with out.turns(4, [Const(0), Const(100)], [8, 8]) as (x, y), out.statement():
+        for mnemonic, e in (("vload", x), ("mmv", x + 40), ("vav", y + 3), ("vstore", y)):
+            out.begin()
+            out.write(mnemonic, out.register(e))
+    assert (
+        "\n".join(out.lines()[5:])
+        == """\
+.L0:
+    vload $2
+    sadd $5, $2, #40
+    sadd $6, $3, #3
+    mmv $5
+    sadd $2, $2, #8
+    ssub $4, $4, #1
+    vav $6
+    vstore $3
+    sadd $3, $3, #8
+    cb $4, .L0"""
     )

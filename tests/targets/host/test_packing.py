@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.compiled import kernel_of
 from support.host_matrices import CANARY, GUARD, packed, pointer
+from support.native import NATIVE_HOSTS
 from tilewright.common.dtypes import FLOATS
+from tilewright.ops import conv2d
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack
 from tilewright.targets.host.native import load_library
 
@@ -76,3 +79,14 @@ def test_copy(kind, rows, columns, zeros):
         ctypes.c_long(columns + zeros + 2),
     )
     assert np.array_equal(target, expected)
+
+
+def test_products_of_parts_of_one_constant_share_its_panels():
+    """Four nests read the transformed kernels where tiles are cut in both directions."""
+    op = conv2d(
+        batch=1, in_channels=8, out_channels=40, height=7, width=5, kernel=3, padding=1, dtype="f32"
+    )
+    kernel = kernel_of(op, NATIVE_HOSTS[0], algorithm="winograd2", measure=False)
+    assert len(kernel.option.candidate.nests) == 7
+    (made,) = (t.made for t in kernel.artifact.tensors if t.made)
+    assert made.panels is not None

@@ -146,8 +146,9 @@ class Names:
 
 def comment_text(text: str) -> str:
     """`text` fit for a comment: printable ASCII on one line that cannot end the comment."""
-    plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
-    return plain.replace("*/", "* /").replace("/*", "/ *")
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+    return text.replace("*/", "* /").replace("/*", "/ *")
 
 
 class CWriter:

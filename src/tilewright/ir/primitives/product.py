@@ -101,14 +101,13 @@ class MatrixProduct(Primitive, frozen=True):
         program: Program,
         *,
         runs: bool = False,
-        result_runs: bool = False,
     ) -> tuple[Matrix, ...]:
         """The matrices C, A and B. With `runs` the rows of the factor that is not loaded by vectors
-        may form runs, with `result_runs` those of C. Raises as `matrix_form` does.
+        may form runs, and those of C. Raises as `matrix_form` does.
         """
         found = []
-        for number, (operand, roles) in enumerate(zip(operands, _ROLES, strict=True)):
-            broken = self.across if (runs if number > 0 else result_runs) else ""
+        for operand, roles in zip(operands, _ROLES, strict=True):
+            broken = self.across if runs else ""
             found.append(matrix_form(as_view(operand, program), *roles, runs=broken))
         return tuple(found)
 

@@ -150,7 +150,7 @@ class Rankings:
         if new:
             asked = [pairs[i] for i in new.values()]
             names = [shared[i] for i in new.values()]
-            rankings = kept_rankings(asked, one_group(machine), shared=names, keep=2)
+            rankings = kept_rankings(asked, one_group(machine), shared=names)
             self._found.update(zip(new, rankings, strict=True))
         return [self._found[key] for key in keys]
 

@@ -88,7 +88,8 @@ class PlannedMemory:
     the tensor in whose memory another one lies and the order of its dimensions there. `views` are
     the forms in which tensors are wanted, None where stages do not work on views. Tensors have
     their `types`, what stages make between them the `dtype` that the node at hand computes in.
-    Where they are to be `aligned`, mappings take all operands in one order of dimensions. Places
+    Where they are to be `aligned`, mappings take all operands in one order of dimensions, windows
+    of pixels in blocks of channels all channels of a pixel side by side. Places
     that hold no element are filled by stages where these `fills`, else ahead of all.
     """
 
@@ -205,7 +206,8 @@ class PlannedMemory:
         """
         form = self.held[tensor][0].form
         if self.views is None or not is_unblocked(form):
-            return self.in_form(tensor, with_border(form, before, after), filled), None
+            own = unbordered(form) if self.aligned else form
+            return self.in_form(tensor, with_border(own, before, after), filled), None
         reaches = any(before) or any(after)
         if reaches and filled and form.has_zeros:
             return self.in_form(tensor, unbordered(form)), filled

@@ -11,8 +11,9 @@ much as with the textbook's +-1 and +-2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product as combinations
 
 from tilewright.common.expr import Expr, Var, ceil_div
 from tilewright.ir.primitive import Attribute
@@ -38,7 +39,7 @@ from tilewright.seeds.steps import IN_PLACE
 POINTS = {2: "0 1 -1", 4: "0 5/8 -5/8 3/2 -3/2", 6: "0 1/2 -1/2 1 -1 2 -2"}
 """The finite interpolation points of each output tile; infinity is one more."""
 
-BLOCK_ROWS, BLOCKS = Var("block_rows"), Var("blocks")
+BLOCK_ROWS, WHOLE_ROWS, BLOCKS = Var("block_rows"), Var("whole_rows"), Var("blocks")
 BLOCK_IMAGES, IMAGE_BLOCKS = Var("block_images"), Var("image_blocks")
 GROUP_CHANNELS, CHANNEL_GROUPS = Var("group_channels"), Var("channel_groups")
 IN_PITCH = Var("in_pitch")
@@ -50,41 +51,54 @@ _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
 _MOST_TILES = 256
 """Tiles over several images that share one read of U; more bring no gain."""
-_LINE, _MEETING = 16, 512
+_LINE, _MEETING = 16, 256
 """Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
 
 
 @seed("conv2d", name="winograd2", addressed=True)
 def winograd2(op: Conv2d) -> Seed | None:
     """F(2x2, 3x3): 16 products, 2.25 times fewer multiplications."""
-    return _blocked(2) if applies(op) else None
+    return _blocked(2, op)
 
 
 @seed("conv2d", name="winograd4", addressed=True)
 def winograd4(op: Conv2d) -> Seed | None:
     """F(4x4, 3x3): 36 products, 4 times fewer multiplications."""
-    return _blocked(4) if applies(op) else None
+    return _blocked(4, op)
 
 
 @seed("conv2d", name="winograd6", addressed=True)
 def winograd6(op: Conv2d) -> Seed | None:
     """F(6x6, 3x3): 64 products, 5.06 times fewer multiplications, and larger errors."""
-    return _blocked(6) if applies(op) else None
+    return _blocked(6, op)
+
+
+def _blocked(size: int, op: Conv2d) -> Seed | None:
+    if not applies(op):
+        return None
+    *_, rows, cols = op.out_shape
+    return _seed(size, rows > size and rows % size > 0, cols > size and cols % size > 0)
 
 
 @cache
-def _blocked(size: int) -> Seed:
-    points = (size + 2) ** 2
-    cols = ceil_div(OUT_COLS, size)
+def _seed(size: int, cut_rows: bool, cut_cols: bool) -> Seed:
+    """F(size x size, 3x3); the edge of the results may cut the last row or column of tiles."""
+    points, cols = (size + 2) ** 2, ceil_div(OUT_COLS, size)
     x, w, y = images(), weights((3, 3)), results()
     dims = f"group=groups, points={points}, in_channels=in_channels, out_channels=out_channels"
     u = tensor("u", "scratch", dims)
-    v, v_matrix = _tiles("v", points, IN_PITCH, cols)
-    products, product_matrix = _tiles("products", points, GROUP_CHANNELS, cols)
+    shape = f"points={points}, tile_rows=block_rows, tile_cols={cols}, batch=block_images"
+    v = tensor("v", "scratch", shape, channels=IN_PITCH)
+    products = tensor("products", "scratch", shape, channels=GROUP_CHANNELS)
+    rows = _lines(size, cut_rows, BLOCK_ROWS, WHOLE_ROWS)
+    columns = _lines(size, cut_cols, cols, OUT_COLS // size)
     spaces = (
         _filter_transform(w, u, size),
         _tile_transform("input", size, x, v, IN_CHANNELS),
-        _point_products(u, v_matrix, product_matrix),
+        *(
+            _point_products(u, v, products, size, number, *each)
+            for number, each in enumerate(combinations(rows, columns))
+        ),
         _tile_transform("output", size, y, products, GROUP_CHANNELS),
     )
     orders = {
@@ -92,7 +106,7 @@ def _blocked(size: int) -> Seed:
         y: _CHANNELS_LAST,
         w: ("group", "kernel_rows", "kernel_cols", "in_channels", "out_channels"),
     }
-    tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
+    tensors = (x, w, y, u, v, products)
     layouts = tuple(layout(t, orders.get(t, tuple(d for d, _ in t.dims))) for t in tensors)
     return Seed(
         f"winograd{size}",
@@ -125,6 +139,7 @@ def _sizes_of_blocks(size: int) -> Blocks:
         return tuple(
             {
                 "block_rows": height,
+                "whole_rows": height if height < rows else values["out_rows"] // size,
                 "blocks": -(-rows // height),
                 "group_channels": width,
                 "channel_groups": channels // width,
@@ -144,13 +159,22 @@ def _pitch(channels: int) -> int:
     return channels + _LINE if channels % _MEETING == 0 else channels
 
 
-def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSpec, TensorSpec]:
-    """The transformed tiles of one block, by row and column and as rows of a matrix."""
-    shape = f"points={points}, tile_rows=block_rows, tile_cols={cols}, batch=block_images"
-    tiles = tensor(name, "scratch", f"{shape}, channels={channels}")
-    joined = f"points={points}, tiles={BLOCK_ROWS * cols * BLOCK_IMAGES}, channels={channels}"
-    matrix = tensor(f"{name}_matrix", "scratch", joined, storage=name)
-    return tiles, matrix
+@dataclass(frozen=True)
+class _Line:
+    """Some points of one direction from the number `first` on, and the tiles that need them."""
+
+    first: int
+    points: int
+    tiles: Expr
+
+
+def _lines(size: int, cut: bool, tiles: Expr, whole: Expr) -> tuple[_Line, ...]:
+    """The points of one direction. The one at infinity counts in the last output of a tile alone,
+    which tiles that are cut do not have.
+    """
+    if not cut:
+        return (_Line(0, size + 2, tiles),)
+    return _Line(0, size + 1, tiles), _Line(size + 1, 1, whole)
 
 
 def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
@@ -178,22 +202,40 @@ def _at_points(transform: Nest, size: int) -> Nest:
     return replace(transform, primitive=make_primitive(transform.primitive.name, attributes))
 
 
-def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
-    point = nest(
-        "product",
+def _point_products(
+    u: TensorSpec,
+    v: TensorSpec,
+    products: TensorSpec,
+    size: int,
+    number: int,
+    rows: _Line,
+    cols: _Line,
+) -> Space:
+    """The products of all points on one line of each direction."""
+    point = f"({rows.first} + point_row) * {size + 2} + {cols.first} + point_col"
+    tile = "tile_row, tile_col, image"
+    nested = nest(
+        f"product{number or ''}",
         "gemm",
-        f"{' '.join(_TOGETHER)} point channel tile in_channel",
-        {"m": "tile", "n": "channel", "k": "in_channel"},
-        products.on("point, tile, channel"),
-        v.on("point, tile, in_channel"),
-        u.on("group, point, in_channel, channel_group * group_channels + channel"),
-        extents={**_OUTER, "in_channel": IN_CHANNELS},
+        f"{' '.join(_TOGETHER)} point_row point_col channel tile_row tile_col image in_channel",
+        {"m": "tile_row tile_col image", "n": "channel", "k": "in_channel"},
+        products.on(f"{point}, {tile}, channel"),
+        v.on(f"{point}, {tile}, in_channel"),
+        u.on(f"group, {point}, in_channel, channel_group * group_channels + channel"),
+        extents={
+            **_OUTER,
+            "in_channel": IN_CHANNELS,
+            "point_row": rows.points,
+            "point_col": cols.points,
+            "tile_row": rows.tiles,
+            "tile_col": cols.tiles,
+        },
         turns=_TOGETHER,
     )
     space = (
-        Space(point)
-        .split("tile", "channel", "in_channel")
-        .spread("tile", "rows")
+        Space(nested)
+        .split("tile_row", "channel", "in_channel")
+        .spread("tile_row", "rows")
         .spread("channel", "columns")
         .spread("in_channel", "both")
         .vectorize("n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from tilewright.common.expr import (
@@ -86,20 +87,22 @@ class _Finishing:
     elements: dict[str, Expr] = field(default_factory=dict)
 
     def finished(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The body with the map behind a loop of products in that loop."""
+        """The body with the map behind a loop of products in that loop, and what the map reads
+        beside their results fetched before it.
+        """
         place = next((i for i, s in enumerate(body) if isinstance(_vectors(s), For)), None)
         if place is None:
             return body
         loop, after = _vectors(body[place]), body[place + 1 :]
         assert isinstance(loop, For)
-        last = next((s for s in after if not isinstance(s, Wait)), None)
+        fetched = tuple(takewhile(_fetches, after))
+        last = next(iter(after[len(fetched) :]), None)
         found = self._with_map(loop, last) if isinstance(last, Call) else None
         if found is None and loop is not body[place]:
             return body
         if found is None:
             return (*body[:place], replace(loop, body=self.finished(loop.body)), *after)
-        rest = (x for s in after for x in (found[1] if s is last else (s,)))
-        return (*body[:place], found[0], *rest)
+        return (*body[:place], *fetched, found[0], *found[1], *after[len(fetched) + 1 :])
 
     def _with_map(self, loop: For, last: Call) -> tuple[For, tuple[Stmt, ...]] | None:
         """The loop with a map of what it makes, and what of that stays behind it; None where one
@@ -233,6 +236,11 @@ def _vectors(stmt: Stmt) -> Stmt:
     if len(counts) != 1 or counts == {Const(1)}:
         return stmt
     return For(_VECTOR, counts.pop(), (replace(stmt, operands=tuple(views)),))
+
+
+def _fetches(stmt: Stmt) -> bool:
+    """True for a get and for a wait."""
+    return isinstance(stmt, Wait) or (isinstance(stmt, Transfer) and stmt.direction == "get")
 
 
 def _buffers(stmt: Call | Transfer) -> tuple[str, ...]:

@@ -243,6 +243,7 @@ class CambriconPrices(Prices):
     """Every transfer and call is instructions that take the cycles of the instruction table."""
 
     costs = COSTS
+    unrolled_turns = UNROLLED_TURNS
 
     def unit(self, step: CallStep | TransferStep) -> int:
         """The unit of its instructions."""
@@ -279,6 +280,10 @@ class CambriconPrices(Prices):
         if not isinstance(primitive, RoundedMap):
             return range(count)
         return [source - 1 for source in primitive.steps(count).steps[-1].sources]
+
+    def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
+        """Of a product the vectors."""
+        return (2 - primitive.loaded,) if isinstance(primitive, MatrixProduct) else ()
 
     def in_pieces(self, primitive: Primitive) -> bool:
         """True for an addition: it takes the results of a product one by one."""

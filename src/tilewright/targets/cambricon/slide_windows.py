@@ -35,7 +35,7 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import Copy, MatrixProduct
-from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
+from tilewright.ir.visit import calls_of, map_stmt, rewrite
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ def _following(
 
 
 def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
-    """The dimension along which a loop moves over what it reads of a buffer, and its rows there."""
-    calls = (s for s in walk(loop.body) if isinstance(s, Call))
-    views = (o for c in calls for o in c.operands[1:] if isinstance(o, View))
+    """The dimension along which products of a loop move over a buffer, and their rows there."""
+    products = calls_of(loop.body, MatrixProduct)
+    views = (o for call, _ in products for o in call.operands[1:] if isinstance(o, View))
     found = {
         (d, r)
         for v in views

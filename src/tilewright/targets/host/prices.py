@@ -34,7 +34,6 @@ from tilewright.ir.visit import walk
 from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimitive
-from tilewright.seeds.convolution.tensors import OUT_CHANNELS
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
@@ -241,6 +240,7 @@ class HostPrices(Prices):
         """With what the core waits for caches, for other threads, and for main memory."""
         busy, exposed = cycles, exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
+        cycles = cycles + copied_cycles(prepared, machine, env)
         cycles = cycles + meeting_cycles(prepared, machine, env)
         return np.maximum(cycles, memory_cycles(prepared, machine, env))
 
@@ -255,7 +255,7 @@ _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 @dataclass(frozen=True)
 class _Stream:
     """One operand: bytes of an element, of a call and of its whole tensor, which loops move it, and
-    the extents of its rows, lines and terms, or points and channels.
+    the extents of its rows, lines and terms, or points, tiles, images and channels.
     """
 
     element_bytes: int
@@ -284,64 +284,36 @@ class _Stream:
 def streamed_cycles(
     prepared: Prepared, machine: Machine, env: Mapping[str, Value], busy: Value = 0.0
 ) -> Value:
-    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed. Those
-    of windows come from beyond the second cache while it is `busy` or fills the first one; those of
-    an input transform that the products of a block displaced from it are fetched again.
+    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed from
+    beyond the second cache: those of windows while it is `busy` or fills the first one, those of
+    transforms because of the products beside them, too.
     """
-    caches, tiles = machine.find_section(Caches), _tiles(prepared)
-    if caches is None or not tiles:
+    caches, call = machine.find_section(Caches), _streaming(prepared)
+    if caches is None or call is None:
         return 0.0
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     counts = [evaluate(f.extent, at_start) for f in prepared.loops]
     calls = prod(counts)
-    streams = [_stream(tile, prepared, at_start) for tile in tiles]
-    called = [s.primitive for s in walk(prepared.program.body) if isinstance(s, Call)]
-    windows = next((p for p in called if isinstance(p, WindowSums)), None)
+    streams = [_stream(o, prepared, at_start) for o in call.operands if isinstance(o, Tile)]
+    windows = call.primitive if isinstance(call.primitive, WindowSums) else None
+    beside = evaluate(prepared.beside, at_start) * streams[0].element_bytes
     put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
+    loaded = machine.clock_hz / get if windows else 1 / caches.l2.fill_bytes_per_cycle
+    rates = machine.clock_hz / put, *[loaded] * (len(streams) - 1)
     cycles: Value = 0.0
-    for stream, rate in zip(streams, (put, *[get] * (len(streams) - 1)), strict=True):
+    for stream, rate in zip(streams, rates, strict=True):
         depth = (*stream.moved_by, True).index(True)
-        between: Value = 0
+        between = beside
         for other in streams:
             between = between + other.touched(depth, counts)
-        gone = _beyond(between, caches.l2)
+        gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
         moved = stream.call_bytes * calls
         if windows:
             moved = np.minimum(moved, stream.every_turn(counts))
-        cycles = cycles + gone * moved * (machine.clock_hz / rate)
+        cycles = cycles + gone * moved * rate
     if windows is None:
-        stores_points = "x" in streams[0].extents
-        return cycles + (_displaced(streams, counts, env, caches) if stores_points else 0)
+        return cycles
     return np.maximum(_refilled(windows, streams, counts, machine, caches), cycles - busy)
-
-
-def _beyond(touched: Value, cache: CoreCache) -> Value:
-    """Part of the bytes touched between two uses that a cache cannot hold."""
-    return np.maximum(0.0, 1 - cache.capacity_bytes / np.maximum(touched, 1))
-
-
-def _displaced(
-    streams: Sequence[_Stream], counts: Sequence[Value], env: Mapping[str, Value], caches: Caches
-) -> Value:
-    """Cycles of Winograd's input transform for lines that would have stayed in the second cache,
-    were it not for the products of its block, which sweep as many points again and the transformed
-    kernels; and for stores that miss the first cache, which are made in order.
-    """
-    points = streams[0]
-    depth = (*points.moved_by, True).index(True)
-    own: Value = 0
-    moved: Value = 0
-    calls = prod(counts)
-    for stream in streams:
-        own = own + stream.touched(depth, counts)
-        moved = moved + stream.call_bytes * calls
-    channels = points.extents["p"]
-    kernels = points.extents["x"] * channels * env.get(OUT_CHANNELS.name, channels)
-    between = own + points.tensor_bytes + kernels * points.element_bytes
-    swept = np.clip(between / caches.l2.capacity_bytes - 1, 0.0, 1.0)
-    again = np.maximum(0.0, swept - _beyond(own, caches.l2))
-    stored = _beyond(own, caches.l1) * points.call_bytes * calls / caches.l1.fill_bytes_per_cycle
-    return stored + again * moved / caches.l2.fill_bytes_per_cycle
 
 
 def _side_by_side(windows: WindowSums, pixels: Value) -> Value:
@@ -375,14 +347,59 @@ def _refilled(
     return turns * gone * read / l1.fill_bytes_per_cycle
 
 
-def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
-    """Written tile, then read tiles, of a call that streams all in place; empty without one."""
-    calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
-    for call in calls:
-        found = tuple(o for o in call.operands if isinstance(o, Tile))
-        if isinstance(call.primitive, _STREAMING) and len(found) == len(call.operands):
-            return found
-    return ()
+def copied_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles of copies of Winograd's tiles that reach beyond the image, of whole lines of them; a
+    copy of pixels that are read is zeroed first.
+    """
+    call = _streaming(prepared)
+    if call is None or not isinstance(call.primitive, (WinogradInput, WinogradOutput)):
+        return 0.0
+    which, vector = call.primitive, machine.section(VectorPrimitive)
+    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    written, read = (o for o in call.operands if isinstance(o, Tile))
+    each = 2 * vector.load_cycles + vector.loop_cycles
+    if isinstance(which, WinogradInput):
+        pixels, points, side = read, written, which.transforms.points
+        each = each + vector.load_cycles + vector.loop_cycles
+    else:
+        pixels, points, side = written, read, which.output_tile
+    stream, kind = _stream(points, prepared, at_start), prepared.program.element_type(points)
+    beyond = 1 - _inside(pixels, side, which.output_tile, stream, prepared, at_start)
+    line, lanes = LINE_BYTES // stream.element_bytes, machine.core.lanes(kind)
+    tiles = stream.extents.get("t", 1) * stream.extents.get("q", 1)
+    vectors = stream.extents.get("p", 1) // line * (line // lanes)
+    calls = prod(evaluate(f.extent, at_start) for f in prepared.loops)
+    return beyond * calls * tiles * vectors * side**2 * each
+
+
+def _inside(
+    pixels: Tile,
+    side: int,
+    step: int,
+    points: _Stream,
+    prepared: Prepared,
+    env: Mapping[str, Value],
+) -> Value:
+    """Share of the tiles, of `side` pixels each and `step` apart, that lie in the image whole."""
+    division, share = prepared.division, np.float64(1)
+    extents = division.extents if division else [f.extent for f in prepared.loops]
+    for letter, tiles in (("r", 1), ("c", points.extents.get("t", 1))):
+        place = pixels.roles.index(letter)
+        size = evaluate(prepared.program.tensor(pixels.tensor).shape[place], env)
+        moving = free_vars(pixels.ranges[place].start)
+        for loop, extent in zip(prepared.loops, extents, strict=True):
+            tiles = tiles * (evaluate(extent, env) if loop.var in moving else 1)
+        share = share * np.minimum(1, ((size - side) // step + 1) / tiles)
+    return share
+
+
+def _streaming(prepared: Prepared) -> Call | None:
+    """The call that streams all operands in place."""
+    for call in (s for s in walk(prepared.program.body) if isinstance(s, Call)):
+        in_place = all(isinstance(o, Tile) for o in call.operands)
+        if isinstance(call.primitive, _STREAMING) and in_place:
+            return call
+    return None
 
 
 def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream:
@@ -397,7 +414,7 @@ def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
     moved_by = tuple(f.var in used for f in prepared.loops)
     letters = zip(tile.roles, tile.ranges, strict=True)
-    extents = {letter: evaluate(r.extent, env) for letter, r in letters if letter in "urkxp"}
+    extents = {letter: evaluate(r.extent, env) for letter, r in letters if letter in "urkxptq"}
     return _Stream(element_bytes, call_bytes, tensor_bytes, moved_by, extents)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tilewright.common.expr import Const, evaluate
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import take_apart
 from tilewright.cost.prices import call_costs
@@ -11,8 +14,11 @@ from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import WinogradInput
 from tilewright.machine import load_machine
-from tilewright.targets.host.prices import PRICES, streamed_cycles
+from tilewright.ops import Conv2d
+from tilewright.seeds.space import bindings, seeds_for
+from tilewright.targets.host.prices import PRICES, copied_cycles, streamed_cycles
 from tilewright.targets.host.sections import Caches
+from tilewright.tune.prepared import prepared_of, ready_structures
 
 BLOCKS = """\
 def input(blocks):
@@ -29,52 +35,93 @@ V, X_ROW = 16 * 8 * 16 * 4, 18 * 16 * 4
 BLOCK_COUNT = 10
 X = (2 * BLOCK_COUNT + 2) * X_ROW
 BLOCK = V + 4 * X_ROW
-PRODUCTS = V + 16 * 16 * 16 * 4
-"""Bytes that the products of a block sweep: results as large as the points, kernels of 16 points.
-"""
+PRODUCTS = 16 * 16 * 8 * 4
+"""Bytes that the products of a block touch beside it."""
 FILL = 4
 
 
-def cycles(l2_bytes: int) -> float:
-    """With one cycle for each byte that is read from behind the cache, two for one written, and a
-    quarter for one that products displaced.
+def cycles(l2_bytes: int, beside: int = 0) -> float:
+    """With a quarter of a cycle for each byte that is read from behind the cache, and two for one
+    that is written.
     """
     machine = load_machine(
         "host",
         {
             "clock_hz": "1000000000",
-            "dma.get.peak_bytes_per_second": "1e9",
             "dma.put.peak_bytes_per_second": "5e8",
             "memory.caches.l2.capacity_bytes": str(l2_bytes),
             "memory.caches.l2.fill_bytes_per_cycle": str(FILL),
         },
     )
-    return streamed_cycles(take_apart(parse(BLOCKS)), machine, {"blocks": BLOCK_COUNT})
+    nest = replace(take_apart(parse(BLOCKS)), beside=Const(beside // 4))
+    return streamed_cycles(nest, machine, {"blocks": BLOCK_COUNT})
 
 
 def test_what_fits_a_cache_does_not_move() -> None:
-    assert cycles(max(X + V, BLOCK + PRODUCTS)) == 0
+    assert cycles(X + V) == 0
+    assert cycles(X + V + PRODUCTS, PRODUCTS) == 0
 
 
 def test_products_displace_what_fits_a_cache_without_them() -> None:
-    room = X + V
-    displaced = (BLOCK + PRODUCTS) / room - 1
-    assert 0 < displaced < 1
-    assert cycles(room) == pytest.approx(displaced * BLOCK_COUNT * BLOCK / FILL)
+    pixels = (1 - (X + V) / (X + V + PRODUCTS)) * BLOCK_COUNT * 4 * X_ROW
+    assert BLOCK + PRODUCTS < X + V
+    assert cycles(X + V, PRODUCTS) == pytest.approx(pixels / FILL)
+    points = (1 - BLOCK / (BLOCK + PRODUCTS)) * BLOCK_COUNT * V
+    pixels = (1 - BLOCK / (X + V + PRODUCTS)) * BLOCK_COUNT * 4 * X_ROW
+    assert cycles(BLOCK, PRODUCTS) == pytest.approx(2 * points + pixels / FILL)
 
 
 def test_points_stay_where_a_block_fits_and_pixels_where_the_image_does() -> None:
     """The points are used again in the next block, the pixels in the next call of the kernel."""
     gone = 1 - BLOCK / (X + V)
-    displaced = BLOCK_COUNT * BLOCK / FILL
-    assert cycles(BLOCK) == pytest.approx(gone * BLOCK_COUNT * 4 * X_ROW + displaced)
+    assert cycles(BLOCK) == pytest.approx(gone * BLOCK_COUNT * 4 * X_ROW / FILL)
 
 
 def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
     points = 0.5 * BLOCK_COUNT * V * 2
-    pixels = (1 - BLOCK / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW
-    displaced = 0.5 * BLOCK_COUNT * BLOCK / FILL
-    assert cycles(BLOCK // 2) == pytest.approx(points + pixels + displaced)
+    pixels = (1 - BLOCK / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW / FILL
+    assert cycles(BLOCK // 2) == pytest.approx(points + pixels)
+
+
+def test_products_touch_the_other_tensors_of_their_turn() -> None:
+    """64 channels of 28 x 28 pixels to 128 in groups of 32, 7 tiles by 2: an input transform's
+    products read all kernels, an output's find their points behind those of the input alone.
+    """
+    op, machine = Conv2d(1, 64, 128, 30, 30, (3, 3), dtype="f32"), load_machine("host")
+    (seed,) = seeds_for(op, "winograd4", addressed=True)
+    sizes = {"block_rows": 2, "group_channels": 32, "in_pitch": 64}
+    values = next(v for v in bindings(op, seed) if sizes.items() <= v.items())
+    found = {
+        space.nest.name: evaluate(prepared_of(structure, seed, machine).beside, values)
+        for space in seed.spaces
+        for structure in ready_structures(machine, seed, space, "f32")[:1]
+    }
+    tiles = 2 * 7
+    assert found["input"] == 36 * (64 * 128 + tiles * 32)
+    assert found["output"] == 36 * tiles * 64
+
+
+@pytest.mark.parametrize(("pixels", "whole"), [(8, 4), (7, 1), (6, 1), (5, 1)])
+@pytest.mark.parametrize("direction", ["input", "output"])
+def test_tiles_beyond_the_image_are_copied(direction: str, pixels: int, whole: int) -> None:
+    """Two tiles by two of two lines of channels, in two vectors each: 6 x 6 pixels are zeroed and
+    moved to a copy, 4 x 4 moved from one.
+    """
+    is_input = direction == "input"
+    side, size = (6, pixels + 2) if is_input else (4, pixels)
+    x = f'x[at(4 * row, {side}), at(0, {size}), at(0, 32)]("rcp")'
+    v = 'v[at(0, 36), at(0, 2), at(0, 32)]("xtp")'
+    text = f"""\
+def transform():
+    v: tensor("f32", "scratch", points=36, tile_cols=2, channels=32)
+    x: tensor("f32", "{direction}", rows={size}, cols={size}, channels=32)
+    for row in range(2):
+        winograd_{direction}({f"{v}, {x}" if is_input else f"{x}, {v}"}, output_tile=4)
+"""
+    prices = {f"primitives.vector.{name}_cycles": "1" for name in ("load", "loop")}
+    found = copied_cycles(take_apart(parse(text)), load_machine("host_avx2", prices), {})
+    each = 6 * 6 * (3 + 2) if is_input else 4 * 4 * 3
+    assert found == (4 - whole) * 2 * 2 * each
 
 
 ROWS = """\

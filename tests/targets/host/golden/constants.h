@@ -1,5 +1,5 @@
 /* constants.h: the entry point of one kernel. Generated. */
-/* cc -std=gnu11 -O3 -fPIC -shared -mavx512f -mfma constants.c -o libconstants.so */
+/* cc -std=gnu11 -O3 -fPIC -shared -mavx512f -mfma -mtune=haswell constants.c -o libconstants.so */
 #ifndef TW_CONSTANTS_H
 #define TW_CONSTANTS_H
 

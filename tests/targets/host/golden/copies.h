@@ -1,5 +1,5 @@
 /* copies.h: the entry point of one kernel. Generated. */
-/* cc -std=gnu11 -O3 -fPIC -shared -mavx512f -mfma copies.c -o libcopies.so */
+/* cc -std=gnu11 -O3 -fPIC -shared -mavx512f -mfma -mtune=haswell copies.c -o libcopies.so */
 #ifndef TW_COPIES_H
 #define TW_COPIES_H
 

@@ -32,8 +32,16 @@ _MANY = 24
 """Free registers above which a loop keeps places that move."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
-_AHEAD = 2
-"""Operations in front of which addresses are computed: as many are in flight."""
+_IN_FLIGHT = 2
+"""Operations in flight while addresses are computed."""
+_PLAYED = 3
+"""Turns of a loop after which operations are as far apart as in all later ones."""
+_VECTOR_CYCLES = 6
+_UNITS = {
+    **dict.fromkeys(("vload", "mload", "vstore", "mstore"), ("transfer", 100)),
+    **dict.fromkeys(("mmv", "vmm", "op"), ("matrix", 300)),
+}
+"""The units of operations and about their cycles; of others the vector unit's."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "sand", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
@@ -286,8 +294,7 @@ class ProgramText:
         values = [self.register(start) for _, start, _ in moving]
         sums = [self.register(move) for _, _, move in moving if not isinstance(move, int)]
         registers = [self._inmost() for _ in moving]
-        for register, value in zip(registers, values, strict=True):
-            self.write("smove", register, value)
+        first = len(self._scopes[-1].lines)
         counter, label = self._inmost(), self._label()
         self.write("smove", counter, f"#{count}")
         scope = _Scope(frozenset(e.name for e, _, _ in moving if isinstance(e, Var)))
@@ -303,6 +310,11 @@ class ProgramText:
         yield
         self._close()
         lines = self._scopes[-1].lines
+        lines[first:first] = [
+            f"{_INDENT}smove {r}, {value}"
+            for r, value in zip(registers, values, strict=True)
+            if r in scope.read
+        ]
         lines.append(f"{label}:")
         moves = [
             f"sadd {r}, {r}, #{move}" if isinstance(move, int) else f"ssub {r}, {sums.pop(0)}, {r}"
@@ -313,7 +325,7 @@ class ProgramText:
             *scope.lines,
             *(_INDENT + move for move in (*moves, f"ssub {counter}, {counter}, #1")),
         ]
-        lines += [_INDENT + line for line in _addresses_first(turn)]
+        lines += [_INDENT + line for line in _spread_scalars(turn)]
         self._line(f"{_INDENT}cb {counter}, {label}")
         for register in (counter, *registers):
             self._scopes[-1].owned.remove(register)
@@ -358,33 +370,101 @@ class ProgramText:
         lines.append(f"{end}:")
 
 
-def _addresses_first(lines: Sequence[str]) -> list[str]:
-    """The statements of a loop with those on scalars as many as `_AHEAD` operations earlier, where
-    their registers allow it: addresses are computed while the operations before theirs wait for
-    their turn.
+def _spread_scalars(lines: Sequence[str]) -> list[str]:
+    """The statements of a loop's turn with those on scalars spread over the operations between two
+    places that branches reach, as far as their registers allow it: addresses are computed while
+    operations wait for the ones in flight. Loops inside have been spread before.
     """
     found: list[str] = []
-    for line in lines:
-        place, passed = len(found), 0
-        if _is_scalar(line):
-            while place and passed < _AHEAD and _lets_pass(found[place - 1], line):
-                place -= 1
-                passed += not found[place].lstrip().startswith(";")
-        found.insert(place, line)
+    straight: list[str] = []
+    ends = {line.split()[-1]: i for i, line in enumerate(lines) if line.split()[0] == "cb"}
+    inside = -1
+    for number, line in enumerate(lines):
+        if number <= inside:
+            found.append(line)
+        elif _is_branch(line):
+            found += [*_spread(straight, is_turn=False), line]
+            straight, inside = [], ends.get(line.strip().rstrip(":"), -1)
+        else:
+            straight.append(line)
+    return found + _spread(straight, is_turn=not found)
+
+
+def _spread(lines: Sequence[str], *, is_turn: bool) -> list[str]:
+    """Lines without branches, those on scalars where operations wait to issue."""
+    words = [line.replace(",", " ").split() for line in lines]
+    operations = [i for i, w in enumerate(words) if not _is_scalar(w) and w[0][0] != ";"]
+    scalars = [i for i, w in enumerate(words) if _is_scalar(w)]
+    if not operations or not scalars:
+        return list(lines)
+    earliest, latest = _gaps(words, operations)
+    weights = _evened(_waits([words[i][0] for i in operations], is_turn=is_turn), len(scalars))
+    left, found, first = scalars, list[str](), 0
+    for gap, weight in enumerate(weights):
+        share = -(-len(left) * weight // max(1, sum(weights[gap:])))
+        ready = sorted((latest[i], i) for i in left if earliest[i] <= gap)
+        here = {i for n, (last, i) in enumerate(ready) if last <= gap or n < share}
+        found += [lines[i] for i in left if i in here]
+        left = [i for i in left if i not in here]
+        end = operations[gap] + 1 if gap < len(operations) else len(lines)
+        found += [lines[i] for i in range(first, end) if not _is_scalar(words[i])]
+        first = end
     return found
 
 
-def _is_scalar(line: str) -> bool:
-    return line.split()[0] in _SCALARS
-
-
-def _lets_pass(line: str, scalar: str) -> bool:
-    """True if a line is an operation or a comment without the register that a statement on scalars
-    writes.
+def _gaps(
+    words: Sequence[Sequence[str]], operations: Sequence[int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """The earliest and the latest gap for each statement on scalars by its number: gap i is before
+    operation i, the last one behind all.
     """
-    words = line.replace(",", " ").split()
-    ends = _is_scalar(line) or line.endswith(":") or words[0] in ("cb", "jump")
-    return not ends and scalar.split()[1].rstrip(",") not in words
+    earliest, latest = dict[int, int](), dict[int, int]()
+    scalars = [i for i, w in enumerate(words) if _is_scalar(w)]
+    for i in scalars:
+        used = [n + 1 for n, o in enumerate(operations) if o < i and words[i][1] in words[o]]
+        before = (earliest[j] for j in scalars if j < i and _meet(words[j], words[i]))
+        earliest[i] = max((*used, *before), default=0)
+    for i in reversed(scalars):
+        used = [n for n, o in enumerate(operations) if o > i and words[i][1] in words[o]]
+        behind = (latest[j] for j in scalars if j > i and _meet(words[i], words[j]))
+        latest[i] = min((*used, *behind), default=len(operations))
+    return earliest, latest
+
+
+def _meet(first: Sequence[str], second: Sequence[str]) -> bool:
+    """True if one of two statements on scalars writes a register that the other names."""
+    return first[1] in second[1:] or second[1] in first[1:]
+
+
+def _waits(mnemonics: Sequence[str], *, is_turn: bool) -> list[int]:
+    """About how many cycles each operation waits to issue behind the one before it, and one behind
+    all of them; of turns that follow each other the last.
+    """
+    issued, free, freed, waits = 0, dict[str, int](), [0] * _IN_FLIGHT, list[int]()
+    turns = _PLAYED if is_turn else 1
+    for mnemonic in (*(list(mnemonics) * turns), mnemonics[0]):
+        unit, cycles = _UNITS.get(mnemonic, ("vector", _VECTOR_CYCLES))
+        before, issued = issued, max(issued, freed[-_IN_FLIGHT])
+        free[unit] = max(issued, free.get(unit, 0)) + cycles
+        freed.append(max(freed[-1], free[unit]))
+        waits.append(issued - before)
+    return waits[-len(mnemonics) - 1 :]
+
+
+def _evened(waits: Sequence[int], statements: int) -> list[int]:
+    """The waits without what is more than so many statements take, spread as evenly as they fit:
+    of a first turn not all waits are those of later ones.
+    """
+    most = next((n for n in range(statements) if sum(min(w, n) for w in waits) >= statements), None)
+    return list(waits) if most is None else [min(wait, most) for wait in waits]
+
+
+def _is_scalar(words: Sequence[str]) -> bool:
+    return words[0] in _SCALARS
+
+
+def _is_branch(line: str) -> bool:
+    return line.endswith(":") or line.split()[0] in ("cb", "jump")
 
 
 def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, ...]:

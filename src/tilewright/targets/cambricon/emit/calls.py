@@ -31,7 +31,7 @@ from tilewright.targets.cambricon.primitives import (
 from tilewright.targets.cambricon.vector_steps import Step
 
 UNROLLED_TURNS = 2
-"""Turns of a loop around one instruction that are written out."""
+"""Turns of an innermost loop, and of one around an instruction, that are written out."""
 
 
 @dataclass(frozen=True)

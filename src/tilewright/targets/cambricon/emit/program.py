@@ -15,12 +15,12 @@ from typing import assert_never
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars, period
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
 from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import expressions, map_body, walk
 from tilewright.targets.cambricon.emit.assembly import ProgramText
-from tilewright.targets.cambricon.emit.calls import Context, repeated, write_call
+from tilewright.targets.cambricon.emit.calls import UNROLLED_TURNS, Context, repeated, write_call
 from tilewright.targets.cambricon.emit.places import moved_places
 
 _LAST = 11
@@ -80,16 +80,22 @@ class _Writer:
 
     def _loop(self, loop: For) -> None:
         count = self.context.number(loop.extent)
-        period = _period(loop)
-        if period > 1:
-            self._in_periods(loop, count, period)
+        turns = _period(loop)
+        if turns > 1:
+            self._in_periods(loop, count, turns)
             return
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
+        for low, high in self._written_parts(loop, count):
+            places = partial(self._moved, loop)
+            with self.out.loop(loop.var, low, high, places, used=used):
+                self.body(loop.body)
+
+    def _written_parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
+        """The parts of a loop, few turns of an innermost one each by itself."""
+        is_inmost = not any(isinstance(s, For) for s in walk(loop.body))
         for low, high in self._parts(loop, count):
-            if high > low:
-                places = partial(self._moved, loop)
-                with self.out.loop(loop.var, low, high, places, used=used):
-                    self.body(loop.body)
+            step = 1 if is_inmost and high - low <= UNROLLED_TURNS else max(1, high - low)
+            yield from ((turn, turn + step) for turn in range(low, high, step))
 
     def _in_periods(self, loop: For, count: int, period: int) -> None:
         """A loop whose turns repeat after some: these are written one after the other."""
@@ -151,11 +157,10 @@ class _Writer:
                     known = self.out.constant(condition)
                     found += () if known is None else self._places(then if known else orelse)
                 case For() if _period(stmt) == 1:
-                    parts = [*self._parts(stmt, self.context.number(stmt.extent))]
-                    for low, high in parts if all(b - a <= 1 for a, b in parts) else ():
-                        if high > low:
-                            with self.out.loop(stmt.var, low, high):
-                                found += self._places(stmt.body)
+                    parts = [*self._written_parts(stmt, self.context.number(stmt.extent))]
+                    for low, high in parts if all(b - a == 1 for a, b in parts) else ():
+                        with self.out.loop(stmt.var, low, high):
+                            found += self._places(stmt.body)
                 case _:
                     pass
         return [self.out.folded(e) for e in found]
@@ -212,18 +217,8 @@ def _period(loop: For) -> int:
     found = 1
     for stmt in walk(loop.body):
         if isinstance(stmt, If):
-            found = max(found, _modulus(stmt.condition, loop.var))
+            found = max(found, period(stmt.condition, loop.var))
     return found
-
-
-def _modulus(e: Expr, variable: str) -> int:
-    match e:
-        case BinaryExpr("%", Var(name), Const(value)) if name == variable:
-            return value
-        case BinaryExpr(_, a, b):
-            return max(_modulus(a, variable), _modulus(b, variable))
-        case _:
-            return 1
 
 
 def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:

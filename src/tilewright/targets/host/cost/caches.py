@@ -31,7 +31,7 @@ from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
-from tilewright.targets.host.cost.stores import passes_caches
+from tilewright.targets.host.cost.stores import passes_caches, whole_bytes
 from tilewright.targets.host.cost.threads import crowding, has_own
 from tilewright.targets.host.sections import Caches, CoreCache, Pages
 
@@ -62,12 +62,14 @@ class TouchedRows:
 @dataclass(frozen=True)
 class _Operand:
     """One operand: the `reach`, regions it touches inside each number of loops, (depths, tiles),
-    the loops that move its region, and whether each of several threads has a part of its own.
+    the loops that move its region, the bytes of a constant, of which other nests may read the rest,
+    and whether each of several threads has a part of its own.
     """
 
     tile: Tile
     reach: TouchedRows
     moved_by: tuple[bool, ...]
+    constant_bytes: Value = 0
     own: Value = True
 
     @cached_property
@@ -77,8 +79,9 @@ class _Operand:
         return tuple(map(TouchedRows, *map(_rows, fields)))
 
     def rooms(self, cache: CoreCache) -> list[Value]:
-        """Bytes of the cache sets that hold each of them."""
-        return _rows(self.reach.room(cache))
+        """Bytes of the cache sets that hold each of them; between two runs all of a constant."""
+        every, *inside = _rows(self.reach.room(cache))
+        return [np.maximum(every, self.constant_bytes), *inside]
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
         """Bytes that come into a cache that holds what is touched inside `depth` loops."""
@@ -265,7 +268,8 @@ def _operand(
     counts = [np.minimum(_touched(r, loops, depths, env), extent) for r, extent in pairs]
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
     reach = _region(tensor, counts, steps, shape)
-    return _Operand(tile, reach, tuple(name in used for name, _ in loops[:depths]))
+    constant = whole_bytes(tensor, env) if tensor.kind == "constant" else 0
+    return _Operand(tile, reach, tuple(name in used for name, _ in loops[:depths]), constant)
 
 
 def _region(

@@ -21,8 +21,12 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
     caches = machine.find_section(Caches)
     if caches is None:
         return False
-    size = evaluate(product(tensor.shape), env) * dtype(tensor.dtype).size_bytes
-    return size > caches.l3.capacity_bytes
+    return whole_bytes(tensor, env) > caches.l3.capacity_bytes
+
+
+def whole_bytes(tensor: Tensor, env: Mapping[str, Value]) -> Value:
+    """Bytes of a whole tensor."""
+    return evaluate(product(tensor.shape), env) * dtype(tensor.dtype).size_bytes
 
 
 def passes_caches(

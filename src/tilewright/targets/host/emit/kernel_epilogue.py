@@ -148,7 +148,7 @@ def _walkable(program: Program) -> bool:
     for call, multiply in calls_of(program.body, MatrixProduct):
         try:
             if _owner(call.operands[0], program) == y:
-                multiply.matrices(call.operands, program, runs=True, result_runs=True)
+                multiply.matrices(call.operands, program, runs=True)
         except ProgramError:
             return False
     return True

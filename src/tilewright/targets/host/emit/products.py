@@ -18,6 +18,7 @@ from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars
 from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.stores import passes_caches
@@ -152,7 +153,7 @@ def _product(
     call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
-    forms = chain.multiply.matrices(call.operands, program, runs=True, result_runs=True)
+    forms = chain.multiply.matrices(call.operands, program, runs=True)
     c, a, b = map(Side, views, forms)
     vectorised: Along = chain.multiply.along
     kind = dtype(program.element_type(call.operands[0]))
@@ -356,7 +357,26 @@ def _panels_of_buffer(view: View, across: Along, width: int, others: list[Stmt])
 def _panels_of_constant(
     tile: Tile, across: Along, width: int, program: Program, others: list[Stmt]
 ) -> Panels | None:
-    """Possible where products alone use the constant and their tiles begin at whole panels."""
+    """Possible where products alone use the constant, and all take the same panels."""
+    found = {_panels_of_tile(tile, across, width, program)}
+    for stmt in others:
+        if isinstance(stmt, Transfer) and stmt.tensor == tile.tensor:
+            return None
+        if not isinstance(stmt, Call):
+            continue
+        for number, o in enumerate(stmt.operands):
+            if isinstance(o, Tile) and o.tensor == tile.tensor and o is not tile:
+                multiply = stmt.primitive
+                if not isinstance(multiply, MatrixProduct) or number != multiply.loaded:
+                    return None
+                found.add(_panels_of_tile(o, multiply.along, width, program))
+    if len(found) > 1:
+        found = {panels and replace(panels, block=0) for panels in found}
+    return found.pop() if len(found) == 1 else None
+
+
+def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> Panels | None:
+    """Those of a constant whose tiles begin at whole panels."""
     tensor = program.tensor(tile.tensor)
     if tensor.kind != "constant" or tensor.storage:
         return None
@@ -368,13 +388,6 @@ def _panels_of_constant(
     first = int(evaluate(start, dict.fromkeys(free_vars(start), 0)))
     if first % width or any(not isinstance(s, Const) or s.value % width for s in steps):
         return None
-    for stmt in others:
-        if isinstance(stmt, Transfer) and stmt.tensor == tile.tensor:
-            return None
-        if isinstance(stmt, Call) and any(
-            isinstance(o, Tile) and o.tensor == tile.tensor and o is not tile for o in stmt.operands
-        ):
-            return None
     return Panels(*dims, width, _block(tile.ranges[dims[1]], tensor.shape[dims[1]]))
 
 

@@ -195,9 +195,13 @@ class RegisterBlock:
         return [name for name, beside in every if isinstance(beside, Residual)]
 
     def _at_line(self, number: int) -> str:
-        """C condition: this step of k begins line `number`, counted over the whole sum."""
-        here = f"p == {number * LINE_BYTES // self.kernel.dtype.size_bytes}"
-        return f"r == 0 && {here}" if self.kernel.offsets else here
+        """C condition: this step fetches line `number` of C: at the start of a product of its own
+        where several are summed, else of a line of k of its own if there is one.
+        """
+        if self.kernel.offsets:
+            return f"r == {number} && p == 0"
+        first = number * LINE_BYTES // self.kernel.dtype.size_bytes
+        return f"p == (k > {first} ? {first} : 0)" if number else "p == 0"
 
     def _write_steps(self, writer: CWriter, loop: str) -> None:
         """The loop that loads, broadcasts and multiplies."""

@@ -510,8 +510,9 @@ _EXP2 = f"""\
 """
 # log2 of the number of bits `i`: of m, from the fourth root of 1/2 on, by s = (m - c) / (m + c),
 # which lacks `tail`, where c is 1 or the number that is closest to a power of 2 with an exponent of
-# 17 bits, `half`; in two parts, since the product with `y` needs 7 bits more. Powers that are
-# numbers of single precision are those.
+# 17 bits, `half`; in two parts, since the product with `y` needs 7 bits more. What is `about` the
+# sum is known before the `rest` and decides the integer of the power. Powers that are numbers of
+# single precision are those.
 _POWER = f"""\
     const INT above = tw_less@(i, 0x3f5744fd);
     const FLOAT m = tw_from_bits@(tw_less@(i, above & ~0x7fffff));
@@ -519,14 +520,15 @@ _POWER = f"""\
     const FLOAT half = tw_choose@(upper, tw_fill@(0.500152588f), tw_fill@(0.0f));
     const FLOAT c = tw_choose@(upper, tw_fill@(1.41436315f), tw_fill@(1.0f));
     const FLOAT f = m - c, t = m + c, inverse = 1.0f / t, s = f * inverse, z = s * s;
-    const FLOAT missed = tw_fused@(-s, m - (t - c), tw_fused@(-s, t, f)), tail = missed * inverse;
+    const FLOAT over = tw_fused@(s, m - (t - c), tw_fused@(s, t, -f)), tail = over * inverse;
 {_horner("p", "z", _LOG2_FIT)}
-    const FLOAT high = s * 2.88539004f, lost = tw_fused@(s, tw_fill@(2.88539004f), -high);
     const FLOAT cubic = tw_fused@(z, p, tw_fill@(3.85192599e-8f));
-    const FLOAT slope = tw_fused@(z, tw_fill@(2.88539004f), tw_fill@(2.88539004f));
-    const FLOAT low = tw_fused@(s, cubic, tw_fused@(slope, tail, lost));
+    const FLOAT slope = tw_fused@(z, tw_fill@(-2.88539004f), tw_fill@(-2.88539004f));
     const FLOAT exponent = tw_converted@(above >> 23), whole = exponent + half;
-    const FLOAT log2 = whole + high, rest = high - (log2 - whole) + low;
+    const FLOAT log2 = tw_fused@(s, tw_fill@(2.88539004f), whole);
+    const FLOAT lost = tw_fused@(s, tw_fill@(2.88539004f), whole - log2);
+    const FLOAT rest = tw_fused@(s, cubic, tw_fused@(slope, tail, lost));
+    const FLOAT about = tw_fused@(z, s * {_LOG2_FIT[-1]}f, log2);
 """
 _POW_FAST = f"""\
 static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
@@ -534,7 +536,7 @@ static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
     const INT i = tw_bits@(x);
 {_POWER}\
     const FLOAT up = tw_fill@(12582912.0f);
-    const FLOAT shifted = tw_fused@(y, log2 + low, up), near = shifted - up;
+    const FLOAT shifted = tw_fused@(y, about, up), near = shifted - up;
     if (!tw_all@(tw_larger@(tw_absolute@(exponent), tw_absolute@(near)) < 125.0f))
         return tw_pow_any@(x, y);
     const FLOAT r = tw_fused@(y, rest, tw_fused@(y, log2, -near));
@@ -549,7 +551,7 @@ static inline FLOAT tw_pow_any@(FLOAT x, FLOAT y)
     const FLOAT a = tw_absolute@(x), b = tw_absolute@(y);
 {_SUBNORMAL}{_POWER}\
     const FLOAT up = tw_fill@({12582912 + 2 * 127}.0f);
-    const FLOAT limited = tw_smaller@(up + 129.0f, tw_fused@(y, log2 + low, up));
+    const FLOAT limited = tw_smaller@(up + 129.0f, tw_fused@(y, about, up));
     const FLOAT shifted = tw_larger@(up - 152.0f, limited), near = shifted - up;
     const FLOAT left = tw_fused@(y, rest, tw_fused@(y, log2, -near));
     const FLOAT r = tw_larger@(tw_fill@(-1.0f), tw_smaller@(tw_fill@(1.0f), left));

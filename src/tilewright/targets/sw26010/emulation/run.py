@@ -60,6 +60,7 @@ _WORD_BYTES = 8
 _ALIGNMENT_BYTES = 128
 _REPORT_BYTES = 4096
 _LEAST_GAP_BYTES = 65536
+_PORTION_BYTES = 1 << 20
 _ENDED_WELL, _REPORTED, _TIME_RAN_OUT = 0, 1, 2
 _REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
 
@@ -178,6 +179,7 @@ class _Data:
                 *([0] * len(public)),
             ]
         end = self._place(words)
+        self._file = file
         self._memory = np.memmap(file, np.uint8, "w+", shape=(end,))
         self._words = self._memory[: len(words) * _WORD_BYTES].view(np.int64)
         self._words[:] = words
@@ -206,9 +208,21 @@ class _Data:
 
     def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
-            read = t.is_given or t.kind == "updated"
-            given = _require_input(t, inputs) if read else dtype(t.dtype).nothing
-            self._tensor(place, t)[...] = given
+            if t.is_given or t.kind == "updated":
+                self._tensor(place, t)[...] = _require_input(t, inputs)
+            else:
+                self._fill(place, t)
+
+    def _fill(self, place: int, t: TensorInfo) -> None:
+        """Write to the file that nothing is computed yet: pages that are first written in memory
+        are cleared before.
+        """
+        kind, size = dtype(t.dtype), tensor_bytes(t)
+        portion = np.full(_PORTION_BYTES // kind.size_bytes, kind.nothing, kind.numpy)
+        self._file.seek(place)
+        for done in range(0, size, _PORTION_BYTES):
+            self._file.write(portion.view(np.uint8)[: size - done].data)
+        self._file.flush()
 
     def result(self, i: int) -> Outputs | SimulationError:
         """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""

@@ -209,12 +209,6 @@ int tw_put(const char *file, int line, int mode, const void *source, void *targe
 
 /* ---- unwritten LDM -------------------------------------------------------------------------- */
 
-int tw_is_unwritten(const void *element, int bytes)
-{
-    static const unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255};
-    return memcmp(element, ones, bytes) == 0;
-}
-
 void tw_note_unwritten(const void *element, int core)
 {
     struct tw_core *const before = tw_current;

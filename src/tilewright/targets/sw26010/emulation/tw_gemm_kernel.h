@@ -2,7 +2,8 @@
  *
  * The 64 blocks of A and B are gathered into panels (MR elements of A high, NR of B wide; what
  * pads the last panel is never used), multiplied by a register-blocked kernel into one panel-
- * ordered product, which is added to the 64 blocks of C. */
+ * ordered product, which is added to the 64 blocks of C. Where rows of C are contiguous, A and B
+ * change places, so that what lies together in a panel of the product does so in C. */
 
 #define GLUE_(a, b) a##_##b
 #define GLUE(a, b) GLUE_(a, b)
@@ -79,41 +80,38 @@ static void NAME(block)(const T *restrict a, const T *restrict b, T *restrict pr
             memcpy(product + j * NAME(MR) + i * NAME(LANES), &sum[j][i], VECTOR_BYTES);
 }
 
-/* C = alpha product + beta C for neighbours along m; returns whether a result is no number. */
-static int NAME(add_rows)(T *c, const T *product, long rows, long stride, T scale, T keep)
+/* C = alpha product + beta C for neighbours; returns whether a result is no number. */
+static inline int NAME(add)(T *c, const T *product, long count, T scale, T keep)
 {
     int bad = 0;
     long i;
-    if (keep == 0)
-        for (i = 0; i < rows; i++)
-            c[i * stride] = 0;
-    for (i = 0; i < rows; i++) {
-        const T value = scale * product[i] + (keep == 0 ? 0 : keep * c[i * stride]);
-        c[i * stride] = value;
+    for (i = 0; i < count; i++) {
+        const T value = scale * product[i] + (keep == 0 ? 0 : keep * c[i]);
+        c[i] = value;
         bad |= value != value;
     }
     return bad;
 }
 
-/* The product goes to the blocks of C. */
-static int NAME(scatter)(const T *product, long m, long n, long m_panels, T scale, T keep)
+/* The product goes to the blocks of C: `high` neighbours along the panels' height, `wide` across. */
+static int NAME(scatter)(const T *product, long high, long wide, long panels_high, T scale, T keep)
 {
     int core, bad = 0;
     for (core = 0; core < TW_CORES; core++) {
         const struct tw_matrix *const x = &tw_cores_state[core].gemm.c;
-        const long first_i = core / TW_COLUMNS * m, first_j = core % TW_COLUMNS * n;
-        const long i_stride = x->order == 1 ? x->leading_dimension : 1;
-        const long j_stride = x->order == 1 ? 1 : x->leading_dimension;
-        long i, j, rows;
-        for (j = 0; j < n; j++) {
-            const long at = first_j + j, panels = at / NR * m_panels;
-            for (i = 0; i < m; i += rows) {
-                const long row = first_i + i, left = NAME(MR) - row % NAME(MR);
-                const long panel = panels + row / NAME(MR);
-                const T *const from = product + (panel * NR + at % NR) * NAME(MR) + row % NAME(MR);
-                rows = left < m - i ? left : m - i;
-                bad |= NAME(add_rows)((T *)x->start + i * i_stride + j * j_stride, from, rows,
-                        i_stride, scale, keep);
+        const int row = core / TW_COLUMNS, column = core % TW_COLUMNS;
+        const long first_i = (x->order == 1 ? column : row) * high;
+        const long first_j = (x->order == 1 ? row : column) * wide;
+        long i, j, count;
+        for (j = 0; j < wide; j++) {
+            const long at = first_j + j, panels = at / NR * panels_high;
+            for (i = 0; i < high; i += count) {
+                const long place = first_i + i, left = NAME(MR) - place % NAME(MR);
+                const long panel = panels + place / NAME(MR);
+                const T *const from = product + (panel * NR + at % NR) * NAME(MR) + place % NAME(MR);
+                count = left < high - i ? left : high - i;
+                bad |= NAME(add)((T *)x->start + i + j * x->leading_dimension, from, count, scale,
+                        keep);
             }
         }
     }
@@ -150,24 +148,29 @@ static void NAME(explain_bad)(const struct tw_gemm_call *call)
 
 static void NAME(multiply)(const struct tw_gemm_call *call)
 {
-    const long m = call->m, n = call->n, k = call->k, whole_k = k * TW_COLUMNS;
-    const long m_panels = (m * TW_ROWS + NAME(MR) - 1) / NAME(MR);
-    const long n_panels = (n * TW_COLUMNS + NR - 1) / NR;
-    T *const a = tw_workspace(0, m_panels * NAME(MR) * whole_k * sizeof(T));
-    T *const b = tw_workspace(1, n_panels * NR * whole_k * sizeof(T));
-    T *const product = tw_workspace(2, m_panels * n_panels * NAME(MR) * NR * sizeof(T));
+    const int swapped = call->c.order == 1;
+    const long high = swapped ? call->n : call->m, wide = swapped ? call->m : call->n;
+    const long k = call->k, whole_k = k * TW_COLUMNS;
+    const long all_high = high * (swapped ? TW_COLUMNS : TW_ROWS);
+    const long all_wide = wide * (swapped ? TW_ROWS : TW_COLUMNS);
+    const long panels_high = (all_high + NAME(MR) - 1) / NAME(MR);
+    const long panels_wide = (all_wide + NR - 1) / NR;
+    const long product_bytes = panels_high * panels_wide * NAME(MR) * NR * sizeof(T);
+    T *const a = tw_workspace(0, panels_high * NAME(MR) * whole_k * sizeof(T));
+    T *const b = tw_workspace(1, panels_wide * NR * whole_k * sizeof(T));
+    T *const product = tw_workspace(2, product_bytes);
     long from, i, j;
-    memset(product, 0, m_panels * n_panels * NAME(MR) * NR * sizeof(T));
-    NAME(gather)(a, NAME(MR), m, k, 0);
-    NAME(gather)(b, NR, n, k, 1);
+    memset(product, 0, product_bytes);
+    NAME(gather)(a, NAME(MR), high, k, swapped);
+    NAME(gather)(b, NR, wide, k, !swapped);
     for (from = 0; from < whole_k; from += DEPTH) {
         const long depth = whole_k - from < DEPTH ? whole_k - from : DEPTH;
-        for (j = 0; j < n_panels; j++)
-            for (i = 0; i < m_panels; i++)
+        for (j = 0; j < panels_wide; j++)
+            for (i = 0; i < panels_high; i++)
                 NAME(block)(a + (i * whole_k + from) * NAME(MR), b + (j * whole_k + from) * NR,
-                        product + (j * m_panels + i) * NAME(MR) * NR, depth);
+                        product + (j * panels_high + i) * NAME(MR) * NR, depth);
     }
-    if (NAME(scatter)(product, m, n, m_panels, (T)call->alpha, (T)call->beta))
+    if (NAME(scatter)(product, high, wide, panels_high, (T)call->alpha, (T)call->beta))
         NAME(explain_bad)(call);
 }
 

@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "tw_emulation.h"
 
@@ -86,7 +87,16 @@ int tw_product_elsewhere(void);
 void tw_check_requests(void);
 
 /* Whether an element is still what LDM is filled with before anything is written. */
-int tw_is_unwritten(const void *element, int bytes);
+static inline int tw_is_unwritten(const void *element, int bytes)
+{
+    unsigned long word = ~0UL;
+    switch (bytes) {
+    case 8: memcpy(&word, element, 8); break; /* a load, where the size is known */
+    case 4: memcpy(&word, element, 4); break;
+    default: memcpy(&word, element, bytes);
+    }
+    return word == ~0UL;
+}
 void tw_note_unwritten(const void *element, int core);
 const char *tw_unwritten_note(void);
 
