@@ -65,6 +65,12 @@ def test_no_line_of_a_table_is_longer_than_the_terminal(monkeypatch, width):
     assert sum("conv1_2" in line and "1520.1" in line for line in lines) == 2
 
 
+def test_tables_show_schedules_from_140_columns_on(monkeypatch):
+    for width in (139, 140):
+        monkeypatch.setattr(output, "_console", lambda width=width: Console(width=width))
+        assert output.OutputOptions().is_wide == (width == 140)
+
+
 def test_a_table_has_all_its_figures_where_the_terminal_is_too_narrow(monkeypatch):
     lines = shown(monkeypatch, layer_table(RESULT, 1_450_000_000, schedules=False), 40)
     assert sum("240.123" in line and "1520.1" in line for line in lines) == 2

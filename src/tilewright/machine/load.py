@@ -76,7 +76,7 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
         short = document_key(key)
         _override(tree, short, str(value))
         sources[short] = OVERRIDE_SOURCE
-    where = str(path) if "/" in name_or_path or name_or_path.endswith(".toml") else path.name
+    where = str(path) if "/" in name_or_path else path.name
     return _build(where, tree, sources)
 
 
