@@ -10,7 +10,6 @@ from tilewright.graph.rewrites.separable_sums import JoinedPowers, SeparableSums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import training_step
 from tilewright.ops import BatchNorm, Binary, conv2d, gemm
-from tilewright.ops.access import straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.moves import Reshape
 
@@ -137,15 +136,3 @@ def test_a_normalisation_takes_two_sums_and_a_map_backwards():
     sums = [n.name for n in large if n.op.gather == "sum"]
     assert sums == ["d_scale_terms", "d_shift"]
     assert [n.name for n in large if n.op.gather is None] == ["d_scale_terms_1", "d_conv_sum_2"]
-
-
-def test_an_addition_that_finishes_otherwise_joins_no_maps():
-    net = NetworkBuilder("finished", "f64")
-    x, place = net.input("x", (4, 3)), straight((4, 3))
-    maps = [
-        net.apply(define(f"m[i,j] = x[i,j] * {f}", x=(4, 3)), x, name=f"m{f:.0f}")
-        for f in (2.0, 3.0)
-    ]
-    finished = Definition((4, 3), place, (place, place), "x0 + x1", None, "max(x0, 0.0)", "f64")
-    before = net.build((net.apply(finished, *maps, name="z"),))
-    assert AddedMaps().apply(before) is before

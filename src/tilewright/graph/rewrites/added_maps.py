@@ -54,7 +54,7 @@ def _sum_of_maps(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node |
     read: dict[tuple[str, Access], int] = {}
     bodies: list[Scalar] = []
     for part, op in parts:
-        if op.finish != "x0" or op.out_shape != node.op.out_shape:
+        if op.out_shape != node.op.out_shape:
             return None
         pairs = zip(part.inputs, op.operands, strict=True)
         numbers = [Element(read.setdefault(pair, len(read))) for pair in pairs]

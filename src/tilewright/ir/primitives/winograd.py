@@ -83,10 +83,22 @@ class WinogradOutput(WinogradTransform, frozen=True):
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         out, product = operands  # product: (x, t, rest), out: (r, c, rest)
         found = self.transforms
-        a, points = found.output, found.points
-        split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
-        transformed: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
+        transformed = _both_ways(found.output, product, found.points)
         return (transformed / found.divisor).reshape(out.shape).astype(out.dtype)
+
+    def dependence(self, operands: tuple[Array, ...]) -> Array:
+        """Products by factors of 0 are not read: those at infinity by the last output alone."""
+        out, product = operands
+        found = self.transforms
+        factors, unknown = (found.output != 0).astype(float), np.isnan(product).astype(float)
+        reads = _both_ways(factors, unknown, found.points)
+        return np.where(reads > 0, np.nan, 0.0).reshape(out.shape)
+
+
+def _both_ways(a: Array, product: Array, points: int) -> Array:
+    """A^T m A of products at each point."""
+    split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
+    return np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
 
 
 def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
