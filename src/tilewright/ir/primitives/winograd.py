@@ -98,7 +98,8 @@ class WinogradOutput(WinogradTransform, frozen=True):
 def _both_ways(a: Array, product: Array, points: int) -> Array:
     """A^T m A of products at each point."""
     split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
-    return np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
+    found: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
+    return found
 
 
 def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
