@@ -70,7 +70,7 @@ EDGES = st.builds(Edges, st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)
 def test_kinds_of_iterations_are_all_iterations(
     edges: Edges, tiles: list[tuple[int, bool]]
 ) -> None:
-    """Those at the ends once each, the others in turn; the first for all where they are alike."""
+    """Iterations at the ends once each, others in turn; the first for all where they are alike."""
     front, back, period = edges
     counts, alike = map(np.array, zip(*tiles, strict=True))
     found = _of_kinds(counts[None].astype(float), edges, alike[None], 0)

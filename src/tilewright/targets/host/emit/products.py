@@ -376,7 +376,7 @@ def _panels_of_constant(
 
 
 def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> Panels | None:
-    """Those of a constant whose tiles begin at whole panels."""
+    """The panels of a constant whose tiles begin at whole ones."""
     tensor = program.tensor(tile.tensor)
     if tensor.kind != "constant" or tensor.storage:
         return None
