@@ -465,7 +465,7 @@ def _solved(
     axes where several of an outer one reach into it.
     """
     low, high = side[0] - offset, side[1] - 1 - offset
-    if len(terms) == 1:
+    if len(terms) == 1:  # as most places have, and without sorting
         ((axis, step),) = terms
         last = extents[axis] - 1
         first = min(max(0, -(-low // step)), last)

@@ -89,8 +89,8 @@ class PlannedMemory:
     the forms in which tensors are wanted, None where stages do not work on views. Tensors have
     their `types`, what stages make between them the `dtype` that the node at hand computes in.
     Where they are to be `aligned`, mappings take all operands in one order of dimensions, windows
-    of pixels in blocks of channels all channels of a pixel side by side. Places
-    that hold no element are filled by stages where these `fills`, else ahead of all.
+    of pixels in blocks of channels all channels of a pixel side by side. Places that hold no
+    element are filled by stages where these `fills`, else ahead of all.
     """
 
     def __init__(
