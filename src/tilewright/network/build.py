@@ -54,8 +54,15 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner
-from tilewright.network.planning.products import Ranked, one_group, ranked_products, refilled
-from tilewright.network.planning.together import parts_of_all, ranked_shares
+from tilewright.network.planning.products import (
+    Ranked,
+    answered,
+    asked_products,
+    one_group,
+    products_of,
+    refilled,
+)
+from tilewright.network.planning.together import asked_shares, parts_of_all, shares_of
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
     own_part,
@@ -188,15 +195,20 @@ def rank_network(
     require_no_look_ups(network)
     part, used = own_part(network, machine)
     require_room(part, machine)
-    ranked = ranked_products(part, machine, search, images=used, progress=progress)
-    groups, alone = machine.groups.count, used == 1
+    groups, alone, choosing = machine.groups.count, used == 1, partial(progress, "choose")
+    asked = [asked_products(part, machine, search, images=used)]
     if groups == 1 or not (alone or (batch_of(part) == 1 and _has_room(network, machine))):
-        return ranked
-    whole = ranked
+        (rankings,) = answered(asked, machine, search.keep, choosing)
+        return products_of(part, machine, search, asked[0], rankings, images=used)
     if not alone:
-        whole = ranked_products(network, machine, search, images=1, progress=progress)
-    shares = ranked_shares(list(whole.candidates), machine, search, progress=progress)
-    whole = replace(whole, shares=shares)
+        asked.append(asked_products(network, machine, search, images=1))
+    pieces, of_shares = asked_shares([op for _, op in network.layers()], machine, search)
+    own, *others, shared = answered([*asked, of_shares], machine, search.keep, choosing)
+    ranked = products_of(part, machine, search, asked[0], own, images=used)
+    whole = ranked
+    for rankings in others:
+        whole = products_of(network, machine, search, asked[1], rankings, images=1)
+    whole = replace(whole, shares=shares_of(pieces, shared))
     together = whole.together(groups).least_cycles(network)
     return whole if alone or together < ranked.least_cycles(part) else ranked
 

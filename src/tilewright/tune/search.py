@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from operator import le
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,8 @@ Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 _TOGETHER = 1 << 13
 """Tiles of several structures that are priced together; more gain no time and take memory."""
-_Limits = tuple[frozenset[str], int | None]
-"""Of a pair that is ranked: the tensors that all groups read together, and the most changes."""
+_Limited = tuple[Op, int | None]
+"""An operator and the most changes of its candidates."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
 
@@ -151,14 +152,17 @@ def rank(
     `steps` counts the different pairs that are ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
-    limits = [*zip(together, changes or [None] * len(cases), strict=True)]
-    groups: dict[tuple[int, str, _Limits], dict[Op, Seed]] = {}
-    for (op, seed), own_limits in zip(cases, limits, strict=True):
-        groups.setdefault((id(seed), op.dtype, own_limits), {})[op] = seed
-    found: dict[tuple[int, Op, _Limits], Ranking] = {}
+    every_case = [*zip(cases, together, changes or [None] * len(cases), strict=True)]
+    groups: dict[tuple[int, str, frozenset[str]], dict[_Limited, Seed]] = {}
+    for (op, seed), own_shared, most in every_case:
+        groups.setdefault((id(seed), op.dtype, own_shared), {})[op, most] = seed
+    found: dict[tuple[int, frozenset[str], _Limited], Ranking] = {}
     total = sum(map(len, groups.values()))
     steps(0, total)
-    asked = [_question_of(ops, *own, machine) for (_, _, own), ops in groups.items()]
+    asked = [
+        _question_of([*limited], next(iter(limited.values())), own_shared, machine)
+        for (_, _, own_shared), limited in groups.items()
+    ]
     every = [
         (structure, own, number)
         for own in asked
@@ -166,12 +170,12 @@ def rank(
         for structure in nest
     ]
     priced = _price_all(every, machine, keep)
-    for ((number, _, limit), ops), own in zip(groups.items(), asked, strict=True):
+    for ((number, _, own_shared), limited), own in zip(groups.items(), asked, strict=True):
         nests = [[next(priced) for _ in nest] for nest in own.nests]
         rankings = _rankings(own, nests, machine, keep)
-        found |= {(number, op, limit): r for op, r in zip(ops, rankings, strict=True)}
+        found |= {(number, own_shared, way): r for way, r in zip(limited, rankings, strict=True)}
         steps(len(found), total)
-    return [found[id(seed), op, limit] for (op, seed), limit in zip(cases, limits, strict=True)]
+    return [found[id(seed), own_shared, (op, most)] for (op, seed), own_shared, most in every_case]
 
 
 def choice_of(
@@ -190,7 +194,7 @@ def choice_of(
     (told,) = told_apart([shared], machine)
     for structure in ready_structures(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
-            ((priced,),) = _price([sharing(structure, told)], [(op, blocks)], machine, seed, 0)
+            ((priced,),) = _price([sharing(structure, told)], [_Case(op, blocks)], machine, seed, 0)
             every = priced.top(priced.cycles.size) if priced.cycles.size else []
             for choice in every:
                 if choice.factors == dict(schedule.factors):
@@ -207,12 +211,12 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
     for seed in seeds_for(op, whole=True):
         if seed.name != candidate.seed.name and not takes_whole_depth(op.kind, seed.name):
             continue
-        asked = _question_of({op: seed}, frozenset(), None, machine)
+        asked = _question_of([(op, None)], seed, frozenset(), machine)
         for structure in asked.nests[0] if len(asked.nests) == 1 else ():
-            for _, blocks in asked.cases:
-                ((priced,),) = _price([structure], [(op, blocks)], machine, seed, 0)
+            for case in asked.cases:
+                ((priced,),) = _price([structure], [case], machine, seed, 0)
                 every = priced.top(priced.cycles.size) if priced.cycles.size else []
-                own = (Candidate(op, seed, (choice,), blocks) for choice in every)
+                own = (Candidate(op, seed, (choice,), case.blocks) for choice in every)
                 found += [(each, structure.staged) for each in own]
     yield from sorted(found, key=lambda pair: pair[0].cycles)
 
@@ -227,28 +231,42 @@ def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[f
     return shared
 
 
+class _Case(NamedTuple):
+    """An operator with sizes of its blocks; candidates have at most so many `changes`."""
+
+    op: Op
+    blocks: Mapping[str, int]
+    changes: int | None = None
+
+    @property
+    def limited(self) -> _Limited:
+        """The operator with its limit."""
+        return self.op, self.changes
+
+
 @dataclass(frozen=True, eq=False)
 class _Question:
     """Operators that share a seed, with each size of its blocks, and the legal structures of each
-    of its nests; no nests where one has none. Candidates have at most so many `changes`.
+    of its nests; no nests where one has none.
     """
 
     seed: Seed
-    cases: Sequence[tuple[Op, Mapping[str, int]]]
+    cases: Sequence[_Case]
     nests: Sequence[Sequence[Structure]] = ()
-    changes: int | None = None
 
 
 def _question_of(
-    ops: Mapping[Op, Seed], shared: frozenset[str], changes: int | None, machine: Machine
+    ops: Sequence[_Limited], seed: Seed, shared: frozenset[str], machine: Machine
 ) -> _Question:
-    seed, dtype = next(iter(ops.values())), next(iter(ops)).dtype
-    cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
+    dtype = ops[0][0].dtype
+    cases = [
+        _Case(op, blocks, changes) for op, changes in ops for blocks in seed.blocks(parameters(op))
+    ]
     try:
         nests = [ready_structures(machine, seed, space, dtype) for space in seed.spaces]
     except ScheduleError:  # no schedule is legal on this machine
         return _Question(seed, cases)
-    return _Question(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests], changes)
+    return _Question(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
 
 
 def _rankings(
@@ -256,11 +274,11 @@ def _rankings(
 ) -> list[Ranking]:
     """The ranking of each operator by the prices of its nests' structures."""
     seed = asked.seed
-    found: dict[Op, list[Ranking]] = {op: [] for op, _ in asked.cases}
-    for i, (op, sizes) in enumerate(asked.cases if priced else ()):
+    found: dict[_Limited, list[Ranking]] = {case.limited: [] for case in asked.cases}
+    for i, case in enumerate(asked.cases if priced else ()):
         own = [[p[i] for p in nest] for nest in priced]
-        fits = main_memory_bytes(op, seed) <= machine.main.capacity_bytes
-        found[op].append(_ranking(op, seed, sizes, own, keep if fits else 0))
+        fits = main_memory_bytes(case.op, seed) <= machine.main.capacity_bytes
+        found[case.limited].append(_ranking(case.op, seed, case.blocks, own, keep if fits else 0))
     return [_merged(seed, rankings, keep) for rankings in found.values()]
 
 
@@ -336,7 +354,7 @@ class _Grids:
 
 def _price(
     structures: Sequence[Structure],
-    cases: Sequence[tuple[Op, Mapping[str, int]]],
+    cases: Sequence[_Case],
     machine: Machine,
     seed: Seed,
     keep: int,
@@ -369,8 +387,8 @@ def _price_all(
 
 def _grids(structure: Structure, asked: _Question, machine: Machine, best: Floats) -> _Grids:
     cases = asked.cases
-    blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
-    values = [{**parameters(op), **sizes} for op, sizes in cases]
+    blocks = blocks_of(machine, cases[0].op.numerics.sums.name)
+    values = [{**parameters(case.op), **case.blocks} for case in cases]
     grids = factor_grids(structure, values, blocks)
     copies, env = grids[0].copies, side_by_side(grids, values)
     bounds = np.cumsum([0, *(grid.tile_count for grid in grids)])
@@ -378,10 +396,11 @@ def _grids(structure: Structure, asked: _Question, machine: Machine, best: Float
     room = prices_of(machine).has_room(structure.staged, machine, at)
     fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
     single = fits[0]  # with one copy of each buffer
-    if asked.changes is not None:
+    if any(case.changes is not None for case in cases):
         moments = prepared_of(structure, asked.seed, machine).moments
         changes = moments.product_changes({**env, **first_core(machine)})
-        single = single & np.less_equal(changes, asked.changes)
+        most = [np.inf if case.changes is None else case.changes for case in cases]
+        single = single & np.less_equal(changes, np.repeat(most, np.diff(bounds)))
     some = np.flatnonzero(single)
     if len(some) < fits.shape[1]:
         env = {name: v[some] for name, v in env.items()}

@@ -18,8 +18,14 @@ from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, r
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import is_unblocked
-from tilewright.network.planning.products import Ranked, one_group, ranked_stages
-from tilewright.network.planning.together import ranked_parts
+from tilewright.network.planning.products import (
+    Ranked,
+    answered,
+    asked_stages,
+    one_group,
+    stages_of,
+)
+from tilewright.network.planning.together import asked_parts, best_parts
 from tilewright.network.planning.variants import Variant, variants
 from tilewright.ops.op import Op
 from tilewright.tune.candidate import Candidate
@@ -108,8 +114,11 @@ class Planner:
         """Schedules of mappings and reductions; with `divide`, of a group's share where that is
         faster.
         """
-        found: Schedules = ranked_stages(ops, self._machine, steps)
-        for op, part in (ranked_parts(list(ops), self._machine) if divide else {}).items():
+        machine, whole = self._machine, asked_stages(ops, self._machine)
+        parts = asked_parts(ops if divide else (), machine)
+        own, shared = answered([whole, parts.question], machine, 1, steps)
+        found: Schedules = stages_of(ops, machine, whole, own)
+        for op, part in best_parts(parts, shared).items():
             if part.cycles < found[op].cycles:
                 found[op] = part
         return found

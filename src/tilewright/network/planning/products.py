@@ -6,8 +6,10 @@ every layout of operands and result, for a group that computes all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 from msgspec import structs
@@ -25,7 +27,7 @@ from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.refills import Refills, steadied
 from tilewright.tune.roundings import few_roundings
-from tilewright.tune.search import Floors
+from tilewright.tune.search import Floors, Ranking
 from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
@@ -71,20 +73,42 @@ class Ranked:
         return sum(self.best(op).cycles for _, op in network.layers())
 
 
-def ranked_products(
-    network: Network, machine: Machine, search: Search, *, images: int, progress: Progress
-) -> Ranked:
-    """Rank the products of a network for one group, of `images` that have images of their own and
-    read the same weights.
-
-    Raises CapacityError where one fits no way, ScheduleError where nothing computes it.
+@dataclass(frozen=True)
+class Question:
+    """Pairs of a product and a seed to rank on one group of a machine, and of each the tensors that
+    all groups read together.
     """
-    names = {op: name for name, op in reversed(list(network.layers()))}
-    ops, single = list(names), one_group(machine)
+
+    pairs: Sequence[tuple[Op, Seed]]
+    shared: Sequence[frozenset[str]]
+
+
+def answered(
+    questions: Sequence[Question], machine: Machine, keep: int, steps: Steps
+) -> list[list[Ranking]]:
+    """The rankings of each question, which are searched for together: pairs that share a seed share
+    walks over its structures. `steps` counts the pairs.
+    """
+    found = kept_rankings(
+        [pair for own in questions for pair in own.pairs],
+        one_group(machine),
+        shared=[names for own in questions for names in own.shared],
+        keep=keep,
+        steps=steps,
+    )
+    ends = accumulate((len(own.pairs) for own in questions), initial=0)
+    return [found[first:end] for first, end in pairwise(ends)]
+
+
+def asked_products(network: Network, machine: Machine, search: Search, *, images: int) -> Question:
+    """Every way to compute each product of a network on one group, of `images` that have images of
+    their own and read the same weights. Raises ScheduleError where nothing computes one.
+    """
+    ops = [*_named(network)]
     found = (
         ways(
             ops,
-            single,
+            one_group(machine),
             algorithm=search.algorithm,
             max_error=search.max_error,
             max_roundings=search.max_roundings,
@@ -100,16 +124,25 @@ def ranked_products(
         for _, seed in own
         if seed.arrange is None
     ]
-    constants = [constants_of(seed) if images > 1 else frozenset[str]() for _, seed in pairs]
-    rankings = kept_rankings(
-        pairs,
-        single,
-        shared=constants,
-        keep=search.keep,
-        steps=lambda done, total: progress("choose", done, total),
-    )
-    candidates: dict[Op, list[Candidate]] = {op: [] for op in ops}
-    for (op, _), ranking in zip(pairs, rankings, strict=True):
+    none = frozenset[str]()
+    return Question(pairs, [constants_of(seed) if images > 1 else none for _, seed in pairs])
+
+
+def products_of(
+    network: Network,
+    machine: Machine,
+    search: Search,
+    asked: Question,
+    rankings: Sequence[Ranking],
+    *,
+    images: int,
+) -> Ranked:
+    """The candidates of a network's products by the rankings of what was asked. Raises
+    CapacityError where one fits no way.
+    """
+    names, single = _named(network), one_group(machine)
+    candidates: dict[Op, list[Candidate]] = {op: [] for op in names}
+    for (op, _), ranking in zip(asked.pairs, rankings, strict=True):
         candidates[op] += ranking.best
     if short := [op for op, own in candidates.items() if not own]:  # in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
@@ -119,23 +152,55 @@ def ranked_products(
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
     best = steadied([*candidates.values()], single, lambda c: c, lambda _, candidate: candidate)
-    floors = {(op, id(seed)): r.floors for (op, seed), r in zip(pairs, rankings, strict=True)}
+    ranked = zip(asked.pairs, rankings, strict=True)
+    floors = {(op, id(seed)): ranking.floors for (op, seed), ranking in ranked}
     return Ranked(dict(zip(candidates, best, strict=True)), images, floors=floors)
 
 
-def ranked_stages(
-    ops: Mapping[Op, str], machine: Machine, steps: Steps = uncounted
+def ranked_products(
+    network: Network, machine: Machine, search: Search, *, images: int, progress: Progress
+) -> Ranked:
+    """`products_of` a network, asked alone. Raises as it and `asked_products` do."""
+    asked = asked_products(network, machine, search, images=images)
+    (rankings,) = answered([asked], machine, search.keep, partial(progress, "choose"))
+    return products_of(network, machine, search, asked, rankings, images=images)
+
+
+def _named(network: Network) -> dict[Op, str]:
+    """The products of a network, each with the name of the first layer that computes it."""
+    return {op: name for name, op in reversed(list(network.layers()))}
+
+
+def asked_stages(ops: Iterable[Op], machine: Machine) -> Question:
+    """Every way to compute each mapping or reduction of these on one group."""
+    distinct = [op for op in ops if op.kind not in CONTRACTIONS]
+    found = ways(distinct, one_group(machine)) if distinct else []
+    pairs = [(op, seed) for op, own in zip(distinct, found, strict=True) for _, seed in own]
+    return Question(pairs, [frozenset()] * len(pairs))
+
+
+def stages_of(
+    ops: Mapping[Op, str], machine: Machine, asked: Question, rankings: Sequence[Ranking]
 ) -> dict[Op, Scheduled]:
-    """The best candidate of each mapping or reduction on one group; `steps` counts them. `ops` have
-    names, which errors say.
+    """The best candidate of each mapping or reduction by the rankings of what was asked. `ops` have
+    names, which errors say: CapacityError where one fits no way.
     """
     single = one_group(machine)
-    distinct = [op for op in ops if op.kind not in CONTRACTIONS]
-    if not distinct:
-        return {}
-    choices = choose(distinct, single, keep=1, names=[ops[op] for op in distinct], steps=steps)
-    found = {choice.op: choice.best.candidate for choice in choices}
-    return {op: Scheduled(c.cycles, c) for op, c in found.items()}
+    found: dict[Op, list[Candidate]] = {op: [] for op, _ in asked.pairs}
+    for (op, _), ranking in zip(asked.pairs, rankings, strict=True):
+        found[op] += ranking.best
+    if short := [op for op, own in found.items() if not own]:  # in words of the search
+        choose(short, single, names=[ops[op] for op in short])
+    best = steadied([*found.values()], single, lambda c: c, lambda _, candidate: candidate)
+    firsts = zip(found, (own[0] for own in best), strict=True)
+    return {op: Scheduled(c.cycles, c) for op, c in firsts}
+
+
+def ranked_stages(ops: Mapping[Op, str], machine: Machine) -> dict[Op, Scheduled]:
+    """`stages_of` mappings and reductions, asked alone."""
+    asked = asked_stages(ops, machine)
+    (rankings,) = answered([asked], machine, 1, uncounted)
+    return stages_of(ops, machine, asked, rankings)
 
 
 def constants_of(seed: Seed) -> frozenset[str]:

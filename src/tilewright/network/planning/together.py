@@ -6,34 +6,38 @@ the best candidate of a share, as one group runs it while the others run theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
-from tilewright.common.progress import Progress
+from tilewright.common.progress import uncounted
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
-from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
+from tilewright.network.planning.products import (
+    Question,
+    answered,
+    by_cycles,
+    one_group,
+    ranked_stages,
+)
 from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
 from tilewright.network.search import Search
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.kept import kept_rankings
+from tilewright.tune.search import Ranking
 from tilewright.tune.ways import ways
 
 
-def ranked_shares(
-    ops: Sequence[Op], machine: Machine, search: Search, *, progress: Progress
-) -> dict[Op, tuple[Share, ...]]:
-    """The candidates of the pieces of each product, best first, that every group computes one of,
-    where the pieces of its tensors lie at even distances in the whole ones.
-    """
+def asked_shares(
+    ops: Sequence[Op], machine: Machine, search: Search
+) -> tuple[list[Pieces], Question]:
+    """Every way to compute the pieces of each product, each pair's pieces beside the question."""
     single = one_group(machine)
     asked = [
         (pieces, seed)
@@ -41,16 +45,18 @@ def ranked_shares(
         for pieces in pieces_of(op, machine.groups.count)
         for seed in _seeds(pieces, single, search)
     ]
-    rankings = kept_rankings(
-        [(pieces.piece, seed) for pieces, seed in asked],
-        single,
-        shared=[pieces.shared(seed) for pieces, seed in asked],
-        keep=search.keep,
-        steps=lambda done, total: progress("divide", done, total),
-    )
+    pairs = [(pieces.piece, seed) for pieces, seed in asked]
+    shared = [pieces.shared(seed) for pieces, seed in asked]
+    return [pieces for pieces, _ in asked], Question(pairs, shared)
+
+
+def shares_of(pieces: Sequence[Pieces], rankings: Sequence[Ranking]) -> dict[Op, tuple[Share, ...]]:
+    """The candidates of the pieces of each product, best first, that every group computes one of,
+    where the pieces of its tensors lie at even distances in the whole ones.
+    """
     shares: dict[Op, list[Share]] = {}
-    for (pieces, _), ranking in zip(asked, rankings, strict=True):
-        shares.setdefault(pieces.whole, []).extend(shares_in(pieces, ranking.best))
+    for own, ranking in zip(pieces, rankings, strict=True):
+        shares.setdefault(own.whole, []).extend(shares_in(own, ranking.best))
     return {op: by_cycles(own) for op, own in shares.items()}
 
 
@@ -91,16 +97,28 @@ def _lies(piece: Candidate, share: Share, forms: Forms) -> bool:
     return True
 
 
-def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
-    """For each mapping or reduction that groups can compute together the best candidate of a
-    share, and where the shares begin.
+@dataclass(frozen=True)
+class StageShares:
+    """Shares of mappings and reductions: the whole operator of each pair of the `question`, and
+    of each operator the division whose first share it asks for.
     """
+
+    whole: Sequence[Op]
+    divisions: Mapping[Op, StageDivision]
+    question: Question
+
+
+def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
+    """Every way to compute a share of each mapping or reduction that groups can divide."""
     distinct = [found for op in dict.fromkeys(ops) if (found := op.in_memory) is not None]
     parts: dict[Op, tuple[Op, StageDivision]] = {
         op: own_share for op in distinct if (own_share := share_of(op, machine.groups.count))
     }
-    single = one_group(machine)
-    every = ways([part for part, _ in parts.values()], single, strict=False) if parts else []
+    every = (
+        ways([part for part, _ in parts.values()], one_group(machine), strict=False)
+        if parts
+        else []
+    )
     pairs, shared, whole = [], [], []
     for (op, (part, division)), own in zip(parts.items(), every, strict=True):
         for _, seed in own:
@@ -108,19 +126,29 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
             names = zip(seed.operands, division.steps, strict=False)
             shared.append(frozenset(name for name, step in names if not step))
             whole.append(op)
+    divisions = {op: division for op, (_, division) in parts.items()}
+    return StageShares(whole, divisions, Question(pairs, shared))
+
+
+def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Scheduled]:
+    """For each mapping or reduction that was asked for the best candidate of a share, and where the
+    shares begin.
+    """
     best: dict[Op, Candidate] = {}
-    for op, ranking in zip(whole, kept_rankings(pairs, single, shared=shared, keep=1), strict=True):
+    for op, ranking in zip(asked.whole, rankings, strict=True):
         for c in ranking.best:
             if op not in best or c.cycles < best[op].cycles:
                 best[op] = c
-    return {op: Scheduled(c.cycles, c, parts[op][1]) for op, c in best.items()}
+    return {op: Scheduled(c.cycles, c, asked.divisions[op]) for op, c in best.items()}
 
 
 def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """Schedules of mappings or reductions that write what all groups see: of a share of each, or
     of all of it for the first group where it has no shares.
     """
-    found = ranked_parts(ops, machine)
+    asked = asked_parts(ops, machine)
+    (rankings,) = answered([asked.question], machine, 1, uncounted)
+    found = best_parts(asked, rankings)
     for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():
         division = StageDivision(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
         found[op] = replace(own, division=division)
