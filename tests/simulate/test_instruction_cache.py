@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -91,6 +92,8 @@ def test_interleaved_codes_take_a_line_of_each_set(
     mesh = SimulatedMesh(1, 1, ideal_communication=True, interleaved=True)
     run = simulate_mesh(program, mesh, unit_order=order).cores[0]
     assert run.instruction_cache_misses == misses
+    empty = simulate_mesh(program, replace(mesh, cold=True), unit_order=order).cores[0]
+    assert empty.instruction_cache_misses == 3
 
 
 @pytest.mark.parametrize("order", ORDERS)
