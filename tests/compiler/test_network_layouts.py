@@ -167,7 +167,10 @@ def test_a_pass_behind_a_product_reads_its_result_and_what_is_beside_it(others: 
     network = net.build((net.apply(layer(3), y, v, name="d"),))
     variant, planner = as_it_stands(network), HostPlanner(HOST)
     planner.forms = OneForm()
-    candidates = {layer(1): priced(layer(1), {PIXELS: 1e6}), layer(3): priced(layer(3), dict.fromkeys(FORMS, 1e6))}
+    candidates = {
+        layer(1): priced(layer(1), {PIXELS: 1e6}),
+        layer(3): priced(layer(3), dict.fromkeys(FORMS, 1e6)),
+    }
     whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
     first = variant.chains[0]
     found = {way.form: way.cycles - 1e6 for way in whole._ways(first)}
