@@ -21,7 +21,7 @@ from tilewright.network.planning.layouts import NodeChain, WholeNetwork, _may_be
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
-from tilewright.ops import Conv2d, Op, conv2d, relu
+from tilewright.ops import Conv2d, Op, add, conv2d, relu
 from tilewright.ops.definition import Definition
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.planner import HostPlanner, ranked_kernels
@@ -36,7 +36,7 @@ def form(*order: int) -> Form:
     return canonical(SHAPE, [StoredDim(axis, 1, SHAPE[axis]) for axis in order], (0,) * 4)
 
 
-PIXELS, CHANNELS = form(1, 2, 3), form(2, 3, 1)
+PIXELS, CHANNELS = FORMS = form(1, 2, 3), form(2, 3, 1)
 
 
 def layer(kernel: int) -> Conv2d:
@@ -151,6 +151,37 @@ def test_only_what_a_kernel_cannot_finish_costs_a_pass(expression: str) -> None:
     else:
         (cycles,) = passes
         assert cycles > copy  # a function costs its operations where these take longer
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_pass_behind_a_product_reads_its_result_and_what_is_beside_it(others: int) -> None:
+    """Half a pass for each other tensor; against the grain arithmetic is not hidden."""
+    net = NetworkBuilder("pass", "f32")
+    x, *beside = (net.input(f"x{number}", SHAPE) for number in range(1 + others))
+    weight = net.weight("w", layer(1).input_shapes[1])
+    y = net.apply(layer(1), x, weight, name="c")
+    for name in beside:
+        y = net.apply(add(SHAPE, dtype="f32"), y, name, name=f"add_{name}")
+    y = net.apply(relu(SHAPE, dtype="f32"), y, name="relu")
+    v = net.weight("v", layer(3).input_shapes[1])
+    network = net.build((net.apply(layer(3), y, v, name="d"),))
+    variant, planner = as_it_stands(network), HostPlanner(HOST)
+    planner.forms = OneForm()
+    candidates = {
+        layer(1): priced(layer(1), {PIXELS: 1e6}),
+        layer(3): priced(layer(3), dict.fromkeys(FORMS, 1e6)),
+    }
+    whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
+    first = variant.chains[0]
+    found = {way.form: way.cycles - 1e6 for way in whole._ways(first)}
+    directions = (HOST.dma.get, HOST.dma.put)
+    moved = 4 * math.prod(SHAPE) * sum(HOST.clock_hz / d.peak_bytes_per_second for d in directions)
+    moved += 2 * HOST.dma.latency_cycles
+    assert first.request is not None
+    computed = planner.arithmetic_cycles(*first.request)
+    assert 0 < computed < moved
+    assert found[PIXELS] == pytest.approx(moved * (1 + others / 2))
+    assert found[CHANNELS] == pytest.approx(moved * (4 + others / 2) + computed)
 
 
 def test_an_option_may_be_cheaper_if_it_is_with_some_options_of_its_neighbours() -> None:

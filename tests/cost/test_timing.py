@@ -378,7 +378,10 @@ def test_another_table_and_an_unknown_primitive() -> None:
 
 
 @example(3, 1, 4, 1)  # neighbours
-@given(st.integers(1, 20), st.integers(1, 25), st.integers(1, 9), st.integers(0, 80))
+@example(1, 1, 4, 1)  # of one place
+@example(3, 0, 4, 1)  # all at the first place
+@example(0, 3, 4, 1)  # without a place
+@given(st.integers(0, 20), st.integers(0, 25), st.integers(1, 9), st.integers(0, 80))
 def test_parts_of_a_line_of_cores_are_what_its_cores_have(
     extent: int, distance: int, cores: int, beyond: int
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.ir.chains import ANY_CHAIN, Chain, ChainRules, chain_of_single, with_chains
-from tilewright.ir.nodes import Call, For
+from tilewright.ir.nodes import Call, For, Stmt
 from tilewright.ir.parser import parse
 
 TAPS = """\
@@ -28,8 +30,13 @@ def taps():
 
 def links(rules: ChainRules, more: str = "") -> list[str]:
     """Statements as texts: chains by their links, loops with their bodies."""
+    return links_of(taps(more), rules)
+
+
+def taps(more: str = "") -> tuple[Stmt, ...]:
+    """A fill and the loops over three times five taps."""
     text = TAPS.replace("OF", "5").replace("MORE", more).replace("W,", "(3, 5, 16, 8),")
-    return links_of(parse(text).body, rules)
+    return parse(text).body
 
 
 def links_of(body: tuple, rules: ChainRules) -> list[str]:
@@ -61,6 +68,16 @@ def links_of(body: tuple, rules: ChainRules) -> list[str]:
 )
 def test_a_chain_is_as_long_as_the_rules_allow(rules, found):
     assert links(rules) == found
+
+
+def test_a_loop_of_several_statements_is_in_no_chain():
+    fill, nest = taps()
+    inner = nest.body[0]
+    twice = replace(inner, body=2 * inner.body)
+    ends = ["chain of 1", "chain of 1"]
+    assert links_of((replace(nest, body=(twice,)),), ANY_CHAIN) == ["for i", "for j", *ends]
+    beside = replace(nest, body=(inner, fill, inner))
+    assert links_of((beside,), ANY_CHAIN) == ["for i", "chain of 5", "chain of 5"]
 
 
 def test_a_product_that_packs_is_no_link_where_one_workspace_is_not_enough():

@@ -1,10 +1,12 @@
 """An explanation as text, whole."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from tilewright.codegen.artifact import RoutineCycles
-from tilewright.report.explain import explain_text
+from tilewright.report.explain import explain_text, routine_rows, stage_rows
 from tilewright.report.view import (
     Arranged,
     CauseRow,
@@ -225,6 +227,22 @@ simulated: the routine alone, instruction by instruction, its code in the cache
 """
         in text
     )
+
+
+def test_shapes_beside_the_six_that_take_most_in_all_are_counted_with_their_calls():
+    every = [RoutineCycles("p", f"shape {n}", 10 * n, calls=9 - n) for n in range(1, 9)]
+    calls = [(row[1], row[2]) for row in routine_rows(every)[1:]]
+    shown = [(r.call, str(r.calls)) for r in every if r.call not in ("shape 1", "shape 8")]
+    assert calls == [*shown, ("2 other shapes", "9")]
+    alone = routine_rows([replace(r, calls=None) for r in every])
+    assert [row[1] for row in alone[1:]] == [*(f"shape {n}" for n in range(3, 9)), "2 other shapes"]
+    assert {len(row) for row in alone} == {4}
+
+
+def test_a_routine_of_a_stage_counts_once_where_it_is_the_whole():
+    own = RoutineCycles("p.s", "the whole source", 700, 705)
+    assert stage_rows("s", [own]) == [("s", "p.s", "1", "1", "700", "705")]
+    assert stage_rows("s", [replace(own, calls=3)]) == [("s", "p.s", "1", "3", "2100", "2115")]
 
 
 def test_changes_that_gain_nothing_are_called_so():

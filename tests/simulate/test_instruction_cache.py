@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -66,9 +67,12 @@ def _loop(instructions: int, trips: int) -> str:
 def test_a_loop_that_does_not_fit_misses_in_every_iteration(
     assemble: Assemble, lines: int, misses: int
 ) -> None:
+    """Codes that do not fit start with an empty cache, and others with their lines in it."""
     # One line before the loop, four places: of a loop of five lines two share one.
-    run = _run(assemble(_loop(4 * lines, 4), _with_cache(4)), cold=True)
+    program = assemble(_loop(4 * lines, 4), _with_cache(4))
+    run = _run(program, cold=True)
     assert run.instruction_cache_misses == misses
+    assert _run(program).instruction_cache_misses == (misses if 1 + lines > 4 else 0)
     assert run.integer_registers[1, 0] == 3 + 4 * (4 * lines - 2)
 
 
@@ -91,6 +95,8 @@ def test_interleaved_codes_take_a_line_of_each_set(
     mesh = SimulatedMesh(1, 1, ideal_communication=True, interleaved=True)
     run = simulate_mesh(program, mesh, unit_order=order).cores[0]
     assert run.instruction_cache_misses == misses
+    empty = simulate_mesh(program, replace(mesh, cold=True), unit_order=order).cores[0]
+    assert empty.instruction_cache_misses == 3
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -107,6 +107,22 @@ def test_a_slow_first_run_does_not_shorten_the_samples(threads):
 
 
 @pytest.mark.parametrize(
+    ("wanted", "longest"),
+    [(1, 1), (2, 1), (3, 3), (16, 8), (17, 17), (128, 64), (129, 129), (2**40, 2**30)],
+)
+def test_a_run_at_least_half_as_long_as_a_sample_is_believed_and_so_is_the_longest(wanted, longest):
+    runs = []
+
+    class Steady(Contender):
+        def sample(self, calls):
+            runs.append(calls)
+            return Sample(calls * 2.0**-12, calls * 2.0**-12, calls)
+
+    assert calls_for(Steady("steady", print), wanted * 2.0**-12) == wanted
+    assert (runs[:2], runs[-1], len(runs)) == ([1, 1], longest, len({*runs}) + 1)
+
+
+@pytest.mark.parametrize(
     ("cpu", "threads", "good"),
     [(0.97, 1, True), (0.96, 1, False), (1.93, 2, False), (1.94, 2, True)],
 )

@@ -137,6 +137,11 @@ class RoutineCycles:
     simulated_cycles: int | None = None
     calls: int | None = None
 
+    @property
+    def times(self) -> int:
+        """How often a core runs it: once where it is the whole."""
+        return self.calls or 1
+
 
 class Routines(Protocol):
     """Names the routines behind the primitives of a program."""

@@ -386,16 +386,14 @@ class _Builder:
         values, memory = self.memory.values, self.memory
         for name, _ in list(self.inputs):
             value = dict(self.inputs)[name]  # numbers change with each input that is taken
-            readers = [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]
-            if len(readers) != 1 or len(readers[0].arguments) != 2:
-                continue
-            copy = readers[0].arguments[-1][1]
-            makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
-            if values[copy].role != "scratch" or any(d.work != "layout" for d in makers):
-                continue
-            memory.drafts = [d for d in memory.drafts if d not in makers]
-            values[copy] = replace(values[copy], name=name, role="input")
-            self._merged({value: copy})
+            match [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]:
+                case [Draft(arguments=(_, (_, copy)))]:
+                    makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
+                    alone = values[copy].role == "scratch"
+                    if alone and all(d.work == "layout" for d in makers):
+                        memory.drafts = [d for d in memory.drafts if d not in makers]
+                        values[copy] = replace(values[copy], name=name, role="input")
+                        self._merged({value: copy})
 
     def write_in_place(self, planner: Planner) -> None:
         """Have products write their parts of tensors that are put together of these."""

@@ -74,7 +74,7 @@ def onnxruntime_session(
             fix="pip install onnxruntime",
         ) from None
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads = threads
     options.log_severity_level = 4
     if network.source:
         model = export.original_model(network)

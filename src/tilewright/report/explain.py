@@ -41,14 +41,14 @@ def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
     ]
     for name in dict.fromkeys(r.name for r in routines):
         own = [r for r in routines if r.name == name]
-        most = sorted(own, key=lambda r: -(r.calls or 1) * r.priced_cycles)[:_SHOWN_CALLS]
+        most = sorted(own, key=lambda r: -r.times * r.priced_cycles)[:_SHOWN_CALLS]
         for r in (r for r in own if r in most):
             simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
             calls = [str(r.calls)] if counted else []
             words = _shortened(name, _NAME_COLUMNS), _shortened(r.call, _CALL_COLUMNS)
             rows.append((*words, *calls, str(r.priced_cycles), simulated))
         if len(own) > len(most):
-            others = sum(r.calls or 1 for r in own if r not in most)
+            others = sum(r.times for r in own if r not in most)
             noun = f"{len(own) - len(most)} other shapes"
             rows.append(("", noun, *([str(others)] * counted), "", ""))
     return rows
@@ -65,7 +65,7 @@ def stage_rows(stage: str, routines: Sequence[RoutineCycles]) -> list[tuple[str,
     """A row for each routine of a stage: distinct calls, calls, and the cycles of all of them."""
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(r.name for r in routines):
-        own = [(r, r.calls or 1) for r in routines if r.name == name]
+        own = [(r, r.times) for r in routines if r.name == name]
         priced = sum(calls * r.priced_cycles for r, calls in own)
         exact = [calls * r.simulated_cycles for r, calls in own if r.simulated_cycles is not None]
         simulated = str(sum(exact)) if len(exact) == len(own) else ""

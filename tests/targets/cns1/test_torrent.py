@@ -1,10 +1,12 @@
 """The Torrent in register transfer notation: text, words, and what a node computes and when."""
 
 import contextlib
+import math
+from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.asm import SourceErrors, assemble, decode, disassemble, encode, link
@@ -20,6 +22,7 @@ NODE = node_table(load_machine("cns1-128"))
 SAME_SIZE = {"memory.main.capacity_bytes": 8388608}
 """Machines with memories of one size share the compiled simulator."""
 RETURN = "goto $31\nnop\n"
+PLACES = st.integers(0, 200) | st.integers(0, 1 << 18)
 
 
 def operand(draw, spec, kind):
@@ -201,6 +204,43 @@ def test_accesses_through_other_ports_overlap():
     found = run(text, r4=0, r5=64, r6=0)
     assert [i.cycle for i in found.issues][:3] == [0, 4, 27]
     assert found.stalls["memory_port"] == 27 - 8
+
+
+def port_times(accesses):
+    """Cycles in which accesses (store, element bytes, address) of a vector begin."""
+    ports, free, held = NODE.ports, [0] * NODE.ports.ports, {}
+    begun, t = [], -4
+    for store, element, address in accesses:
+        own = range(address, address + 32 * element)
+        blocks = [list(block) for _, block in groupby(own, lambda a: a // ports.block_bytes)]
+        of_block = [block[0] // ports.block_bytes % ports.ports for block in blocks]
+        t = max(t + 4, *(free[port] for port in of_block))
+        begun.append(t)
+        for port, block in zip(of_block, blocks, strict=True):
+            turn, chip = divmod(block[0] // ports.block_bytes // ports.ports, ports.chips_per_port)
+            line = turn * ports.block_bytes // ports.line_bytes
+            place = (port, chip, line % ports.open_lines)
+            before, changed = held.get(place, (None, False))
+            state = 0 if before == line else 1 + changed
+            held[place] = line, store or (changed and state == 0)
+            base = (ports.write_ns if store else ports.read_ns)[state]
+            free[port] = max(free[port], t) + math.ceil(
+                (base + ports.byte_ns * len(block)) / ports.cycle_ns
+            )
+    return begun
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([1, 2]), PLACES), min_size=1, max_size=9))
+@example([(False, 1, 33), (True, 2, 66), (False, 1, 1)])  # one byte or element in the last block
+@settings(max_examples=40)
+def test_accesses_begin_when_their_ports_are_free(accesses):
+    accesses = [(store, size, place * size) for store, size, place in accesses]
+    text = ""
+    for number, (store, size, _) in enumerate(accesses):
+        place, kind = f"m[${number + 4}]", "bh"[size - 1]
+        text += f"{place}.{kind} = $v0\n" if store else f"$v{number + 1} = {place}.{kind}\n"
+    found = run(text, **{f"r{n + 4}": address for n, (_, _, address) in enumerate(accesses)})
+    assert [issue.cycle for issue in found.issues][: len(accesses)] == port_times(accesses)
 
 
 def test_a_changed_line_is_written_back():

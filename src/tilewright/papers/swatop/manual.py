@@ -126,14 +126,13 @@ def _priced(versions: Sequence[_Version], machine: Machine) -> list[Priced | Non
     calls = list(dict.fromkeys((v.calls.op, v.calls.shared) for v in versions))
     products = [(op, seeds_for(op, "library")[0]) for op, _ in calls]
     rankings = rank(products, machine, shared=[names for _, names in calls], keep=1)
-    runs = {
-        call: simulate(ranking.best[0].program(machine), machine)
+    called = {
+        call: [simulate(best.program(machine), machine) for best in ranking.best]
         for call, ranking in zip(calls, rankings, strict=True)
-        if ranking.best
     }
-    found = [runs.get((v.calls.op, v.calls.shared)) for v in versions]
-    pairs = zip(around, found, strict=True)
-    return [(ranking.best[0], run) if ranking.best and run else None for ranking, run in pairs]
+    found = [called[v.calls.op, v.calls.shared] for v in versions]
+    both = zip(around, found, strict=True)
+    return [next(((a, run) for a in own.best for run in runs), None) for own, runs in both]
 
 
 def library_calls(
