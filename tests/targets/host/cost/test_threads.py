@@ -53,6 +53,21 @@ def test_what_is_beyond_the_caches_does_not_come_faster_than_main_memory_deliver
     assert least < cycles(product, machine, "gemm") < 1.01 * least
 
 
+def test_a_nest_is_charged_for_what_it_touches_of_a_tensor_beyond_the_caches() -> None:
+    """Tiles that the edge of an image cuts have four products, each of other transform points."""
+    layer = ops.conv2d(
+        batch=1, in_channels=512, out_channels=512, height=14, width=14, kernel=3, padding=1,
+        dtype="f32",
+    )  # fmt: skip
+    machine = host(2, threads__saturating="0.1")
+    (choice,) = choose([layer], machine, algorithm="winograd4")
+    products = choice.best.candidate.nests[2:-1]
+    kernels = 4 * 36 * 512 * 512
+    least = kernels / (0.1 * machine.direct_bytes_per_second) * machine.clock_hz
+    assert len(products) == 4
+    assert least < sum(nest.cycles for nest in products) < 1.3 * least
+
+
 def test_weights_beyond_the_caches_are_read_by_as_many_threads_as_bring_more() -> None:
     """A schedule in which one thread reads them all is not as fast as one that divides them."""
     product = ops.gemm(m=1, n=4096, k=25088, transpose_b=True, dtype="f32")

@@ -6,14 +6,18 @@ factors, of the values' form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Value, evaluate, product
+from tilewright.common.expr import Value, evaluate, free_vars
 from tilewright.cost.chain import Prepared
+from tilewright.ir.nodes import Call, For, Program, Range, Tile, Transfer
+from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.targets.host.cost.stores import whole_bytes
 from tilewright.targets.host.sections import Caches
 
 
@@ -44,23 +48,52 @@ def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[boo
 
 
 def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles that main memory needs at least to deliver a nest's tensors once to the threads that
-    divide its loops; 0 where the last cache holds them, and on one thread, whose copies are priced.
+    """Cycles that main memory needs at least to deliver once what a nest touches to the threads
+    that divide its loops; 0 where the last cache holds its tensors, of which other nests may touch
+    the rest, and on one thread, whose copies are priced.
     """
     caches, threads = machine.find_section(Caches), machine.threads
     if prepared.division is None or caches is None or threads is None:
         return 0.0
-    total: Value = 0
-    for tensor in prepared.program.tensors:
-        if not tensor.storage:
-            elements = evaluate(product(tensor.shape), env)
-            total = total + elements * dtype(tensor.dtype).size_bytes
+    program = prepared.program
+    whole: Value = sum(whole_bytes(t, env) for t in program.tensors if not t.storage)
+    far = np.greater(whole, caches.l3.capacity_bytes)
+    if not np.any(far):
+        return 0.0
     busy: Value = 1
     for parts in prepared.division.parts:
         busy = busy * (1 if parts is None else env[parts])
     rate = machine.direct_bytes_per_second * np.minimum(busy, threads.saturating)
-    far = np.greater(total, caches.l3.capacity_bytes)
-    return np.where(far, total * (machine.clock_hz / rate), 0.0)
+    return np.where(far, _touched_bytes(program, env) * (machine.clock_hz / rate), 0.0)
+
+
+def _touched_bytes(program: Program, env: Mapping[str, Value]) -> Value:
+    """Bytes that all calls and copies touch, of each memory once."""
+    loops = [s for s in walk(program.body) if isinstance(s, For)]
+    at_start = {**env, **dict.fromkeys((f.var for f in loops), 0)}
+    counts = {f.var: evaluate(f.extent, at_start) for f in loops}
+    touched: dict[str, Value] = {}
+    for name, ranges in _places(program):
+        tensor = program.tensor(name)
+        size: Value = dtype(tensor.dtype).size_bytes
+        for r, extent in zip(ranges, tensor.shape, strict=True):
+            times = prod(counts[v] for v in free_vars(r.start) if v in counts)
+            several = times * evaluate(r.extent, at_start)
+            size = size * np.minimum(several, evaluate(extent, at_start))
+        touched[tensor.memory] = np.maximum(touched.get(tensor.memory, 0), size)
+    return sum(touched.values())
+
+
+def _places(program: Program) -> Iterator[tuple[str, tuple[Range, ...]]]:
+    """Tensors that statements touch, and where."""
+    for stmt in walk(program.body):
+        match stmt:
+            case Call(_, operands):
+                yield from ((o.tensor, o.ranges) for o in operands if isinstance(o, Tile))
+            case Transfer(_, name, ranges):
+                yield name, ranges
+            case _:
+                pass
 
 
 def crowding(machine: Machine) -> float:
