@@ -38,7 +38,7 @@ _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels"
 _ORDERS = (
     ("out_col", "out_row", "out_channel"),
     ("out_row", "out_col", "out_channel"),
-    ("out_channel", "out_col", "out_row"),
+    ("out_channel", "out_row", "out_col"),
 )
 """Weights of all channels for each part of a column of windows, or all of them for weights that
 stay."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ IN_ROWS, IN_COLS, OUT_ROWS, OUT_COLS = (
     Var(name) for name in ("in_rows", "in_cols", "out_rows", "out_cols")
 )
 
+BORDERS = {
+    "in_rows": ("zeros_above", "zeros_below"),
+    "in_cols": ("zeros_before", "zeros_behind"),
+}
+"""Extents of the images, and how many of their first and last indices are zeros."""
 Window = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """Kernel size, stride and dilation, each rows then columns."""
 PIXELS_INNER = ("group", "rows", "channels", "cols", "batch")
@@ -117,6 +123,7 @@ def _parameters(op: Conv2d) -> dict[str, int]:
         "in_cols": op.width + left + right,
         "out_rows": op.out_height,
         "out_cols": op.out_width,
+        **dict(zip(chain(*BORDERS.values()), (top, bottom, left, right), strict=True)),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 from tilewright.common.expr import (
@@ -35,7 +36,8 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import Copy, MatrixProduct
-from tilewright.ir.visit import calls_of, map_stmt, rewrite
+from tilewright.ir.visit import calls_of, map_stmt, rewrite, used_symbols
+from tilewright.seeds.convolution.tensors import BORDERS
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class SlideWindows:
     product before its own runs, and rows that neighbouring windows share move once. The first
     window of a column moves while the last products of the column before it run; of columns
     of few windows there are two slots, so that it waits for none of these. What is fetched in one
-    run stays whole, and so does what is pooled: its tiles are fetched ahead.
+    run stays whole, and so does what is pooled: its tiles are fetched ahead. Rows of the border are
+    zeros in every column: they are fetched with the first column of a part alone.
 
     before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
                          for pixel: product(windows_tile[pixel : pixel + 3])
@@ -64,7 +67,9 @@ class SlideWindows:
         doubled = set[str]()
         body = _slid(program.body, (), {}, [], doubled, program)
         buffers = (replace(b, copies=Const(2)) if b.name in doubled else b for b in program.buffers)
-        return replace(program, buffers=tuple(buffers), body=body)
+        zeros = used_symbols(body) & {*chain(*BORDERS.values())}
+        parameters = tuple(sorted({*program.parameters} | zeros))
+        return replace(program, parameters=parameters, buffers=tuple(buffers), body=body)
 
 
 _MOST_PARTS = 16
@@ -109,7 +114,7 @@ def _slid(
             continue
         moved |= {stmt, *waits}
         ahead, count = binary("<", 0, 0), rows[1].extent
-        first = _part(stmt, rows[0], Const(0), count)
+        first, zeros = _part(stmt, rows[0], Const(0), count), _zeros(stmt, rows[0], around, program)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = alone = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
@@ -119,12 +124,52 @@ def _slid(
                 doubled.add(buffer)
             at_start = _at(first, {f.var: 0 for f in (loop, *around[depth:])})
             firsts.append((depth, If(ahead, (at_start, *waits))))
-            for test, row in _following(stmt, loop, around[depth:], rows[0], count.value, alone):
-                behind.append(If(test * ahead, (row, *waits)))
-        every = _gathered(stmt, waits, loop, *rows)
+            parts = _following(stmt, loop, around[depth:], rows[0], count.value, alone, zeros)
+            behind += (If(test * ahead, (row, *waits)) for test, row in parts)
+        every = _gathered(stmt, waits, loop, *rows, zeros)
         inside += replace(every[0], condition=every[0].condition * (1 - ahead)), every[1]
     slid, begun = (*inside, *own, *behind), [s for depth, s in firsts if depth == len(around)]
     return _replaced(body, loop, replace(loop, body=slid), moved, begun)
+
+
+@dataclass(frozen=True)
+class _Zeros:
+    """Numbers of rows that are zeros `above` and `below` an image whose windows move: the loop over
+    its `parts`, if any, and those inside over `columns`.
+    """
+
+    above: Expr
+    below: Expr
+    parts: For | None
+    columns: Sequence[For]
+
+    def stay_above(self, rows: int) -> Expr:
+        """If as many rows are zeros, and stand where the next column has them."""
+        first = binary("==", Var(self.parts.var), 0) if self.parts else Const(1)
+        ends = product(binary("==", Var(f.var) + 1, f.extent) for f in self.columns)
+        return binary("<=", rows, self.above) * first * (1 - ends)
+
+    def stay_below(self, loop: For) -> Expr:
+        """If what the window after the present one has more stands there, zeros."""
+        parts = self.parts
+        last = binary("==", Var(parts.var) + 1, parts.extent) if parts else Const(1)
+        begins = product(binary("==", Var(f.var), 0) for f in self.columns)
+        return binary("<=", loop.extent - self.below, Var(loop.var) + 1) * last * (1 - begins)
+
+
+def _zeros(
+    stmt: Call | Transfer, dimension: int, around: Sequence[For], program: Program
+) -> _Zeros | None:
+    """The zeros around what a transfer moves along a dimension; None where there are none."""
+    if not isinstance(stmt, Transfer):
+        return None
+    extent = program.tensor(stmt.tensor).shape[dimension]
+    names = BORDERS.get(extent.name) if isinstance(extent, Var) else None
+    moving = free_vars(stmt.ranges[dimension].start)
+    last = max((i for i, f in enumerate(around) if f.var in moving), default=-1)
+    if names is None or not (columns := around[last + 1 :]):
+        return None
+    return _Zeros(Var(names[0]), Var(names[1]), around[last] if last >= 0 else None, columns)
 
 
 def _with_slot(call: Call, slot: Expr) -> Call:
@@ -179,10 +224,12 @@ def _following(
     dimension: int,
     count: int,
     alone: Expr,
+    zeros: _Zeros | None,
 ) -> Iterator[tuple[Expr, Stmt]]:
-    """The first window of the next turn of the loops around, a row in each of the last turns, or
-    several in each of few and where there are many rows: when, and what moves. Where a slot is
-    `alone`, none before the last product that reads the row in its place.
+    """The first window of the next turn of the loops around, a row in each of the last turns but
+    one, where the next turn moves none before its product; or several in each of few and where
+    there are many rows: when, and what moves. Where a slot is `alone`, none before the last product
+    that reads the row in its place. Those of `zeros` stay.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -193,10 +240,11 @@ def _following(
     for row in range(0, count, rows := -(-count // _MOST_PARTS)):
         own = min(rows, count - row)
         last = row + own - 1
-        turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * last // count
+        turn = maximum(loop.extent - count - 1, 0) + minimum(loop.extent, count) * last // count
         turn = maximum(turn, alone * minimum(last, loop.extent - 1))
         moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
-        yield binary("==", Var(loop.var), turn) * (1 - carry), moved
+        stays = zeros.stay_above(row + own) if zeros else Const(0)
+        yield binary("==", Var(loop.var), turn) * (1 - carry) * (1 - stays), moved
 
 
 def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
@@ -228,15 +276,25 @@ def _is_apart(
 
 
 def _gathered(
-    stmt: Call | Transfer, waits: tuple[Wait, ...], loop: For, dimension: int, rows: Range
+    stmt: Call | Transfer,
+    waits: tuple[Wait, ...],
+    loop: For,
+    dimension: int,
+    rows: Range,
+    zeros: _Zeros | None,
 ) -> tuple[If, If]:
-    """The first window's rows, and those that the next window has and the present one has not."""
+    """The first window's rows, and those that the next window has and the present one has not; but
+    `zeros` that stay.
+    """
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)
     first = _part(stmt, dimension, Const(0), rows.extent), *waits
     others = _part(stmt, dimension, later, new), *waits
-    is_first, goes_on = binary("==", Var(loop.var), 0), binary("<", Var(loop.var) + 1, loop.extent)
+    is_first, is_last = (binary("==", Var(loop.var), n) for n in (0, loop.extent - 1))
+    goes_on = 1 - is_last
+    if zeros and new == Const(1):
+        goes_on *= 1 - zeros.stay_below(loop)
     return If(is_first, first), If(goes_on, others)
 
 

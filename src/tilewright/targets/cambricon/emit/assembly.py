@@ -229,6 +229,13 @@ class ProgramText:
             if not scope.is_statement:
                 inside |= scope.read
 
+    def _end(self, scope: _Scope, values: Iterable[Expr]) -> None:
+        """Forget values of a scope, and release the registers that it has for them."""
+        registers = [scope.values.pop(e) for e in sorted(values, key=str)]
+        own = [r for r in registers if r in scope.owned]
+        scope.owned = [r for r in scope.owned if r not in own]
+        self._release(own)
+
     def _release(self, registers: Sequence[str]) -> None:
         """Free registers, to be taken after others."""
         place = max(0, len(self._free) - _IN_TURN)
@@ -248,18 +255,23 @@ class ProgramText:
         places: Callable[[], Iterable[tuple[Expr, int | Expr]]] = tuple,
         *,
         used: bool = True,
+        alone: bool = False,
     ) -> Iterator[None]:
         """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
         the statements are the same in each turn. The `places` that move with the variable
-        (`places.moved`) keep registers that one statement moves on, while registers are many.
+        (`places.moved`) keep registers that one statement moves on, while registers are many. What
+        a single turn `alone` computes just outside the loop ends with it.
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
+            around, before = self._scopes[-1], {*self._scopes[-1].values}
             scope = _Scope(frozenset())
             self._scopes.append(scope)
             yield
             self._close()
-            self._scopes[-1].lines += scope.lines
+            around.lines += scope.lines
+            if alone:
+                self._end(around, around.values.keys() - before)
             del self._known[variable], self.bounds[variable]
             return
         self.bounds[variable] = (low, high - 1)

@@ -85,9 +85,10 @@ class _Writer:
             self._in_periods(loop, count, turns)
             return
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
+        alone = any(isinstance(s, For) for s in walk(loop.body))
         for low, high in self._written_parts(loop, count):
             places = partial(self._moved, loop)
-            with self.out.loop(loop.var, low, high, places, used=used):
+            with self.out.loop(loop.var, low, high, places, used=used, alone=alone):
                 self.body(loop.body)
 
     def _written_parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
