@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.common.expr import Expr, evaluate
+from tilewright.common.expr import Expr, Value, evaluate
 from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.pipeline_types import Ints
 from tilewright.cost.steps import CallStep, first_core
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Op, gemm
@@ -45,6 +46,11 @@ def iteration(prepared: Prepared, kinds: tuple[int, ...], env: dict[str, int]) -
     return env
 
 
+def over_kinds(numbers: Value, kinds: tuple[int, ...], tiles: int) -> Ints:
+    """Numbers in every kind of iteration, (kinds, tiles)."""
+    return np.broadcast_to(numbers, (*kinds, tiles)).reshape(-1, tiles)
+
+
 @pytest.mark.parametrize(
     ("op", "algorithm"),
     [(CONV, "implicit"), (CONV, "explicit"), (gemm(70, 90, 50), "gemm")],
@@ -67,13 +73,13 @@ def test_numbers_of_every_kind(op: Op, algorithm: str, data: st.DataObject) -> N
         for number, (item, own) in enumerate(zip(prepared.moments.items, found, strict=True)):
             every = [iteration(prepared, k, env) for k in product(*map(range, item.kinds))]
             for e, numbers in zip(expressions(prepared, number), own, strict=True):
-                rows = np.broadcast_to(numbers, (len(every), len(tiles)))[:, t]
+                rows = over_kinds(numbers, item.kinds, len(tiles))[:, t]
                 assert rows.tolist() == [evaluate(e, at) for at in every], str(e)
         for loop, kinds, numbers in zip(
             prepared.loops, prepared.moments.counts, extents, strict=True
         ):
             every = [iteration(prepared, k, env) for k in product(*map(range, kinds))]
-            rows = np.broadcast_to(numbers, (len(every), len(tiles)))[:, t]
+            rows = over_kinds(numbers, kinds, len(tiles))[:, t]
             assert rows.tolist() == [evaluate(loop.extent, at) for at in every]
 
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import Prepared, serial_cycles, take_apart
-from tilewright.cost.estimate import BoundNest, records_of, tables_of
+from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.estimate import BoundNest, costs_of, records_of, tables_of
 from tilewright.cost.pipeline import least_cycles, play
 from tilewright.cost.pipeline_types import Floats, Tables, first_of
 from tilewright.cost.prices import prices_of
+from tilewright.cost.sums import item_sums
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Op, gemm
 from tilewright.passes.lowering import lowering_of
@@ -53,7 +54,9 @@ def test_every_tile_costs_as_much(op: Op, algorithm: str, data: st.DataObject) -
     grid = factor_grid(structure, values, blocks_of(HOST, op.dtype))
     env = {**values, **grid.tiles, **dict.fromkeys(grid.copies, 1)}
     doubles = np.zeros((1, len(prepared.program.buffers)), np.bool_)
-    (tables,) = tables_of([BoundNest(prepared, env, None, doubles)], HOST, prices_of(HOST))
-    found = serial_cycles(prepared, tables)
-    for summed, expected in zip(found, played(prepared, tables), strict=True):
+    nest = BoundNest(prepared, env, np.zeros(grid.tile_count, np.int64), doubles)
+    (costs,) = costs_of([nest], HOST, prices_of(HOST))
+    tables = tables_of(nest, costs)
+    every, calls, _ = item_sums(prepared, costs, tables.uniform)
+    for summed, expected in zip((every, calls), played(prepared, tables), strict=True):
         np.testing.assert_allclose(summed, expected, rtol=1e-12)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import _of_kinds, take_apart
+from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.moments import Edges, kind_indices
+from tilewright.cost.sums import of_kinds
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
@@ -73,7 +74,7 @@ def test_kinds_of_iterations_are_all_iterations(
     """Iterations at the ends once each, others in turn; the first for all where they are alike."""
     front, back, period = edges
     counts, alike = map(np.array, zip(*tiles, strict=True))
-    found = _of_kinds(counts[None].astype(float), edges, alike[None], 0)
+    found = of_kinds(counts[None].astype(float), edges, alike[None], 0)
     np.testing.assert_array_equal(found.sum(axis=0), counts)
     every = found.repeat(edges.kinds if len(found) == 1 else 1, axis=0)
     if len(found) > 1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +27,8 @@ from tilewright.common.expr import (
 )
 from tilewright.common.intervals import interval
 from tilewright.cost.calls import PricedCall, priced_call
-from tilewright.cost.moments import Edges, Kinds, Moments, edges_of, moments_of
-from tilewright.cost.pipeline_types import Flags, Floats, Ints, Rows, Tables
+from tilewright.cost.moments import Edges, Moments, edges_of, moments_of
+from tilewright.cost.pipeline_types import Flags, Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import For, Program, Transfer, View
@@ -295,59 +294,6 @@ def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[st
 def _span(items: Sequence[ChainItem], level: int, after: bool) -> tuple[int, int]:
     own = [i for i, item in enumerate(items) if (item.level, item.after) == (level, after)]
     return (own[0], own[-1] + 1) if own else (0, 0)
-
-
-def serial_cycles(prepared: Prepared, tables: Tables) -> tuple[Floats, Floats]:
-    """(cycles of all calls and copies, of the calls alone) of each tile, where nothing overlaps:
-    the core makes all transfers itself. `cost.pipeline` comes to the same without an engine; these
-    are sums of arrays, with nothing to compile.
-    """
-    times, width = _times(prepared, tables), tables.service.shape[1]
-    every, calls, first = np.zeros(width), np.zeros(width), 0
-    for item, own in zip(prepared.items, prepared.moments.items, strict=True):
-        rows, body = tables.service[first : (first := first + prod(own.kinds))], times[item.level]
-        alike = tuple(d for d, kinds in enumerate(own.kinds) if kinds == 1)
-        service = _told_apart(rows, own.kinds, body)
-        cycles = (body.sum(alike, keepdims=True) * service).reshape(-1, width).sum(0)
-        every += cycles
-        if isinstance(item.step, CallStep):
-            calls += cycles
-    return every, calls
-
-
-def _times(prepared: Prepared, tables: Tables) -> list[Floats]:
-    """How often the body inside the outermost d loops runs, for each d, (kinds of each loop,
-    tiles); of a loop whose kinds no tile tells apart there is one.
-    """
-    found, first = [np.ones((1,) * (len(prepared.loops) + 1))], 0
-    for d, kinds in enumerate(prepared.moments.counts):
-        rows = tables.iterations[first : (first := first + prod(kinds))]
-        count = _told_apart(rows, kinds, found[d])
-        found.append(found[d] * _of_kinds(count, prepared.edges[d], tables.uniform[d], d))
-    return found
-
-
-def _told_apart(rows: Floats, kinds: Kinds, body: Floats) -> Floats:
-    """Rows of a table as (kinds of each loop, tiles), of the kinds that a body tells apart."""
-    pairs = zip(body.shape, kinds, strict=False)
-    present = (slice(told if own > 1 else None) for told, own in pairs)
-    return rows.reshape(*kinds, -1)[tuple(present)]
-
-
-def _of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
-    """How many of `count` iterations are of each kind, along an axis of their own."""
-    front, back, turns = edges
-    alike = uniform | (count == 1)
-    if alike.all():
-        return count
-    axes = [1] * count.ndim
-    axes[axis] = -1
-    kinds = np.arange(edges.kinds).reshape(axes)
-    place = kinds - front
-    ends = np.where(place < 0, kinds < count, count - back + (place - turns) >= front)
-    middle = np.maximum(count - front - back - place + turns - 1, 0) // turns
-    told_apart = np.where((place >= 0) & (place < turns), middle, ends)
-    return np.where(alike, np.where(kinds == 0, count, 0.0), told_apart)
 
 
 UNITS = 4

@@ -12,9 +12,9 @@ NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, operation_window, serial_cycles, take_apart
+from tilewright.cost.chain import Prepared, operation_window, take_apart
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
@@ -56,6 +56,7 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
+from tilewright.cost.sums import Cycles, NestCosts, item_sums, uniform_loops
 from tilewright.cost.timing import issue_cycles, where_data_lie, where_no_data_lie
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
@@ -68,15 +69,10 @@ if TYPE_CHECKING:
 else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
-Cycles = tuple[Value, ...]
-"""(of service or of the call, of issue, `own` and `apart` as of `Cost`), of the form (kinds, tiles)
-or what broadcasts to it; where cores keep a window of operations in flight its other four instead
-of the fourth.
-"""
-
-
 _FEW_ROWS = 256
 """Numbers of so few tiles are priced without finding equal ones, which would take longer."""
+_FIRST_PLAYED = 32
+"""Candidates of a nest that are played first; then twice as many each time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +104,7 @@ class PricedItem:
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
-    """The cycles of each item; zero where it does not happen."""
+    """The cycles of each item where it happens; zero of those that never do."""
     found: list[Cycles] = [(0.0,) * (7 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
@@ -120,9 +116,7 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
         cycles = _priced_once(alike, shapes, machine, prices)
         ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
-            holds = items[i].holds
-            parts = (_part(of, span, shape) for of in cycles)
-            found[i] = tuple(parts if _always(holds) else (part * holds for part in parts))
+            found[i] = tuple(_part(of, span, shape) for of in cycles)
     return found
 
 
@@ -166,10 +160,6 @@ def _of_classes(cycles: Value, code: Ints) -> Value:
 
 def _happens(holds: Value) -> bool:
     return bool(holds.any() if isinstance(holds, np.ndarray) else holds)
-
-
-def _always(holds: Value) -> bool:
-    return type(holds) is int and holds == 1
 
 
 def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
@@ -240,54 +230,55 @@ Env = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class BoundNest:
-    """A nest with values for its parameters, arrays of tiles; `contest` (None: one of all) and
-    `doubles` as in `Tables`.
+    """A nest with values for its parameters, arrays of tiles; `contest` and `doubles` as in
+    `Tables`.
     """
 
     prepared: Prepared
     env: Env
-    contest: Ints | None
+    contest: Ints
     doubles: Flags
 
 
-def tables_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[Tables]:
-    """Tables of what differs from tile to tile in each nest."""
+def costs_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[NestCosts]:
+    """The costs of the items of each nest, of which those that are priced alike are one array."""
     bound = [nest.prepared.moments.numbers(nest.env) for nest in nests]
     items = [
-        PricedItem(item.step, call, *_apart(own))
-        for nest, (numbers, _) in zip(nests, bound, strict=True)
-        for item, call, own in zip(
-            nest.prepared.moments.items, nest.prepared.calls, numbers, strict=True
-        )
+        [
+            PricedItem(item.step, call, holds, numbers)
+            for item, call, (holds, *numbers) in zip(
+                nest.prepared.moments.items, nest.prepared.calls, own, strict=True
+            )
+        ]
+        for nest, (own, _) in zip(nests, bound, strict=True)
     ]
-    cycles = iter(item_cycles(items, machine, prices))
-    return [_tables(nest, cycles, extents) for nest, (_, extents) in zip(nests, bound, strict=True)]
+    cycles = iter(item_cycles(list(chain.from_iterable(items)), machine, prices))
+    return [
+        NestCosts([(item.holds, next(cycles)) for item in own], extents)
+        for own, (_, extents) in zip(items, bound, strict=True)
+    ]
 
 
-def _apart(own: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
-    return own[0], own[1:]
-
-
-def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value]) -> Tables:
-    """The tables of a nest from the next cycles of items."""
-    prepared, width = nest.prepared, _width(nest.env)
-    outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
-    rows = [prod(item.kinds) for item in moments.items]
-    found = [next(cycles) for _ in rows]
-    table = np.empty((len(found[0]) if found else 4, sum(rows), width))
-    first = 0
-    for count, cycles_of_item in zip(rows, found, strict=True):
-        part = slice(first, first := first + count)
-        for kind, values in zip(table, cycles_of_item, strict=True):
-            kind[part] = values
-    iterations = np.empty((sum(map(prod, moments.counts)), width))
-    first = 0
-    for extent, own in zip(extents, moments.counts, strict=True):
-        iterations[first : (first := first + prod(own))] = extent
-    alike = _uniform(outline.costs, kinds, table[0]) & _uniform(outline.counts, kinds, iterations)
-    contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
-    service, issue, own_cycles = table[:3]
-    return Tables(iterations, service, issue, own_cycles, alike, contest, nest.doubles, table[3:])
+def tables_of(nest: BoundNest, costs: NestCosts) -> Tables:
+    """The tables of a nest, in which each item has a row for every kind of iteration."""
+    moments, width = nest.prepared.moments, nest.contest.size
+    rows = list(accumulate((prod(item.kinds) for item in moments.items), initial=0))
+    fields = len(costs.items[0][1]) if costs.items else 4
+    table = np.empty((fields, rows[-1], width))
+    pairs = zip(moments.items, costs.items, pairwise(rows), strict=True)
+    for item, (holds, cycles), (first, end) in pairs:
+        happens = np.asarray(holds, np.float64)
+        for kind, values in zip(table, cycles, strict=True):
+            np.multiply(values, happens, out=kind[first:end].reshape(*item.kinds, width))
+    rows = list(accumulate(map(prod, moments.counts), initial=0))
+    iterations = np.empty((rows[-1], width))
+    for extent, kinds, (first, end) in zip(
+        costs.counts, moments.counts, pairwise(rows), strict=True
+    ):
+        iterations[first:end].reshape(*kinds, width)[...] = extent
+    alike = uniform_loops(costs, width)
+    service, issue, own = table[:3]
+    return Tables(iterations, service, issue, own, alike, nest.contest, nest.doubles, table[3:])
 
 
 def records_of(
@@ -381,18 +372,6 @@ def _width(env: Env) -> int:
     return max(sizes, default=1)
 
 
-def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
-    """True where a value is the same in all kinds of iterations of a loop."""
-    width = table.shape[1]
-    uniform = np.ones((len(kinds), width), np.bool_)
-    ends = [*rows.base[1:], len(table)]
-    for first, end, steps in zip(rows.base, ends, rows.strides, strict=True):
-        for d in np.flatnonzero(steps).tolist():
-            of_loop = table[first:end].reshape(-1, kinds[d], steps[d], width)
-            uniform[d] &= (of_loop[:, 1:] == of_loop[:, :1]).all(axis=(0, 1, 2))
-    return uniform
-
-
 def _together(step: CallStep | TransferStep) -> bool:
     return isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct)
 
@@ -455,10 +434,10 @@ def estimate(
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
     """Price several nests together."""
     nests = [_bound(case, machine) for case in cases]
-    tables = tables_of(nests, machine, prices_of(machine))
+    every = costs_of(nests, machine, prices_of(machine))
     return [
         _played(nest, own, case, machine)
-        for nest, own, case in zip(nests, tables, cases, strict=True)
+        for nest, own, case in zip(nests, every, cases, strict=True)
     ]
 
 
@@ -467,19 +446,23 @@ def _bound(case: PricedNest, machine: Machine) -> BoundNest:
     division = case.prepared.division
     if division is not None:
         env |= division.values(env, machine.thread_count)
-    return BoundNest(case.prepared, env, case.contest, _doubles(case.prepared.program, env))
+    contest = np.zeros(_width(env), np.int64) if case.contest is None else case.contest
+    return BoundNest(case.prepared, env, contest, _doubles(case.prepared.program, env))
 
 
-def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine) -> Estimate:
-    """The estimate of a nest by its tables."""
-    prepared, prices = nest.prepared, prices_of(machine)
-    shape = (len(nest.doubles), tables.iterations.shape[1])
+def _played(nest: BoundNest, costs: NestCosts, case: PricedNest, machine: Machine) -> Estimate:
+    """The estimate of a nest by its costs."""
+    prepared, prices, width = nest.prepared, prices_of(machine), nest.contest.size
+    shape = (len(nest.doubles), width)
     wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
-    if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
-        every, calls = serial_cycles(prepared, tables)
-        cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
+    best = np.empty((0, 0)) if case.best is None or prices.waits else case.best
+    if machine.has_window:
+        cycles, sums = _in_window(nest, costs, wanted, machine, best)
+    elif all(_kind(i.step, prices) <= COPY for i in prepared.items):
+        own = item_sums(prepared, costs, uniform_loops(costs, width))
+        cycles, sums = np.where(wanted, own.every, np.inf), np.stack([own.calls, 0 * own.calls])
     else:
-        cycles, sums = _overlapped(nest, tables, wanted, machine, case.best)
+        cycles, sums = _overlapped(prepared, tables_of(nest, costs), wanted, machine, best)
     compute, busy = (np.where(wanted, own, np.inf) for own in sums)
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
@@ -487,27 +470,49 @@ def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine)
 
 
 def _overlapped(
-    nest: BoundNest, tables: Tables, wanted: Flags, machine: Machine, best: Floats | None
+    prepared: Prepared, tables: Tables, wanted: Flags, machine: Machine, best: Floats
 ) -> tuple[Floats, Floats]:
     """The cycles with calls and an engine's transfers side by side; those of all calls and of all
     transfers of each tile.
     """
-    prices = prices_of(machine)
-    state = first_of(records_of(nest.prepared, tables, prices, machine))
-    if best is None or prices.waits:
-        best = np.empty((0, 0))
+    state = first_of(records_of(prepared, tables, prices_of(machine), machine))
     cycles, least = np.full(wanted.shape, np.inf), np.empty(wanted.shape)
     sums = np.empty((2, wanted.shape[1]))
-    bound = window.least_of_units if machine.has_window else pipeline.least_cycles
-    bound(state, tables, sums, least)
+    pipeline.least_cycles(state, tables, sums, least)
     order = np.flatnonzero(wanted)
     order = order[np.argsort(least.ravel()[order], kind="stable")]
-    if machine.has_window:
-        own = operation_window(nest.prepared, nest.env, machine, prices)
-        window.play_window(state, own, tables, order, least, best, cycles)
-    else:
-        pipeline.play(state, tables, order, least, best, cycles)
+    pipeline.play(state, tables, order, least, best, cycles)
     return cycles, sums
+
+
+def _in_window(
+    nest: BoundNest, costs: NestCosts, wanted: Flags, machine: Machine, best: Floats
+) -> tuple[Floats, Floats]:
+    """`_overlapped` with a window of operations in flight: candidates are played in the order of
+    their least cycles, some at a time, until none is left that may be among the best.
+    """
+    prepared, prices, width = nest.prepared, prices_of(machine), wanted.shape[1]
+    sums = item_sums(prepared, costs, np.zeros((len(prepared.loops), width), np.bool_))
+    least = window.least_of_units(sums)
+    limit = best[:, -1] if best.size else np.full(1 + np.max(nest.contest, initial=0), np.inf)
+    cycles, order = np.full(wanted.shape, np.inf), np.flatnonzero(wanted)
+    order = order[np.argsort(least[order % width], kind="stable")]
+    own: tuple[window.OperationWindow, StateRecords] | None = None
+    count = _FIRST_PLAYED
+    while (order := order[least[order % width] <= limit[nest.contest[order % width]]]).size:
+        now, order = order[:count], order[count:]
+        tiles, places = np.unique(now % width, return_inverse=True)
+        tables = tables_of(replace(nest, contest=nest.contest[tiles]), costs.of(tiles))
+        if own is None:
+            empty = operation_window(prepared, nest.env, machine, prices)
+            own = empty, records_of(prepared, tables, prices, machine)
+        found = np.full((len(wanted), len(tiles)), np.inf)
+        places = now // width * len(tiles) + places
+        bound = np.broadcast_to(least[tiles], found.shape)
+        window.play_window(first_of(own[1]), own[0], tables, places, bound, best, found)
+        cycles.ravel()[now] = found.ravel()[places]
+        count *= 2
+    return cycles, np.stack([sums.calls, sums.transfers])
 
 
 def _doubles(program: Program, env: Env) -> Flags:

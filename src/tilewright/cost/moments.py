@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
-from math import prod
 from operator import mul
 from typing import NamedTuple, TypeAlias
 
@@ -83,8 +82,8 @@ class Moments:
     counts: tuple[Kinds, ...]
 
     def numbers(self, env: Mapping[str, Value]) -> tuple[list[list[Value]], list[Value]]:
-        """(the numbers of each item, the loops' extents): integers, arrays of tiles, or (kinds,
-        tiles).
+        """(the numbers of each item, the loops' extents): integers, arrays of tiles, or (kinds of
+        each loop, tiles) with one kind where they do not depend on a loop.
         """
         extents, at = list[Value](), dict(env)
         for d, (loop, edges) in enumerate(zip(self.loops, self.edges, strict=True)):
@@ -92,13 +91,8 @@ class Moments:
             axes = [1] * (len(self.loops) + 1)
             axes[d] = -1
             at[loop.var] = kind_indices(edges, extents[-1], axes)
-        values, known = self.code(at), dict[tuple[int, Kinds], Value]()
-        for item in self.items:
-            for place in item.places:
-                if (place, item.kinds) not in known:
-                    known[place, item.kinds] = _over_kinds(values[place], item.kinds)
-        items = [[known[place, item.kinds] for place in item.places] for item in self.items]
-        return items, [_over_kinds(*pair) for pair in zip(extents, self.counts, strict=True)]
+        values = self.code(at)
+        return [[values[place] for place in item.places] for item in self.items], extents
 
     def product_changes(self, env: Mapping[str, Value]) -> Value:
         """Products in a run whose extents, and so their routines, are not those of the one before,
@@ -106,14 +100,14 @@ class Moments:
         around it.
         """
         items, counts = self.numbers(env)
-        turns = [*accumulate((np.max(np.atleast_2d(c), axis=0) for c in counts), mul, initial=1)]
+        turns = [*accumulate((np.max(c, axis=_kinds_of(c)) for c in counts), mul, initial=1)]
         found: Value = 0
         for own, (holds, *extents) in zip(self.items, items, strict=True):
             step = own.step
             if isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct):
-                happens = np.any(np.atleast_2d(holds), axis=0)
+                happens = np.any(holds, axis=_kinds_of(holds))
                 for d in np.flatnonzero(np.greater(own.kinds, 1)).tolist():
-                    differ = reduce(np.logical_or, (_differ(e, own.kinds, d) for e in extents))
+                    differ = reduce(np.logical_or, (_differ(e, d) for e in extents))
                     found = found + 2 * (happens & differ) * turns[d]
         return found
 
@@ -207,12 +201,15 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
             return frozenset()
 
 
-def _differ(extent: Value, kinds: Kinds, loop: int) -> Value:
+def _kinds_of(value: Value) -> tuple[int, ...]:
+    """The axes of the kinds of loops' iterations."""
+    return tuple(range(np.ndim(value) - 1))
+
+
+def _differ(extent: Value, loop: int) -> Value:
     """True for tiles of which an extent is not the same in all turns of a loop."""
-    if np.ndim(extent) < 2:
-        return False
-    rows = extent.reshape(*kinds, extent.shape[-1])
-    return (rows != rows.take([0], axis=loop)).any(axis=tuple(range(len(kinds))))
+    axes = _kinds_of(extent)
+    return (extent != extent.take([0], axis=loop)).any(axis=axes) if axes else False
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
@@ -227,18 +224,6 @@ def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
     ahead = np.maximum(0, np.minimum(np.where(kinds < front, kinds, kinds + whole), count - 1))
     behind = np.maximum(count - back + (kinds - front - turns), 0)
     return np.where(kinds < front + turns, ahead, behind)
-
-
-def _over_kinds(value: Value, kinds: Kinds) -> Value:
-    """An array with an axis for each loop as (kinds, tiles); others are the same in all kinds."""
-    if np.ndim(value) <= 1:
-        return value
-    *own, width = value.shape
-    every = value
-    if tuple(own) != kinds:
-        every = np.empty((*kinds, width), value.dtype)
-        every[...] = value
-    return every.reshape(prod(kinds), width)
 
 
 def _kinds(kinds: Sequence[int], strides: Ints) -> Kinds:

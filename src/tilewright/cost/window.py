@@ -35,7 +35,6 @@ from tilewright.cost.pipeline_rows import (
     row_at,
     times_in_turn,
     times_of,
-    totals,
 )
 from tilewright.cost.pipeline_types import (
     GET,
@@ -48,6 +47,7 @@ from tilewright.cost.pipeline_types import (
     PipelineState,
     Tables,
 )
+from tilewright.cost.sums import CycleSums
 
 KEPT_TURNS = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
@@ -495,16 +495,11 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     return _finish_window(s, w)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)
-def least_of_units(s: PipelineState, tables: Tables, sums: Floats, least: Floats) -> None:
-    """As `pipeline.least_cycles`: the cycles of transfers, of products, and half of those of all
-    calls, which two units execute.
+def least_of_units(sums: CycleSums) -> Floats:
+    """The cycles that each tile takes at least: those of transfers, of products, and half of those
+    of all calls, which two units execute.
     """
-    for j in range(least.shape[1]):
-        take_tile(s, tables, j)
-        totals(s)
-        sums[0, j], sums[1, j] = s.clock.compute, s.clock.transfers
-        least[:, j] = _BOUND * max(s.clock.together, s.clock.transfers, s.clock.compute / 2.0)
+    return _BOUND * np.maximum(np.maximum(sums.products, sums.transfers), sums.calls / 2.0)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)
