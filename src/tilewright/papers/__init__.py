@@ -1,7 +1,7 @@
 """Every table and figure of the papers that has numbers, found by name: PAPER/EXPERIMENT.
 
-An experiment is one module `papers/PAPER/EXPERIMENT.py` with `TITLE`, `run(lab) -> Result` and, if
-it has a picture, `draw(result) -> Figure`; a module with `TITLES` has several, functions by their
-names and `draw_NAME`. What the papers print stands in
-`papers/PAPER/published/*.csv`. To add one, add the module and its CSV; nothing else is edited.
+An experiment is one module `papers/PAPER/EXPERIMENT.py` with `TITLE`, `run(lab) -> Findings` and,
+if it has a picture, `draw(result) -> Figure`; a module with `TITLES` has several, functions by
+their names and `draw_NAME`. Numbers that the papers print are in `papers/PAPER/published/*.csv`. To
+add an experiment, add the module and its CSV; nothing else is edited.
 """

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from tilewright.common.modules import titled_below
 from tilewright.papers.figures import save_figure
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Result
+from tilewright.papers.model import ExperimentError, Findings, Result
 
 _ROOT = Path(__file__).parent
 
@@ -40,17 +40,12 @@ class Experiment:
         paper = import_module(self.module.__name__.rpartition(".")[0])
         return any(hasattr(one, "TAKES_OPTIONS") for one in (self.module, paper))
 
-    @property
-    def runs(self) -> Callable[[Lab], Result]:
-        """The function that reproduces it."""
-        own = self.name.rpartition("/")[2] if self._is_one_of_several else "run"
-        return cast("Callable[[Lab], Result]", getattr(self.module, own))
-
     def run(self, lab: Lab) -> Result:
         """The published numbers beside ours. Errors: whatever the stages raise."""
-        found = self.runs(lab)
-        assert isinstance(found, Result), self.name
-        return found
+        paper, _, own = self.name.partition("/")
+        found = getattr(self.module, own if self._is_one_of_several else "run")(lab)
+        assert isinstance(found, Findings), self.name
+        return Result(paper, own, self.title, found.rows, found.summary, found.notes)
 
     def save_figure(self, result: Result, stem: Path) -> list[Path]:
         """Write the picture as `stem`.svg and `stem`.png; no files where there is none."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from tilewright.common.errors import TilewrightError
 from tilewright.report.reproduction import Kind, Result, Row
 
 __all__ = [
     "WORTH_EXPLAINING",
     "ExperimentError",
+    "Findings",
     "Kind",
     "Result",
     "Row",
@@ -29,6 +32,14 @@ class ExperimentError(TilewrightError):
     """An experiment that is not there, a table of published numbers that cannot be read."""
 
     code = "experiment"
+
+
+class Findings(Struct, frozen=True):
+    """Rows of one experiment, a few numbers about all of them, and remarks."""
+
+    rows: tuple[Row, ...]
+    summary: dict[str, float | str] = {}
+    notes: tuple[str, ...] = ()
 
 
 def compare(

@@ -286,7 +286,7 @@ def test_agreement_is_to_the_printed_digit(value, printed, agrees):
 
 def test_a_row_without_a_counterpart_is_refused():
     with pytest.raises(ExperimentError) as caught:
-        reproduced(Lab(), "chapter3", "sizes", {"connections": 1.0})
+        reproduced(Lab(), "chapter3", {"connections": 1.0})
     name, _, rows = caught.value.message.partition(": ")
     assert name == "rows without a counterpart"
     assert {"connections", "bytes of a sum"} < set(rows.split(", ")), "ours and the report's"
@@ -296,7 +296,7 @@ def test_a_users_rows_take_the_place_of_the_printed_ones(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("# source: mine\nname,value\na,1.5\nb,2.0\n")
     ours = {"a": 1.52, "b": 2.16}
-    result = reproduced(Lab(rows=path), "chapter3", "sizes", ours)
+    result = reproduced(Lab(rows=path), "chapter3", ours)
     assert [row.note for row in result.rows] == ["", "off by +0.16"]
 
 
@@ -320,7 +320,7 @@ def test_numbers_are_counted_by_what_became_of_them(tmp_path):
     path.write_text(VERDICTS)
     ours = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 2.16, "g": 3.0}
     half = Reading("a half more", {"a": 1.5, "b": 2.5, "c": 3.5, "d": 4.5})
-    result = reproduced(Lab(rows=path), "chapter3", "sizes", ours, {"c": half})
+    result = reproduced(Lab(rows=path), "chapter3", ours, {"c": half})
     assert result.summary == {
         "rows": 7, "as printed": 1, "within a printed limit": 1, "slip": 3, "off": 1, "fitted": 1,
     }  # fmt: skip

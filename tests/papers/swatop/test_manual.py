@@ -7,7 +7,7 @@ import pytest
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ops import conv2d, gemm
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.papers.swatop import figure5, figure6, figure7, table2
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.figure6 import winograd_bound_cycles, winograd_layers
@@ -130,8 +130,8 @@ def test_counts_and_gains() -> None:
 def test_the_notes_say_which_product_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     product = "this project's matrix product, 16.6 cycles per k on sw26010_measured"
 
-    def nothing(*_: object, notes: tuple[str, ...], **__: object) -> Result:
-        return Result("swatop", "", "", (), {}, notes)
+    def nothing(*_: object, notes: tuple[str, ...], **__: object) -> Findings:
+        return Findings((), notes=notes)
 
     for figure in (figure5, figure6, figure7):
         monkeypatch.setattr(figure, "speedup_result", nothing)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilewright.graph import network
 from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, plan
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 
 TITLE = "claims of the text"
 _SEVENS = ("vgg16", "resnet50")
@@ -15,13 +15,10 @@ _POOLED = {"pool1": "conv1_2", "pool2": "conv2_2", "pool3": "conv3_3", "pool4": 
            "pool5": "conv5_3"}  # fmt: skip
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """A row for each claim and layer; a claim has the number that it implies."""
     rows = [*_sevens(), *_local_pools(), *_work(), *_idle()]
-    return Result(
-        paper="bwdsp",
-        experiment="claims",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             "claims that hold": sum(row.published == row.ours for row in rows),

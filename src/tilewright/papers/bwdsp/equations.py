@@ -16,7 +16,7 @@ from msgspec import Struct
 from tilewright.papers.bwdsp.network import CORES, image_layers, vgg16
 from tilewright.papers.bwdsp.table4 import PrintedLayer as Layer4
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Kind, Result, Row, compare
+from tilewright.papers.model import Findings, Kind, Row, compare
 from tilewright.papers.published import read_published
 from tilewright.partition.strategies import output_tile
 
@@ -41,7 +41,7 @@ class Layer3(Struct, frozen=True):
     width: int
 
 
-def table3(lab: Lab) -> Result:
+def table3(lab: Lab) -> Findings:
     """Channels, height and width of every layer; a vector is one row."""
     table = lab.published("bwdsp", "table3", Layer3)
     shapes = {layer.name: layer.shape for layer in vgg16()}
@@ -54,10 +54,7 @@ def table3(lab: Lab) -> Result:
             ("channels", "height", "width"), printed, own, strict=True
         ):
             rows.append(compare(f"{line.layer}: {what}", published, found, "exact"))
-    return Result(
-        paper="bwdsp",
-        experiment="table3",
-        title=TITLES["table3"],
+    return Findings(
         rows=tuple(rows),
         summary={"equal": sum(row.published == row.ours for row in rows), "rows": len(rows)},
         notes=(f"published: {table.source}",),
@@ -96,16 +93,13 @@ def equation5(height: int, width: int, kernel: int) -> int:
     return floor((height * width - 1) / (2 * CORES) + kernel)
 
 
-def equations(lab: Lab) -> Result:
+def equations(lab: Lab) -> Findings:
     """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4."""
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
     reads = read_published("bwdsp", "table4", Layer4).rows
     rows = [*_sizes(sizes), *_reads(reads)]
     wrong = sum("as printed" in row.note for row in rows)
-    return Result(
-        paper="bwdsp",
-        experiment="equations",
-        title=TITLES["equations"],
+    return Findings(
         rows=tuple(rows),
         summary={"rows": len(rows), "rows that the printed formula misses": wrong},
         notes=(
@@ -181,7 +175,7 @@ _PARAMETERS = {
 }
 
 
-def table1(lab: Lab) -> Result:
+def table1(lab: Lab) -> Findings:
     """A row for each parameter."""
     uses = {name: sum(name in words for words in FORMULAS.values()) for name in _PARAMETERS}
     rows: list[Row] = [
@@ -189,10 +183,7 @@ def table1(lab: Lab) -> Result:
         for name, meaning in _PARAMETERS.items()
     ]
     unused = ", ".join(name for name, count in uses.items() if not count)
-    return Result(
-        paper="bwdsp",
-        experiment="table1",
-        title=TITLES["table1"],
+    return Findings(
         rows=tuple(rows),
         summary={"parameters that no formula uses": unused},
         notes=("Eq. 4 has no N: nothing in it divides by the number of cores",),

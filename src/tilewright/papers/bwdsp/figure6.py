@@ -17,7 +17,7 @@ from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, pa
 from tilewright.papers.bwdsp.table4 import PrintedLayer as Regions
 from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.papers.published import read_published
 
 TITLE = "values moved for each convolution of VGG-16"
@@ -41,7 +41,7 @@ class _Printed(Struct, frozen=True):
     reduction: float
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Volumes of every convolution, then the reduction of the layer that the text has."""
     table = lab.published("bwdsp", "figure6", _Printed)
     found = {strategy: volumes(strategy) for strategy in _STRATEGIES}
@@ -52,10 +52,7 @@ def run(lab: Lab) -> Result:
     for line in table.rows:
         rows += _reductions(line, found)
     totals = {strategy: plan(strategy).volume.activations for strategy in _STRATEGIES}
-    return Result(
-        paper="bwdsp",
-        experiment="figure6",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             **{f"moved over convolutions and pools: {s}": float(v) for s, v in totals.items()},

@@ -16,7 +16,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Bias, conv2d, relu
 from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, TILES, image_layers
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.placement import best_placed_plan
@@ -54,7 +54,7 @@ class _PlanValues(Struct, frozen=True):
     bound: float
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Both of the paper's strategies and the best plans, for each network."""
     limits = [1.0] if lab.quick else [1.0, 2.0, 0.0]
     cases = [
@@ -91,10 +91,7 @@ def run(lab: Lab) -> Result:
             rows += _rows(
                 case, _PlanValues(volume.activations, volume.weights, volume.sums, False, 0)
             )
-    return Result(
-        paper="bwdsp",
-        experiment="plans",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary=summary,
         notes=(

@@ -17,7 +17,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import leaves
 from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED, TILES
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import core_model
@@ -64,7 +64,7 @@ class CoreTimes(Struct, frozen=True):
     streamed_ms: float
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The machine as it is, then each number at half and at twice its value."""
     rows = list(_rows("as described", lab, ""))
     keys = lab.some(_KEYS, 1)
@@ -74,12 +74,8 @@ def run(lab: Lab) -> Result:
     changed = [f"{key} {factor:g}" for key in _CORE_KEYS for factor in _FACTORS]
     for change in lab.some(["", *changed], 1):
         rows += _core_rows(change.replace(" ", " x ") or "as described", lab, change)
-    return Result(
-        paper="bwdsp",
-        experiment="sensitivity",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=(
             "computing: the slowest core's programs, layer by layer, on the plan that moves the"
             " fewest values (simulated)",

@@ -11,12 +11,12 @@ from tilewright.papers.bwdsp.network import (
     vgg16,
 )
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 
 TITLE = "ranges of the equations, and values of padding"
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Which equation each convolution takes, and its padding by Table 2's term and counted."""
     rows: list[Row] = []
     counted = {
@@ -38,10 +38,7 @@ def run(lab: Lab) -> Result:
                     unit="values")
         )  # fmt: skip
     outputs = sum(counted[OPTIMISED].values())
-    return Result(
-        paper="bwdsp",
-        experiment="table2",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             "zeros under Eqs. 4 and 5, all layers": outputs,

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tilewright.ops.window import seen
 from tilewright.papers.bwdsp.network import CORES, vgg16_convolution
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Kind, Result, Row, compare
+from tilewright.papers.model import Findings, Kind, Row, compare
 from tilewright.partition.strategies import input_rows, output_tile
 
 TITLE = "regions of a core in five layers"
@@ -38,7 +38,7 @@ class PrintedLayer(Struct, frozen=True):
         return self.in_rows, self.in_columns, self.out_rows, self.out_columns
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Four rows for each of the table's ten, with what the formulas as printed give."""
     table = lab.published("bwdsp", "table4", PrintedLayer)
     rows: list[Row] = []
@@ -48,10 +48,7 @@ def run(lab: Lab) -> Result:
         for key, found in zip(right, (literal, odd, own), strict=True):
             right[key] += found == line.region
         rows += _rows(line, own, literal, odd)
-    return Result(
-        paper="bwdsp",
-        experiment="table4",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={f"rows of 10 by the formulas {key}": count for key, count in right.items()},
         notes=(

@@ -17,9 +17,8 @@ from tilewright.machine.build import changed
 from tilewright.papers.cns1.cases import MODEL, WORST, TableCell, simulated_row, training_rate
 from tilewright.papers.cns1.digits import arithmetic
 from tilewright.papers.cns1.plans import perceptron_of
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, compare
+from tilewright.papers.model import Findings, compare
 from tilewright.partition.objective import TIME
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.division import DIVISION
@@ -113,7 +112,7 @@ def forward_of(given: dict[str, Array]) -> tuple[Array, Array]:
     return hidden, reference.forward(given["w1"], hidden, given["table"], _SHIFT)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each kernel in cycles; the note has causes of the difference and of stalls. A quick run has
     recall alone.
     """
@@ -149,7 +148,7 @@ def run(lab: Lab) -> Result:
     summary: dict[str, float | str] = {
         "instructions simulated": sum(one.instructions for one in found.values())
     }
-    return Result(PAPER, "all_nodes", TITLE, tuple(rows), summary, notes)
+    return Findings(tuple(rows), summary, notes)
 
 
 def _comparison_text(kernel: _Kernel) -> str:

@@ -45,9 +45,8 @@ from tilewright.papers.cns1.cases import (
     training_parts,
 )
 from tilewright.papers.cns1.digits import SHIFT
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row
+from tilewright.papers.model import Findings, Row
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.kernels.bodies import (
     ROWS,
@@ -412,7 +411,7 @@ def simulate_program(asked: tuple[str, Convention]) -> ProgramTiming:
     return ProgramTiming(found.run.cycles, parts, core.instruction_cache_misses, same)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Both kernels under each convention; a quick run has recall under the formula's."""
     kernels = ("recall",) if lab.quick else ("recall", "training")
     ways: tuple[Convention, ...] = ("formula", "one port", "hardware", "evicted")
@@ -430,7 +429,7 @@ def run(lab: Lab) -> Result:
         "the nodes' first in parts; look-ups by random sums, of the closed form through one port",
         f"{'the bits' if same else 'other bits than those'} of the fixed-point network",
     )
-    return Result(PAPER, "conventions", TITLE, tuple(rows), {"rows": len(rows)}, notes)
+    return Findings(tuple(rows), {"rows": len(rows)}, notes)
 
 
 def _closed(kernel: str) -> Parts:

@@ -20,7 +20,7 @@ from tilewright.papers.cns1.cases import (
 )
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.sections import Hosts, Messages, NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
@@ -65,7 +65,7 @@ _LARGE_BLOCK = 128
 _PATTERNS = {"best": BEST, "worst": SMALL_WORST}
 
 
-def chapter2(lab: Lab) -> Result:
+def chapter2(lab: Lab) -> Findings:
     """The clock, interleaving, refreshes, and what transfers take beside their bytes."""
     machine = MODEL.machine()
     rdram, message = machine.section(Rdram), block_cycles(machine)
@@ -80,10 +80,10 @@ def chapter2(lab: Lab) -> Result:
         "k of a multiple transfer, at most": machine.mesh.columns / 2,
         "a transfer beside hops and message": block_transfer_cycles(machine, 0) - message,
     }
-    return reproduced(lab, "chapter2", TITLES["chapter2"], ours)
+    return reproduced(lab, "chapter2", ours)
 
 
-def chapter4_text(lab: Lab) -> Result:
+def chapter4_text(lab: Lab) -> Findings:
     """Messages, blocks, sigmoid tables, parameters, and what too large vectors cost."""
     machine = MODEL.machine()
     message, spacing = block_cycles(machine), block_spacing_cycles(machine)
@@ -116,7 +116,7 @@ def chapter4_text(lab: Lab) -> Result:
         own = {f"{chips}: {name}": cycles for name, cycles in _step23(chips).items()}
         ours |= own | _lookups(chips, 4)
     ours["4.5 Mb: preload of the table of 32K"] = _preload(machine, 32)
-    return reproduced(lab, "chapter4_text", TITLES["chapter4_text"], ours)
+    return reproduced(lab, "chapter4_text", ours)
 
 
 def _transfers(machine: Machine) -> dict[str, float]:
@@ -139,7 +139,7 @@ def _transfers(machine: Machine) -> dict[str, float]:
     }
 
 
-def chapter6(lab: Lab) -> Result:
+def chapter6(lab: Lab) -> Findings:
     """Lookups, parameters, passes, and what too large vectors cost in training."""
     ours: dict[str, float] = {}
     for chips in CHIPS:
@@ -156,7 +156,7 @@ def chapter6(lab: Lab) -> Result:
         ours |= {f"{chips}: {name}": cycles for name, cycles in numbers.items()}
         ours |= _lookups(chips, 2)
     ours |= _training_terms()
-    return reproduced(lab, "chapter6", TITLES["chapter6"], ours)
+    return reproduced(lab, "chapter6", ours)
 
 
 def _training_terms() -> dict[str, float]:
@@ -230,7 +230,7 @@ def _lookups(chips: str, vectors: int) -> dict[str, float]:
     }
 
 
-def chapter8(lab: Lab) -> Result:
+def chapter8(lab: Lab) -> Findings:
     """Chapter 8 and the abstract: rates, scaling, memory, what all optimizations are worth."""
     recall = {row.name: row.ours or 0.0 for row in of_recall.chapter5(Lab()).rows}
     training = {row.name: row.ours or 0.0 for row in of_training.chapter7(Lab()).rows}
@@ -271,4 +271,4 @@ def chapter8(lab: Lab) -> Result:
         "the abstract says 3 for all optimizations of training, this chapter and 7.2.2 say 2.5:"
         " 3 has the matrix stored twice besides",
     )
-    return reproduced(lab, "chapter8", TITLES["chapter8"], ours, notes=notes)
+    return reproduced(lab, "chapter8", ours, notes=notes)

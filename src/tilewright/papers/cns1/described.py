@@ -11,7 +11,7 @@ from tilewright.machine import Machine
 from tilewright.papers.cns1.cases import CHIPS, MODEL, NETWORKS, SHAPES, TableCell
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.sections import Messages, NodeCaches, Rdram
@@ -31,7 +31,7 @@ def _machines() -> dict[str, Machine]:
     return {chips: TableCell(MODEL.nodes, MODEL.network, chips).machine() for chips in CHIPS}
 
 
-def table2_1(lab: Lab) -> Result:
+def table2_1(lab: Lab) -> Findings:
     """Sizes and lines; an RDRAM chip is a cache of its open lines."""
     machine = MODEL.machine()
     caches, data = machine.section(NodeCaches), machine.space("cache").capacity_bytes
@@ -53,10 +53,10 @@ def table2_1(lab: Lab) -> Result:
             f"{chips} chip: line [KB]": rdram.line_bytes / _KILO,
             f"{chips} chip: lines": rdram.open_lines,
         }
-    return reproduced(lab, "table2_1", TITLES["table2_1"], ours, kind="exact")
+    return reproduced(lab, "table2_1", ours, kind="exact")
 
 
-def table2_2(lab: Lab) -> Result:
+def table2_2(lab: Lab) -> Findings:
     """Nanoseconds of an access of x bytes: what it takes beside x, and for each byte."""
     ours: dict[str, float] = {}
     for chips, machine in _machines().items():
@@ -72,10 +72,10 @@ def table2_2(lab: Lab) -> Result:
         for name, own in times.items():
             ours[f"{chips}, {name}"] = own
             ours[f"{chips}, {name}: a byte"] = rdram.byte_ns
-    return reproduced(lab, "table2_2", TITLES["table2_2"], ours, kind="exact")
+    return reproduced(lab, "table2_2", ours, kind="exact")
 
 
-def table3_1(lab: Lab) -> Result:
+def table3_1(lab: Lab) -> Findings:
     """Layers, their parts, and nodes; p_h is the nodes over p_i."""
     ours: dict[str, float] = {}
     for nodes, network in SHAPES:
@@ -97,10 +97,10 @@ def table3_1(lab: Lab) -> Result:
             "subclasses of a class": _SUBCLASSES,
         }
         ours |= {f"{network} on {nodes} nodes: {name}": own for name, own in numbers.items()}
-    return reproduced(lab, "table3_1", TITLES["table3_1"], ours, kind="exact")
+    return reproduced(lab, "table3_1", ours, kind="exact")
 
 
-def chapter3(lab: Lab) -> Result:
+def chapter3(lab: Lab) -> Findings:
     """Connections of Table 3.1's networks; half of the nodes idle when training is pipelined."""
     sizes = [network.connections for network in NETWORKS.values()]
     ours = {
@@ -120,4 +120,4 @@ def chapter3(lab: Lab) -> Result:
         " row restates the text",
         "no network of Table 3.1 has 1.34 billion connections: 20K x 64K would",
     )
-    return reproduced(lab, "chapter3", TITLES["chapter3"], ours, notes=notes)
+    return reproduced(lab, "chapter3", ours, notes=notes)

@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import MODEL, WORST
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, NodeProduct
 from tilewright.targets.cns1.kernels.bodies import forward_body
 from tilewright.targets.cns1.kernels.pipelining import least_interval, port_cycles
@@ -46,14 +45,14 @@ _KERNEL = f"{_PATTERNS} x {_COLUMNS} sums over {_ROWS}"
 _ALONE = "the product alone: explain adds zeroing the sums and copying the rows"
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Cycles of recall (two patterns) and of training, and of the inner loop, by variant."""
     settings: dict[str, Leaf] = dict(lab.options)
     machine = load_machine("cns1-128", settings)
     kernels = _kernels(settings)
     rows = (*_memory(machine, settings), *_instructions(settings), *_loops(machine), *kernels)
     notes = (f"on {machine.name}, the model network of 192M connections",)
-    return Result(PAPER, "design", TITLE, tuple(rows), {"rows": len(rows)}, notes)
+    return Findings(tuple(rows), {"rows": len(rows)}, notes)
 
 
 def draw(result: Result) -> Figure:

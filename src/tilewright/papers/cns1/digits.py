@@ -20,9 +20,8 @@ from tilewright.graph.tables import RATE, SCALING, table_step
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.cns1.cases import simulated_row
 from tilewright.papers.cns1.plans import perceptron_of
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.kernels.learning import learn
@@ -205,7 +204,7 @@ def recall_agrees(
     return same, plan.simulated["cycles"] / patterns
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Accuracies beside floating point, and whether machines agree with the fixed-point network."""
     seeds = range(1 if lab.quick else SEEDS)
     kinds = [("scaled", size) for size in SETS] + [("literal", 1), ("float", 1)]
@@ -224,7 +223,7 @@ def run(lab: Lab) -> Result:
         what = f"{name}: bits of {count} digits recalled with learnt weights, every message"
         rows.append(compare(what, 1, float(agrees), "exact"))
         rows.append(simulated_row(f"{name}: recall of a digit", None, cycles))
-    return Result(PAPER, "digits", TITLE, tuple(rows), {"patterns learnt": 1437 * EPOCHS})
+    return Findings(tuple(rows), {"patterns learnt": 1437 * EPOCHS})
 
 
 def _accuracy(kind: tuple[str, int], each: list[float]) -> Row:

@@ -17,7 +17,7 @@ from tilewright.papers.cns1.cases import CHIPS
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
@@ -109,7 +109,7 @@ def rows(missing: bool) -> list[Row]:
 # Figure 6.1: one pass of the error loop whose accesses miss the open lines.
 
 
-def figure6_1(lab: Lab) -> Result:
+def figure6_1(lab: Lab) -> Findings:
     """The closed form to the digit; beside it the report's listing on a simulated node."""
     ours: dict[str, float] = {}
     for chips, suffix in CHIPS.items():
@@ -118,7 +118,7 @@ def figure6_1(lab: Lab) -> Result:
         ours[f"pass with a miss, {chips}"] = miss
         first = read_cycles(machine, VECTOR_BYTES).dirty_miss
         ours["pass with a miss, after the first data"] = miss - first
-    return reproduced(lab, "figure6_1", TITLES["figure6_1"], ours, beside=rows(missing=True))
+    return reproduced(lab, "figure6_1", ours, beside=rows(missing=True))
 
 
 def draw_figure6_1(result: Result) -> Figure:
@@ -129,11 +129,11 @@ def draw_figure6_1(result: Result) -> Figure:
 # Figure 6.2: one pass of the error loop whose accesses hit the open lines.
 
 
-def figure6_2(lab: Lab) -> Result:
+def figure6_2(lab: Lab) -> Findings:
     """The closed form; beside it the listing on a simulated node, and our pipelined loop."""
     hit, _ = error_pass_cycles(load_machine("cns1-128"))
     ours = {"pass with hits": float(hit)}
-    return reproduced(lab, "figure6_2", TITLES["figure6_2"], ours, beside=rows(missing=False))
+    return reproduced(lab, "figure6_2", ours, beside=rows(missing=False))
 
 
 def draw_figure6_2(result: Result) -> Figure:

@@ -13,7 +13,7 @@ from tilewright.papers.cns1.cases import MODEL
 from tilewright.papers.cns1.plans import PATTERNS, perceptron_of
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings, Result
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION, plans
 
@@ -22,7 +22,7 @@ _COLOURS = "tab20"
 _INPUTS, _HIDDEN = "inputs and outputs", "hidden vectors"
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Columns of a group that shares inputs, and how far those that share hidden vectors lie apart
     in a ring; the planner's numbers stand beside the report's.
     """
@@ -38,7 +38,7 @@ def run(lab: Lab) -> Result:
         f" neighbours; inputs are shared by columns {', '.join(map(str, rings[0]))} and those that"
         " lie as far apart",
     )
-    return reproduced(lab, "figure3_2", TITLE, ours, notes=notes)
+    return reproduced(lab, "figure3_2", ours, notes=notes)
 
 
 def draw(result: Result) -> Figure:

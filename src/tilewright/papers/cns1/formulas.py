@@ -18,7 +18,7 @@ from tilewright.papers.cns1.cases import BEST, CASES, CHIPS, MODEL, WORST, Table
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.node import node_table
 from tilewright.targets.cns1.sections import Codes, Hosts, Messages, NodeCaches, Rdram, Vectors
 from tilewright.targets.cns1.timing.forward import (
@@ -49,7 +49,7 @@ _WEIGHT_BYTES, _KILO = 2, 1024
 _LARGE = TableCell(128, "768M", "4.5 Mb")
 
 
-def chapter4_formulas(lab: Lab) -> Result:
+def chapter4_formulas(lab: Lab) -> Findings:
     """Recall: messages, products, look-ups, instruction misses, vectors that the cache holds."""
     machine = MODEL.machine()
     parts = (_messages(machine), _products(machine), _around(machine), _memories(machine),
@@ -63,17 +63,16 @@ def chapter4_formulas(lab: Lab) -> Result:
         " each later one are 1 + 5 n_pi / 64, printed is 2 + 5 n_pi / 64",
         "section 4.3.1 has 44/64 n_po in the text, one of two codes, and 11/8 in the formula",
     )
-    title = TITLES["chapter4_formulas"]
-    return reproduced(lab, "chapter4_formulas", title, ours, notes=notes)
+    return reproduced(lab, "chapter4_formulas", ours, notes=notes)
 
 
-def chapter6_formulas(lab: Lab) -> Result:
+def chapter6_formulas(lab: Lab) -> Findings:
     """Training: products, instruction misses, errors, gradients, updates."""
     machine = MODEL.machine()
     parts = (_training_steps(machine), _gradients(machine), _updates(machine),
              _forward_misses(machine, 1), _backward_misses(machine))  # fmt: skip
     ours = {name: number for part in parts for name, number in part.items()}
-    return reproduced(lab, "chapter6_formulas", TITLES["chapter6_formulas"], ours)
+    return reproduced(lab, "chapter6_formulas", ours)
 
 
 # Recall.

@@ -24,10 +24,10 @@ from tilewright.isa import InstructionTable
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import simulated_row
-from tilewright.papers.cns1.printed import PAPER, reproduced
+from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.calls import write_get
 from tilewright.targets.cns1.kernels import run as kernels
@@ -169,7 +169,7 @@ KERNELS = (
 )
 
 
-def listings(lab: Lab) -> Result:
+def listings(lab: Lab) -> Findings:
     """Loops, then whole kernels."""
     found = zip(KERNELS, lab.map(_simulate, KERNELS), strict=True)
     rows = [*_loops(), *(_row(kernel, cycles) for kernel, cycles in found)]
@@ -179,7 +179,7 @@ def listings(lab: Lab) -> Result:
     )
     proven = sum("proven minimum" in row.note for row in rows)
     summary: dict[str, float | str] = {"loops": len(LOOPS), "loops at a proven least": proven}
-    return Result(PAPER, "listings", TITLES["listings"], tuple(rows), summary, notes)
+    return Findings(tuple(rows), summary, notes)
 
 
 def _loops() -> list[Row]:
@@ -296,7 +296,7 @@ def _lines(machine: Machine, instructions: int) -> int:
     return -(-size // machine.section(NodeCaches).instruction_line_bytes)
 
 
-def code_sizes(lab: Lab) -> Result:
+def code_sizes(lab: Lab) -> Findings:
     """Recall and the forward pass, then steps 5 to 9."""
     machine = load_machine("cns1-128")
     ours = _forward(machine) | _errors(machine) | _backward(machine) | _update(machine)
@@ -308,7 +308,7 @@ def code_sizes(lab: Lab) -> Result:
         "errors are preloaded by a copy of ours, which stores groups of vectors behind their loads;"
         " the report has no listing of it",
     )
-    return reproduced(lab, "code_sizes", TITLES["code_sizes"], ours, kind="simulated", notes=notes)
+    return reproduced(lab, "code_sizes", ours, kind="simulated", notes=notes)
 
 
 def _forward(machine: Machine) -> dict[str, float]:

@@ -14,9 +14,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tilewright.papers.cns1.cases import MODEL, WORST, simulated_row
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.run import NodeResult
 from tilewright.targets.cns1.timing.layers import on_each_node
@@ -45,7 +44,7 @@ def simulate_step(name: str) -> _Step:
     return _Step(found.cycles, found.run.stalls, found.run.instructions)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each step in cycles; the note has the reason of the difference and the causes of stalls."""
     closed = closed_form()
     found = dict(zip(closed, lab.map(simulate_step, list(closed)), strict=True))
@@ -56,7 +55,7 @@ def run(lab: Lab) -> Result:
     notes = ("published: the closed form of chapters 4 and 6, which was never measured",)
     instructions = sum(step.instructions for step in found.values())
     summary: dict[str, float | str] = {"instructions simulated": instructions}
-    return Result(PAPER, "node_steps", TITLE, tuple(rows), summary, notes)
+    return Findings(tuple(rows), summary, notes)
 
 
 def closed_form() -> Mapping[str, float]:

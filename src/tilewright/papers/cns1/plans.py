@@ -21,9 +21,8 @@ from tilewright.machine import Machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.cases import CASES, MODEL, WORST, TableCell
-from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.layers import Layer
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
@@ -88,14 +87,14 @@ def _report_cycles(layers: Sequence[Layer], machine: Machine) -> float:
     return given_blocks(layers, machine, [(others, parts), (parts, others)]).cost
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each network that its chips hold, of those of Table 3.1; a quick run has the first."""
     large = [one for one in CASES if one.chips != MODEL.chips]
     cases = [MODEL] if lab.quick else [MODEL, *large[1:]]
     rows = [row for case, found in zip(cases, lab.map(block_plans, cases), strict=True)
             for row in _rows(case, found)]  # fmt: skip
     notes = ("published: the closed form of chapter 4, with global sums by exchanges",)
-    return Result(PAPER, "plans", TITLE, tuple(rows), {}, notes)
+    return Findings(tuple(rows), notes=notes)
 
 
 def _rows(case: TableCell, found: BlockPlans) -> list[Row]:

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare
+from tilewright.papers.model import ExperimentError, Findings, Kind, Row, compare
 from tilewright.papers.published import read_published
 
 PAPER = "cns1"
@@ -99,14 +99,13 @@ def _verdict(printed: Printed, ours: float, given: bool) -> Verdict:
 def reproduced(
     lab: Lab,
     experiment: str,
-    title: str,
     ours: Mapping[str, float],
     readings: Readings | None = None,
     *,
     kind: Kind = "model",
     notes: Sequence[str] = (),
     beside: Sequence[Row] = (),
-) -> Result:
+) -> Findings:
     """The rows of one table, and those that stand `beside` it.
 
     Raises ExperimentError for a printed number without a counterpart, or the other way round.
@@ -121,10 +120,7 @@ def reproduced(
         for printed, verdict in zip(compared, found, strict=True)
     ]
     counts = Counter(found)
-    return Result(
-        paper=PAPER,
-        experiment=experiment,
-        title=title,
+    return Findings(
         rows=(*rows, *beside),
         summary={"rows": len(rows), **{verdict: counts[verdict] for verdict in get_args(Verdict)}},
         notes=(f"published: {table.source}", *notes),

@@ -22,7 +22,7 @@ from tilewright.papers.cns1.cases import (
 )
 from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.timing.forward import Conditions, forward_times
 from tilewright.targets.cns1.timing.layers import on_each_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
@@ -42,7 +42,7 @@ TITLES = {
 _HIDDEN = "network hidden"
 
 
-def table5_1(lab: Lab) -> Result:
+def table5_1(lab: Lab) -> Findings:
     """Each step by round and in all; the last sums of step 3 have nothing to hide behind."""
     forward = MODEL.recall(BEST).forward
     ours: dict[str, float] = {}
@@ -61,13 +61,13 @@ def table5_1(lab: Lab) -> Result:
         " vectors, 160 log p",
     )
     readings = {_HIDDEN: Reading("counting the visible round as well", whole)}
-    return reproduced(lab, "table5_1", TITLES["table5_1"], ours, readings, notes=notes)
+    return reproduced(lab, "table5_1", ours, readings, notes=notes)
 
 
 # Table 5.2: sigmoid computation of recall under model conditions.
 
 
-def table5_2(lab: Lab) -> Result:
+def table5_2(lab: Lab) -> Findings:
     """Both sizes of the table, best and worst access patterns, and the products beside."""
     ours: dict[str, float] = {}
     for pattern in ("best", "worst"):
@@ -77,7 +77,7 @@ def table5_2(lab: Lab) -> Result:
                 name = f"step {step}, {pattern} pattern, {size}K"
                 ours[name] = layer.in_all.sigmoid_cycles
                 ours[f"step {step}, product"] = layer.in_all.product_cycles
-    return reproduced(lab, "table5_2", TITLES["table5_2"], ours)
+    return reproduced(lab, "table5_2", ours)
 
 
 # Table 5.3: run time of recall under model conditions.
@@ -88,7 +88,7 @@ _MISS = 44
 _TOTAL_SHORT = 14
 
 
-def table5_3(lab: Lab) -> Result:
+def table5_3(lab: Lab) -> Findings:
     """Best and worst instruction misses with best and worst lookups."""
     ours: dict[str, float] = {}
     moved: dict[str, float] = {}
@@ -115,7 +115,7 @@ def table5_3(lab: Lab) -> Result:
         ),
         "total": Reading(f"the sum of the printed parts less {_TOTAL_SHORT}", _sums()),
     }
-    return reproduced(lab, "table5_3", TITLES["table5_3"], ours, readings)
+    return reproduced(lab, "table5_3", ours, readings)
 
 
 def _sums() -> dict[str, float]:
@@ -132,13 +132,13 @@ def _sums() -> dict[str, float]:
 _CHIPS = "4.5 Mb"
 
 
-def table5_4(lab: Lab) -> Result:
+def table5_4(lab: Lab) -> Findings:
     """Worst lookups, as the text says."""
     ours = {case.name: recall_penalty(case, WORST) for case in CASES}
     wanted = printed_numbers("table5_4", _CHIPS)
     values = {case.name: _tabulated_penalty(case) for case in CASES if case.name in wanted}
     readings = {_CHIPS: Reading("best lookups of 16K, I/O as in Table 5.3,", values)}
-    return reproduced(lab, "table5_4", TITLES["table5_4"], ours, readings)
+    return reproduced(lab, "table5_4", ours, readings)
 
 
 def recall_penalty(case: TableCell, conditions: Conditions) -> float:
@@ -157,7 +157,7 @@ def _tabulated_penalty(case: TableCell) -> float:
 # Table 5.5: performance of recall.
 
 
-def table5_5(lab: Lab) -> Result:
+def table5_5(lab: Lab) -> Findings:
     """Rates and shares of the peak, worst lookups and refreshes, best instruction misses."""
     ours: dict[str, float] = {}
     for case in CASES:
@@ -166,7 +166,7 @@ def table5_5(lab: Lab) -> Result:
     for nodes, network in SHAPES:
         connections = TableCell(nodes, network, "4.5 Mb").layers.connections
         ours[f"{network} on {nodes} nodes: K connections a node"] = connections / nodes / 1024
-    return reproduced(lab, "table5_5", TITLES["table5_5"], ours, notes=tuple(_too_large()))
+    return reproduced(lab, "table5_5", ours, notes=tuple(_too_large()))
 
 
 def recall_rate_of(case: TableCell) -> float:
@@ -190,10 +190,10 @@ def _too_large() -> list[str]:
 # Chapter 5: every percentage and factor in the text on recall.
 
 
-def chapter5(lab: Lab) -> Result:
+def chapter5(lab: Lab) -> Findings:
     """Lookups, instruction misses, scaling, and what each optimization is worth."""
     ours = _sigmoid() | _scaling() | _optimizations()
-    return reproduced(lab, "chapter5", TITLES["chapter5"], ours)
+    return reproduced(lab, "chapter5", ours)
 
 
 def _sigmoid() -> dict[str, float]:

@@ -16,7 +16,7 @@ from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL, simulated_row
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row
+from tilewright.papers.model import Findings, Result, Row
 from tilewright.targets.cns1.nodes import transfers
 from tilewright.targets.cns1.nodes.hosts import host_startup_cycles
 from tilewright.targets.cns1.sections import Messages, Rdram
@@ -48,7 +48,7 @@ TITLES = {
 _BYTES, _HOPS = 20, 3
 
 
-def figure2_1(lab: Lab) -> Result:
+def figure2_1(lab: Lab) -> Findings:
     """Cycles after which each part of the path is done, by the terms of section 2.2.1."""
     spells = _spells()
     end = {spell.part: spell.start_cycle + spell.cycles for spell in spells}
@@ -65,7 +65,7 @@ def figure2_1(lab: Lab) -> Result:
         "the drawing is not in the text that was reproduced: the published cycles follow from"
         " the terms of section 2.2.1, header included in the 20 bytes",
     )
-    return reproduced(lab, "figure2_1", TITLES["figure2_1"], ours, notes=notes)
+    return reproduced(lab, "figure2_1", ours, notes=notes)
 
 
 def draw_figure2_1(result: Result) -> Figure:
@@ -85,7 +85,7 @@ def _spells() -> list[Spell]:
 _KINDS = ("hit", "clean miss", "dirty miss")
 
 
-def table4_5(lab: Lab) -> Result:
+def table4_5(lab: Lab) -> Findings:
     """Both sizes of chips, in nanoseconds and in cycles."""
     ours: dict[str, float] = {}
     for chips, suffix in CHIPS.items():
@@ -96,13 +96,13 @@ def table4_5(lab: Lab) -> Result:
         for kind, nanoseconds, count in zip(_KINDS, times, counts, strict=True):
             ours[f"{chips} {kind} [ns]"] = nanoseconds + VECTOR_BYTES * rdram.byte_ns
             ours[f"{chips} {kind} [cycles]"] = count
-    return reproduced(lab, "table4_5", TITLES["table4_5"], ours, kind="exact")
+    return reproduced(lab, "table4_5", ours, kind="exact")
 
 
 # Table 4.6: run time of a global sum, by machine and step.
 
 
-def table4_6(lab: Lab) -> Result:
+def table4_6(lab: Lab) -> Findings:
     """The factor of the message length, the constant, and the factor of the rounds."""
     ours: dict[str, float] = {}
     for nodes in (128, 1024):
@@ -124,13 +124,13 @@ def table4_6(lab: Lab) -> Result:
         "section 4.1 says that two columns share results on 128 nodes, 4.3.2 that four do; this"
         " table, and the formulas, have four",
     )
-    return reproduced(lab, "table4_6", TITLES["table4_6"], ours, kind="exact", notes=notes)
+    return reproduced(lab, "table4_6", ours, kind="exact", notes=notes)
 
 
 # Table 4.7: what instruction misses delay the sigmoid lookup of four vectors.
 
 
-def table4_7(lab: Lab) -> Result:
+def table4_7(lab: Lab) -> Findings:
     """One evicted part of the table is restored at best, one for each port at worst."""
     ours: dict[str, float] = {}
     for chips, suffix in CHIPS.items():
@@ -138,13 +138,13 @@ def table4_7(lab: Lab) -> Result:
         read, ports = read_cycles(machine, ELEMENT_BYTES), machine.section(Rdram).ports
         for pattern, restored in (("best", 1), ("worst", ports)):
             ours[f"{chips}, {pattern} access pattern"] = restored * (read.clean_miss - read.hit)
-    return reproduced(lab, "table4_7", TITLES["table4_7"], ours, kind="exact")
+    return reproduced(lab, "table4_7", ours, kind="exact")
 
 
 # Figure 4.1: products, global sums and sigmoid computation of recall, interleaved.
 
 
-def figure4_1(lab: Lab) -> Result:
+def figure4_1(lab: Lab) -> Findings:
     """The order of the figure, played with the times of the formulas."""
     rounds = interleaving(MODEL.recall(BEST).forward)
     busy = [r.what for r in rounds if r.where == "processor"]
@@ -155,7 +155,7 @@ def figure4_1(lab: Lab) -> Result:
         "rounds of step 2": sum(r.what == "product" and r.step == 2 for r in rounds),
         "rounds of step 3": sum(r.what == "product" and r.step == 3 for r in rounds),
     }
-    return reproduced(lab, "figure4_1", TITLES["figure4_1"], ours, kind="exact")
+    return reproduced(lab, "figure4_1", ours, kind="exact")
 
 
 def draw_figure4_1(result: Result) -> Figure:
@@ -189,7 +189,7 @@ def _runs_beside(sums: Round, rounds: list[Round]) -> bool:
 _TOP_ROW = 32
 
 
-def chapter4(lab: Lab) -> Result:
+def chapter4(lab: Lab) -> Findings:
     """The numbers of the text, then each exchange and sum beside its formula."""
     machine = load_machine("cns1-128")
     ours: dict[str, float] = {}
@@ -198,9 +198,7 @@ def chapter4(lab: Lab) -> Result:
         ours |= {f"{nodes} nodes, Hydrant {h}": c for h, c in zip("abcd", found, strict=True)}
     wide = {"mesh.columns": 2 * _TOP_ROW, "fabrics.torrents.columns": 2 * _TOP_ROW}
     ours["top row of Torrents"] = transfers.ring_cycles(load_machine("cns1-128", wide), _TOP_ROW)
-    return reproduced(
-        lab, "chapter4", TITLES["chapter4"], ours, kind="simulated", beside=tuple(_beside())
-    )
+    return reproduced(lab, "chapter4", ours, kind="simulated", beside=tuple(_beside()))
 
 
 def _beside() -> Iterator[Row]:

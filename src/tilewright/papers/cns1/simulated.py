@@ -31,9 +31,9 @@ from tilewright.papers.cns1.cases import (
     training_rate,
 )
 from tilewright.papers.cns1.plans import PATTERNS, perceptron_of
-from tilewright.papers.cns1.printed import PAPER, printed_numbers
+from tilewright.papers.cns1.printed import printed_numbers
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.nodes.symmetric import NodeTiming
@@ -89,7 +89,7 @@ def fits(case: TableCell) -> bool:
     return weights < case.machine().main.capacity_bytes
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each network of Table 3.1 that its chips hold; a quick run has recall of the first."""
     cases = [case for case in CASES if fits(case)]
     asked = [(case, name) for case in cases for name in ("recall", "training")]
@@ -108,7 +108,7 @@ def run(lab: Lab) -> Result:
         "one node in full, the others by their messages: the cycles of all nodes, of zeros",
         f"not held by their nodes, though the report has them: {'; '.join(left)}",
     )
-    return Result(PAPER, "simulated", TITLE, tuple(rows), {}, notes)
+    return Findings(tuple(rows), notes=notes)
 
 
 def _rate(case: TableCell, name: str, own: SimulatedPass) -> Row:

@@ -26,7 +26,7 @@ from tilewright.papers.cns1.cases import (
 from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
 from tilewright.papers.cns1.recall import chapter5, one_pattern_cycles, recall_rate_of
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes
 from tilewright.targets.cns1.timing.layers import on_each_node
 from tilewright.targets.cns1.timing.memory import (
@@ -53,7 +53,7 @@ TITLES = {
 # Table 7.1: performance of training.
 
 
-def table7_1(lab: Lab) -> Result:
+def table7_1(lab: Lab) -> Findings:
     """Worst instruction misses and lookups, as the text says."""
     worst = replace(WORST, worst_instruction_misses=True)
     ours: dict[str, float] = {}
@@ -67,7 +67,7 @@ def table7_1(lab: Lab) -> Result:
         "the printed rates are near those of best instruction misses, which the report's other"
         " numbers on training have",
     )
-    return reproduced(lab, "table7_1", TITLES["table7_1"], ours, notes=notes)
+    return reproduced(lab, "table7_1", ours, notes=notes)
 
 
 def training_rate_of(case: TableCell, conditions: Conditions) -> float:
@@ -81,7 +81,7 @@ _COLUMNS = tuple((pattern, size) for pattern in ("best", "worst") for size in (1
 _MISSES = ("best", "worst")
 
 
-def table7_2(lab: Lab) -> Result:
+def table7_2(lab: Lab) -> Findings:
     """Rates, and by how much the largest exceeds the least of a row or column."""
     rates = _rates(0.0)
     shorter = printed_numbers("table7_4")["total"] - step_cycles()["total"]
@@ -90,7 +90,7 @@ def table7_2(lab: Lab) -> Result:
         "rates": Reading("the total that Table 7.4 prints", _rates(shorter)),
         "deviations": Reading("the spread of the printed rates", spread),
     }
-    return reproduced(lab, "table7_2", TITLES["table7_2"], rates | _deviations(rates), readings)
+    return reproduced(lab, "table7_2", rates | _deviations(rates), readings)
 
 
 def _rates(more_cycles: float) -> dict[str, float]:
@@ -127,10 +127,10 @@ def _spread(rates: Sequence[float]) -> float:
 # Table 7.3: the worst that instruction misses cost training.
 
 
-def table7_3(lab: Lab) -> Result:
+def table7_3(lab: Lab) -> Findings:
     """Worst lookups, as the section says of all its tables."""
     ours = {case.name: training_penalty(case, WORST) for case in CASES}
-    return reproduced(lab, "table7_3", TITLES["table7_3"], ours)
+    return reproduced(lab, "table7_3", ours)
 
 
 def training_penalty(case: TableCell, conditions: Conditions) -> float:
@@ -143,11 +143,11 @@ def training_penalty(case: TableCell, conditions: Conditions) -> float:
 # Table 7.4: run time of training under model conditions, step by step.
 
 
-def table7_4(lab: Lab) -> Result:
+def table7_4(lab: Lab) -> Findings:
     """Cycles and percent; the text says worst conditions, the numbers are those of best ones."""
     ours = step_cycles()
     shares = {f"{name}: percent": 100 * cycles / ours["total"] for name, cycles in ours.items()}
-    return reproduced(lab, "table7_4", TITLES["table7_4"], ours | shares)
+    return reproduced(lab, "table7_4", ours | shares)
 
 
 def step_cycles() -> dict[str, float]:
@@ -169,7 +169,7 @@ def step_cycles() -> dict[str, float]:
 # Table 7.5: forward and backward passes of training, round by round.
 
 
-def table7_5(lab: Lab) -> Result:
+def table7_5(lab: Lab) -> Findings:
     """Steps 2, 3 and 6-7; the table calls the last one step 5."""
     times = MODEL.training(WORST)
     backward = times.backward
@@ -191,20 +191,20 @@ def table7_5(lab: Lab) -> Result:
             ours[f"{name}: processor of the sums"] = count * layer.sum_processor_cycles
             ours[f"{name}: network hidden"] = wire * (count if count == 1 else count - visible)
         ours[f"step {step}, in all: network visible"] = visible * wire
-    return reproduced(lab, "table7_5", TITLES["table7_5"], ours)
+    return reproduced(lab, "table7_5", ours)
 
 
 # Table 7.6: run times of training beside the cycles that its arithmetic needs.
 
 
-def table7_6(lab: Lab) -> Result:
+def table7_6(lab: Lab) -> Findings:
     """Eight multiply-accumulates a cycle against the time of products and updates."""
     ours: dict[str, float] = {}
     for name, (arithmetic, cycles) in procedures().items():
         ours[f"{name}: arithmetic"] = arithmetic
         ours[f"{name}: run time"] = cycles
         ours[f"{name}: overhead"] = 100 * (1 - arithmetic / cycles)
-    return reproduced(lab, "table7_6", TITLES["table7_6"], ours)
+    return reproduced(lab, "table7_6", ours)
 
 
 def procedures() -> dict[str, tuple[float, float]]:
@@ -226,7 +226,7 @@ def procedures() -> dict[str, tuple[float, float]]:
 # Table 7.7: what the main procedures of training consist of.
 
 
-def table7_7(lab: Lab) -> Result:
+def table7_7(lab: Lab) -> Findings:
     """Shares of the whole run, and of the procedure's own time."""
     times = MODEL.training(BEST)
     hidden, outputs, backward = times.forward.hidden, times.forward.outputs, times.backward
@@ -252,13 +252,13 @@ def table7_7(lab: Lab) -> Result:
         ours[f"{name}: computation"] = 100 * arithmetic / products
         accesses = products - parameter if name.startswith("update") else products
         ours[f"{name}: memory accesses"] = 100 * accesses / whole
-    return reproduced(lab, "table7_7", TITLES["table7_7"], ours)
+    return reproduced(lab, "table7_7", ours)
 
 
 # Table 7.8: recall against training.
 
 
-def table7_8(lab: Lab) -> Result:
+def table7_8(lab: Lab) -> Findings:
     """Ratios of rates and of shares of the peak, worst lookups and best instruction misses."""
     ours: dict[str, float] = {}
     for case in CASES:
@@ -267,7 +267,7 @@ def table7_8(lab: Lab) -> Result:
         ours[f"{case.name}: shares"] = recall_share(case, recall) / training_share(case, training)
     columns = [f"{chips}: {what}" for what in ("rates", "shares") for chips in CHIPS]
     readings = {column: _of_printed(column) for column in columns}
-    return reproduced(lab, "table7_8", TITLES["table7_8"], ours, readings)
+    return reproduced(lab, "table7_8", ours, readings)
 
 
 def _of_printed(column: str) -> Reading:
@@ -283,12 +283,10 @@ def _of_printed(column: str) -> Reading:
 _WITHOUT = "7.2.2 without optimizations"
 
 
-def chapter7(lab: Lab) -> Result:
+def chapter7(lab: Lab) -> Findings:
     """Scaling, run time by step, memory, optimizations, and recall against training."""
     ours = _text_rates() | _steps() | _memory() | _optimizations() | _against_recall() | _scaling()
-    return reproduced(
-        lab, "chapter7", TITLES["chapter7"], ours, {_WITHOUT: _without_optimizations()}
-    )
+    return reproduced(lab, "chapter7", ours, {_WITHOUT: _without_optimizations()})
 
 
 def _text_rates() -> dict[str, float]:

@@ -16,14 +16,14 @@ from tilewright.papers.dla_al.loops import PAPER_MACHINE
 from tilewright.papers.dla_al.versions import DIRECTIONS, UNKNOWN, ratio_row, version_rows
 from tilewright.papers.dla_al.wholes import conv_relu_pool
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Row, compare, sampled
 
 TITLE = "ten benchmarks: hand-written, hand-optimised and automatic over blocks"
 _BENCHMARKS = tuple(layer.name for layer in published_layers()[:10])
 _QUICK = ["fc3"]
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """A row for each benchmark and each of its versions, then each number of the text."""
     rows = [row for direction in DIRECTIONS for row in _benchmarks(lab, direction)]
     if not lab.quick:
@@ -36,12 +36,8 @@ def run(lab: Lab) -> Result:
     ):
         value = printed(subject, "GPU", direction)
         rows.append(compare(f"{subject} against GPU, {direction}", value, None, "published"))
-    return Result(
-        paper="dla_al",
-        experiment="figure10",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=(
             "changes of layout are the host's, and backward what the layer made is given",
             "hand-optimised blocks compute a tile in two, with half of the next loads beside each",

@@ -15,7 +15,7 @@ from tilewright.papers.dla_al.loops import (
     timed_loop,
 )
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, compare
+from tilewright.papers.model import Findings, compare
 
 TITLE = "overlaps of the naive and the prefetched loop"
 TIMES = {
@@ -28,7 +28,7 @@ TIMES = {
 _TILES = Tiles(count=3, inputs=16, outputs=16)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Cycles of both loops on the paper's machine and on that of the ISA paper."""
     rows = []
     for machine in (PAPER_MACHINE, ISA_MACHINE):
@@ -41,10 +41,7 @@ def run(lab: Lab) -> Result:
                 )
             )  # fmt: skip
     naive, prefetched = (row.ours or 0.0 for row in rows[:2])
-    return Result(
-        paper="dla_al",
-        experiment="figure8",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={"naive over prefetched": round(naive / prefetched, 3)},
         notes=(

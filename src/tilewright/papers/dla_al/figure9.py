@@ -7,7 +7,7 @@ from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.simulate.window.launch import window_executor
 
 TITLE = "one load of a segment against several"
@@ -16,7 +16,7 @@ _PARTS = 4
 _QUICK = 2
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Images of some maps, a quarter of the maps at a time."""
     rows: list[Row] = []
     for side, maps in lab.some(list(_IMAGES), _QUICK):
@@ -30,12 +30,8 @@ def run(lab: Lab) -> Result:
                 note=f"{several / one:.1f} times as long",
             ),
         ]  # fmt: skip
-    return Result(
-        paper="dla_al",
-        experiment="figure9",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=("the paper shows the order and no numbers; the latency of a load is a parameter",),
     )
 

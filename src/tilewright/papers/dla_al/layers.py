@@ -14,7 +14,7 @@ from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.simulate.window.hosted import RUNTIMES
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.runtime import Device
@@ -161,7 +161,7 @@ def run_of_image(image: Object, machine: Machine) -> WindowRun:
     return device.launch(values=False, max_cycles=_MOST_CYCLES, keeps_events=False)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Cycles of each layer on the paper's machine."""
     machine, table = load_machine(PAPER_MACHINE), load_table(TABLE)
     runtime, rows = RUNTIMES.required(machine), list[Row]()
@@ -176,12 +176,8 @@ def run(lab: Lab) -> Result:
                 note=f"{count} instructions; the matrix unit works {share:.0f} % of the time",
             )
         )  # fmt: skip
-    return Result(
-        paper="dla_al",
-        experiment="layers",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=(
             "lstm is one step, of 22 blocks: the paper does not say how many it takes",
             "the paper compares with code of its own and a GPU, and prints no cycles",

@@ -36,7 +36,7 @@ from tilewright.papers.dla_al.versions import (
     version_cycles,
 )
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import ElementRange
 from tilewright.targets.cambricon.code import CODE, image_of
@@ -62,7 +62,7 @@ class AtSegments(Struct, frozen=True):
     order: tuple[int, int] | None
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Two rows for each layer and direction: time against hand-optimised code, and order."""
     names = lab.some([layer.name for layer in published_layers()], _QUICK)
     cases = [Version(name, "hand-optimised", way) for way in DIRECTIONS for name in names]
@@ -73,12 +73,8 @@ def run(lab: Lab) -> Result:
         for what, (own, other) in ratios.items():
             name, note = f"{case.subject}, {case.direction}: {what}", f"{own} and {other} cycles"
             rows.append(compare(name, None, round(own / other, 3), "simulated", note=note))
-    return Result(
-        paper="dla_al",
-        experiment="segments",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=(
             "a tile of a result has at most as many elements as the block's segment, the smallest "
             "where no schedule keeps to that, forwards the matrix scratchpad at most the block's "

@@ -6,14 +6,14 @@ from tilewright.machine import load_machine
 from tilewright.machine.model import describe
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, cycles, timed_loop
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 
 TITLE = "sensitivity to the parameters that no source states"
 _TILES = Tiles(24, inputs=128, outputs=128)
 _NOT_TIMED = ("memory.", "units.fraction_bits")
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The prefetched loop with each timing parameter halved and doubled."""
     machine = load_machine(PAPER_MACHINE)
     base = cycles(timed_loop(_TILES, "prefetched", PAPER_MACHINE))
@@ -28,11 +28,7 @@ def run(lab: Lab) -> Result:
             note = f"{100 * (found / base - 1):+.1f} %"
             name = f"{key} = {changed:g}"
             rows.append(compare(name, None, float(found), "simulated", unit="cycles", note=note))
-    return Result(
-        paper="dla_al",
-        experiment="sensitivity",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
-        summary={},
         notes=(f"{_TILES.count} tiles of 128 inputs and 128 outputs on {PAPER_MACHINE}",),
     )

@@ -22,7 +22,7 @@ from tilewright.papers.dla_al.benchmarks import (
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, source
 from tilewright.papers.dla_al.wholes import WHOLES, conv_relu_pool
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.papers.published import read_published
 from tilewright.targets.cambricon.dla.blocks import BLOCKS
 
@@ -110,10 +110,10 @@ class Algorithm(Struct, frozen=True):
     block: str
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """A row for each number that is no time."""
     rows = [*_blocks(), *(r for layer in published_layers() for r in _layer_rows(layer)), *_text()]
-    return Result("dla_al", "tables", TITLE, tuple(rows), {})
+    return Findings(tuple(rows))
 
 
 def _blocks() -> Iterator[Row]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Result, Row, compare, sampled
 from tilewright.papers.swatop.listings import SIZES, listing1
 from tilewright.papers.swatop.schedules import (
     Fetching,
@@ -47,7 +47,7 @@ class Gain(Struct, frozen=True):
     improvement: float
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The means for each baseline, then the cases shown."""
     published = lab.published("swatop", "figure10", Gain)
     (mean,) = published.rows
@@ -66,10 +66,7 @@ def run(lab: Lab) -> Result:
             if some
         ]
         rows.append(_mean(f"all {len(found)} cases", found, baseline, None))
-    return Result(
-        paper="swatop",
-        experiment="figure10",
-        title=TITLE,
+    return Findings(
         rows=(*rows, *(row for b in BASELINES for row in _cases(shown[b], b))),
         summary={
             f"mean gain over the {NAMES[b]}, those shown %": round(100 * _mean_gain(shown[b], b), 1)

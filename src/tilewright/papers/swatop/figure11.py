@@ -28,7 +28,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Gemm
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Result, Row, compare, sampled
 from tilewright.papers.swatop.listings import listing2_unaligned
 from tilewright.papers.swatop.schedules import Setting, our_product, setting
 from tilewright.seeds.space import seeds_for
@@ -139,7 +139,7 @@ def _free(_: Machine, __: PricedCall[Primitive]) -> float:
 Found = Mapping[Gemm, Costs]
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The text's limits beside the cases shown, then those cases."""
     published = lab.published("swatop", "figure11", _Limit)
     limits = {row.way: row.share for row in published.rows}
@@ -149,10 +149,7 @@ def run(lab: Lab) -> Result:
     costs = lab.map(boundary_costs, [ProductCase(op, setting(lab)) for op in ops])
     found = dict(zip(ops, costs, strict=True))
     shown = {op: c for op, c in found.items() if c.classic.copying > limits["classic"]}
-    return Result(
-        paper="swatop",
-        experiment="figure11",
-        title=TITLE,
+    return Findings(
         rows=(*_limits(shown, limits, of), *_cases(shown)),
         summary=_summary(found, shown),
         notes=(

@@ -8,7 +8,7 @@ few. At batch 1 swDNN has no plan; there the rows say what the tuned schedule re
 from __future__ import annotations
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.papers.swatop.layers import layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
 from tilewright.papers.swatop.manual import IMPLICIT
@@ -18,7 +18,7 @@ TITLE = "implicit convolution against swDNN's plans, layers of three networks"
 draw = speedup_figure
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """40 layers at each batch."""
     cases = {batch: layers(batch, first=False) for batch in BATCHES}
     product = (
@@ -27,7 +27,7 @@ def run(lab: Lab) -> Result:
     )
     notes = (product,) if lab.quick else (product, _ALIKE)
     return speedup_result(
-        lab, "figure5", TITLE, IMPLICIT, cases, alike_is="our matrix product in both", notes=notes
+        lab, "figure5", IMPLICIT, cases, alike_is="our matrix product in both", notes=notes
     )
 
 

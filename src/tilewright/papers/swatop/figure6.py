@@ -18,7 +18,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Row, compare, sampled
 from tilewright.papers.swatop.layers import QUICK, layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
 from tilewright.papers.swatop.manual import manual_schedules
@@ -34,13 +34,12 @@ _DOUBLE_BYTES = 8
 draw = speedup_figure
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Every layer that Winograd computes, at each batch."""
     cases = {batch: winograd_layers(batch) for batch in BATCHES}
     result = speedup_result(
         lab,
         "figure6",
-        TITLE,
         ALGORITHM,
         cases,
         alike_is="F(2x2, 3x3) in both",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings
 from tilewright.papers.swatop.layers import layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
 from tilewright.papers.swatop.schedules import our_product, setting
@@ -12,11 +12,11 @@ TITLE = "explicit convolution against library products, layers of three networks
 draw = speedup_figure
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """All 43 layers at each batch."""
     cases = {batch: layers(batch) for batch in BATCHES}
     product = f"both versions with {our_product(setting(lab))}"
-    return speedup_result(lab, "figure7", TITLE, "explicit", cases, notes=(product, *_NOTES))
+    return speedup_result(lab, "figure7", "explicit", cases, notes=(product, *_NOTES))
 
 
 _NOTES = (

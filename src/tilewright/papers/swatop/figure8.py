@@ -17,7 +17,7 @@ from msgspec import Struct
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Result, Row, compare, sampled
 from tilewright.papers.swatop.listings import BATCHES, listing1, listing1_as_printed
 from tilewright.papers.swatop.schedules import (
     MACHINE,
@@ -53,7 +53,7 @@ class PrintedSentence(Struct, frozen=True):
         return [o.efficiency for op, o in found.items() if op.batch in batches and not o.refusal]
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The text's statements beside our numbers on each machine, then every case on the first."""
     published = lab.published("swatop", "figure8", PrintedSentence)
     counted, printed = lab.some(listing1(), QUICK), lab.some(listing1_as_printed(), QUICK)
@@ -80,10 +80,7 @@ def run(lab: Lab) -> Result:
         for sentence in published.rows
     ]
     first = {a: found[settings[0].machine, a] for a in ALGORITHMS}
-    return Result(
-        paper="swatop",
-        experiment="figure8",
-        title=TITLE,
+    return Findings(
         rows=(*rows, *_cases(first, counted)),
         summary=_summary(found, counted),
         notes=(f"published: {published.source}", *_notes(first, settings)),

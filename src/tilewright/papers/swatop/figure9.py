@@ -20,7 +20,7 @@ from msgspec import Struct
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab, spread_sample
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.papers.swatop.listings import listing1
 from tilewright.papers.swatop.schedules import Setting, piece_of, setting
 from tilewright.seeds.space import seeds_for
@@ -91,7 +91,7 @@ def search(case: SearchCase) -> Found:
     )
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Mean and worst of each algorithm, the check that leaves nothing out, every implicit case."""
     published = lab.published("swatop", "figure9", _Limit)
     limits = {row.statistic: row.share for row in published.rows}
@@ -102,10 +102,7 @@ def run(lab: Lab) -> Result:
     }
     whole = _check(lab, list(found["implicit"]), on)
     rows = [row for a, some in found.items() for row in _shares(a, some, limits)]
-    return Result(
-        paper="swatop",
-        experiment="figure9",
-        title=TITLE,
+    return Findings(
         rows=(*rows, *_checked(found["implicit"], whole), *_cases(found["implicit"])),
         summary=_summary([f for some in found.values() for f in some.values() if not f.refusal]),
         notes=(f"published: {published.source}", *_notes(found, on)),

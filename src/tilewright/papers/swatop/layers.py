@@ -15,7 +15,7 @@ from tilewright.graph.zoo import network
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled, scaled
+from tilewright.papers.model import Findings, Result, Row, compare, sampled, scaled
 from tilewright.papers.swatop.manual import (
     Pair,
     alike,
@@ -54,13 +54,12 @@ def layers(batch: int, *, first: bool = True) -> dict[str, Conv2d]:
 def speedup_result(
     lab: Lab,
     experiment: str,
-    title: str,
     algorithm: str,
     cases: dict[int, dict[str, Conv2d]],
     *,
     alike_is: str | None = None,
     notes: tuple[str, ...] = (),
-) -> Result:
+) -> Findings:
     """Every layer at every batch, beside what the text says of all of them.
 
     `alike_is` names what both versions have in common in a second comparison (`against.alike`).
@@ -85,10 +84,7 @@ def speedup_result(
         if values:
             summary[f"batch {batch}: mean speedup"] = round(sum(values) / len(values), 3)
             summary[f"batch {batch}: least speedup"] = round(min(values), 3)
-    return Result(
-        paper="swatop",
-        experiment=experiment,
-        title=title,
+    return Findings(
         rows=tuple(rows),
         summary=summary,
         notes=(

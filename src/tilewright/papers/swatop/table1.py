@@ -6,7 +6,7 @@ The listing does not give the 225 cases of the table; `listings` says which read
 from __future__ import annotations
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row
+from tilewright.papers.model import Findings, Row
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.listings import listing1
 from tilewright.papers.swatop.manual import average, pairs, speedups
@@ -23,7 +23,7 @@ class _Line(Counted, frozen=True, kw_only=True):
     batch: int
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Counts and gains of every line, and the slowest speedup of each."""
     table = lab.published("swatop", "table1", _Line)
     on = setting(lab, MACHINE)
@@ -40,10 +40,7 @@ def run(lab: Lab) -> Result:
         refused = sum(bool(pair.tuned.refusal) for pair in found)
         if refused:
             summary[f"{name}: cases beyond main memory"] = refused
-    return Result(
-        paper="swatop",
-        experiment="table1",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary=summary,
         notes=(

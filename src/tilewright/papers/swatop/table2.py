@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row
+from tilewright.papers.model import Findings, Row
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.listings import listing2_aligned, listing2_unaligned
 from tilewright.papers.swatop.manual import LIBRARY, average, pairs, speedups
@@ -20,7 +20,7 @@ class _Line(Counted, frozen=True, kw_only=True):
     sizes: str
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Counts and gains, aligned and unaligned."""
     table = lab.published("swatop", "table2", _Line)
     on = setting(lab, MACHINE)
@@ -33,10 +33,7 @@ def run(lab: Lab) -> Result:
         if values := speedups(found):
             summary[f"{line.sizes}: mean speedup"] = round(average(found) or 0.0, 3)
             summary[f"{line.sizes}: least speedup"] = round(min(values), 3)
-    return Result(
-        paper="swatop",
-        experiment="table2",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary=summary,
         notes=(

@@ -20,7 +20,7 @@ from tilewright.graph.zoo import network
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.papers.swatop.schedules import Setting, piece_of, setting
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.simulate.kernel.level import simulate
@@ -120,7 +120,7 @@ def _simulated(layers: Sequence[Layer], machine: Machine, count: int) -> tuple[i
     return sampled, seconds
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Every network of the table."""
     published = lab.published("swatop", "table3", PrintedNetwork)
     some = lab.some(published.rows, 1)
@@ -128,10 +128,7 @@ def run(lab: Lab) -> Result:
     tuned = lab.map(tune, [NetworkCase(row.network, setting(lab), sample) for row in some])
     pairs = list(zip(some, tuned, strict=True))
     rows = [row for printed, ours in pairs for row in _rows(printed, ours)]
-    return Result(
-        paper="swatop",
-        experiment="table3",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             "candidates priced a second": round(

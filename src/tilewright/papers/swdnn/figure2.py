@@ -13,7 +13,7 @@ from msgspec import Struct
 from tilewright.cost.roofline import Roofline, roofline
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare
+from tilewright.papers.model import ExperimentError, Findings, Kind, Row, compare
 from tilewright.papers.swdnn.fixed_plans import layer, swdnn_plan
 
 TITLE = "the three-level model: direct accesses, and between scratchpad and registers"
@@ -28,15 +28,12 @@ class Quantity(Struct, frozen=True):
     unit: str
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each quantity from the program's roofline."""
     table = lab.published("swdnn", "figure2", Quantity)
     machine = load_machine("sw26010_cg")
     roof = _roofline(machine)
-    return Result(
-        paper="swdnn",
-        experiment="figure2",
-        title=TITLE,
+    return Findings(
         rows=tuple(_row(quantity, roof, machine) for quantity in table.rows),
         summary={
             "plain roofline of direct accesses, Gflop/s": round(

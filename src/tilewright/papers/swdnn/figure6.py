@@ -22,7 +22,7 @@ from tilewright.isa import Instruction, SymbolReference, load_table
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import AssembledProgram, encode_program
@@ -80,7 +80,7 @@ def checked_run(case: LoopCase) -> _Run:
     return _Run(run.cycles, proven)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Each version over 2 to 48 iterations."""
     steps = lab.some(_STEPS, 3)
     cases = [LoopCase(version, n) for version in _VERSIONS for n in steps]
@@ -88,10 +88,7 @@ def run(lab: Lab) -> Result:
     table = lab.published("swdnn", "figure6", _Timing)
     printed = {timing.version: timing for timing in table.rows}
     rows = [r for version in _VERSIONS for r in _rows(version, printed.get(version), steps, runs)]
-    return Result(
-        paper="swdnn",
-        experiment="figure6",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             f"{version}, execution efficiency at {steps[-1]} iterations": round(

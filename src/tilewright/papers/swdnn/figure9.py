@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result
+from tilewright.papers.model import Findings, Result
 from tilewright.papers.swdnn.sweep import SweepConfiguration, sweep_figure, sweep_result
 
 TITLE = "convolutions over the size of the kernel, four core groups"
@@ -13,13 +13,13 @@ _LAYERS = [SweepConfiguration(n, n, kernel) for n in (128, 192, 256) for kernel 
 _QUICK = 4
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """The right script of Fig. 8, with ends included."""
     counts = (
         "the loops as printed in Fig. 8 give 20 configurations, with ends included 30, as the text"
         " counts; the script starts No, but tests and steps Ni: Ni = No is taken"
     )
-    return sweep_result(lab, "figure9", TITLE, _LAYERS, _QUICK, counts)
+    return sweep_result(lab, "figure9", _LAYERS, _QUICK, counts)
 
 
 def draw(result: Result) -> Figure:

@@ -22,6 +22,7 @@ from tilewright.papers.figures import scatter
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import (
     ExperimentError,
+    Findings,
     Kind,
     Result,
     Row,
@@ -109,7 +110,7 @@ class Simulated(Struct, frozen=True):
     by_kind: dict[str, int]
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Every row, with errors of the fitted and of the held-out ones.
 
     Raises ExperimentError for a user's row that the plan cannot run.
@@ -126,10 +127,7 @@ def run(lab: Lab) -> Result:
         summary["rank correlation"] = correlation
     for name, kind in (("fitted", "fitted"), ("held out", "simulated")) if shipped else ():
         summary |= _errors(name, [row for row in rows if row.kind == kind])
-    return Result(
-        paper="swdnn",
-        experiment="measured",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary=summary,
         notes=(f"published: {table.source}", *_NOTES),

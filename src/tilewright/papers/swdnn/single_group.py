@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tilewright.machine import load_machine
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.papers.swdnn.batch_aware import BatchAware, column_stride
 from tilewright.papers.swdnn.measured import KERNEL, MACHINE, Simulated, gflops, simulate_part
 
@@ -37,7 +37,7 @@ class SharedLayer(Struct, frozen=True):
     groups: int
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Alone, then shared, for every logged pair of channels and both sizes of images."""
     table = lab.published("swdnn", "single_group", LoggedRange)
     cases = [
@@ -51,10 +51,7 @@ def run(lab: Lab) -> Result:
     alone = [
         (logged, row) for row, (logged, part) in zip(rows, cases, strict=True) if part.groups == 1
     ]
-    return Result(
-        paper="swdnn",
-        experiment="single_group",
-        title=TITLE,
+    return Findings(
         rows=tuple(rows),
         summary={
             "rows alone more than 2 % outside of what was logged": sum(

@@ -23,7 +23,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare, sampled
+from tilewright.papers.model import Findings, Result, Row, compare, sampled
 from tilewright.papers.swdnn.fixed_plans import SEEDS, best_swdnn_plan, layer
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.simulate.kernel.level import simulate
@@ -125,11 +125,10 @@ def _described(candidate: Candidate) -> str:
 def sweep_result(
     lab: Lab,
     experiment: str,
-    title: str,
     every: Sequence[SweepConfiguration],
     quick: int,
     counts: str,
-) -> Result:
+) -> Findings:
     """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
     table, layers = lab.published("swdnn", experiment, _Claim), lab.some(every, quick)
     cases = [_Case(layer, way) for layer in layers for way in MACHINES]
@@ -143,10 +142,7 @@ def sweep_result(
         for way in MACHINES
     }
     claims = [row for claim in table.rows for row in _claim_rows(claim, by_way, len(every))]
-    return Result(
-        paper="swdnn",
-        experiment=experiment,
-        title=title,
+    return Findings(
         rows=(*claims, *rows),
         summary=_summary(by_way, table.rows),
         notes=(

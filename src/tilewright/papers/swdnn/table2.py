@@ -17,7 +17,7 @@ from tilewright.ir.nodes import Direction
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Kind, Result, Row, compare, deviation_summary
+from tilewright.papers.model import Findings, Kind, Result, Row, compare, deviation_summary
 
 TITLE = "DMA bandwidth of one core group by block size"
 _UNIT = "GB/s"
@@ -39,16 +39,13 @@ class BandwidthRow(Struct, frozen=True):
     put_gigabytes_per_second: float
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Every size, gets first."""
     table = lab.published("swdnn", "table2", BandwidthRow)
     machine = load_machine("sw26010_cg")
     shipped = lab.rows is None
     rows = {d: [_row(machine, d, s, shipped=shipped) for s in table.rows] for d in _DIRECTIONS}
-    return Result(
-        paper="swdnn",
-        experiment="table2",
-        title=TITLE,
+    return Findings(
         rows=tuple(row for found in rows.values() for row in found),
         summary={
             f"{direction}, fitted sizes, {key}": value

@@ -20,7 +20,15 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
 from tilewright.papers.figures import bars
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare, deviation_summary
+from tilewright.papers.model import (
+    ExperimentError,
+    Findings,
+    Kind,
+    Result,
+    Row,
+    compare,
+    deviation_summary,
+)
 from tilewright.papers.swdnn.fixed_plans import (
     Plan,
     PlanOutcome,
@@ -97,7 +105,7 @@ def priced(case: _Case) -> PlanOutcome | None:
     return outcome(found, machine, costs=public if case.machine == _MEASURED else None)
 
 
-def run(lab: Lab) -> Result:
+def run(lab: Lab) -> Findings:
     """Every line, as printed and promoted, with our product and with that of the public kernels."""
     table = lab.published("swdnn", "table3", _Line)
     cases = [_Case(line, *way) for line in table.rows for way in _WAYS]
@@ -106,10 +114,7 @@ def run(lab: Lab) -> Result:
     for line in table.rows:
         for what, row in _rows(line, [found[_Case(line, *way)] for way in _WAYS]):
             rows.setdefault(what, []).append(row)
-    return Result(
-        paper="swdnn",
-        experiment="table3",
-        title=TITLE,
+    return Findings(
         rows=tuple(row for same in rows.values() for row in same),
         summary={
             f"{what}, mean absolute deviation %": deviation_summary(same)[
