@@ -16,15 +16,19 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import Progress
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
+from tilewright.network.planning.bordered import reading_slices
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
 from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
 from tilewright.network.search import Search
+from tilewright.network.waits import next_cycles
 from tilewright.ops import Op
+from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
+from tilewright.tune.sums import divided_sums
 from tilewright.tune.ways import ways
 
 
@@ -38,7 +42,7 @@ def ranked_shares(
     asked = [
         (pieces, seed)
         for op in dict.fromkeys(ops)
-        for pieces in pieces_of(op, machine.groups.count)
+        for pieces in pieces_of(op, machine.groups.count, _sums_of(op, machine))
         for seed in _seeds(pieces, single, search)
     ]
     rankings = kept_rankings(
@@ -50,8 +54,39 @@ def ranked_shares(
     )
     shares: dict[Op, list[Share]] = {}
     for (pieces, _), ranking in zip(asked, rankings, strict=True):
-        shares.setdefault(pieces.whole, []).extend(shares_in(pieces, ranking.best))
+        own = shares_in(pieces, ranking.best)
+        if pieces.partial:
+            own = _with_sums(pieces, own, machine)
+        shares.setdefault(pieces.whole, []).extend(own)
     return {op: by_cycles(own) for op, own in shares.items()}
+
+
+def _sums_of(op: Op, machine: Machine) -> list[Partition]:
+    """The ways to divide the sums of a product of matrices; a vector is divided along itself."""
+    product = op.matrix_product
+    return [] if product is None or 1 in (product.m, product.n) else divided_sums(op, machine)
+
+
+def _with_sums(pieces: Pieces, shares: Sequence[Share], machine: Machine) -> tuple[Share, ...]:
+    """Shares of partial results that read their terms where the whole operands lie, with the time
+    of adding up.
+    """
+    adding, single = ranked_parts([pieces.adding], machine).get(pieces.adding), one_group(machine)
+    if adding is None:
+        return ()
+    cycles = adding.cycles + next_cycles(machine.groups, meets=True)
+    found = []
+    for share in shares:
+        dims = {t.name: {name for name, _ in t.dims} for t in share.seed.tensors}
+        behind = {
+            name: dict.fromkeys(dims[name] - dims[share.seed.result], (0, places))
+            for name, spacing in zip(share.seed.operands, pieces.spacings, strict=False)
+            if spacing and (places := (pieces.count - 1) * spacing.step)
+        }
+        own = reading_slices(share, behind, single)
+        if own is not None:
+            found.append(replace(own, adding_cycles=cycles))
+    return tuple(found)
 
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
