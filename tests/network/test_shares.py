@@ -86,6 +86,35 @@ def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
 
 
 @pytest.mark.parametrize(
+    "op",
+    [
+        gemm(m=16, n=16, k=2048, transpose_b=True),
+        gemm(m=8, n=24, k=1024, alpha=2.0, dtype="f32"),
+        gemm(m=24, n=8, k=1024, transpose_a=True),
+    ],
+    ids=["slices of rows", "slices of one operand are rows", "slices of both are rows"],
+)
+def test_groups_divide_the_sums_of_a_small_result_and_add_them_up(op: Op) -> None:
+    net = NetworkBuilder("one", op.dtype)
+    x, w = (net.input(name, shape) for name, shape in zip("xw", op.input_shapes, strict=True))
+    whole = net.build((net.apply(op, x, w, name="y"),))
+    plan = build_plan(whole, MACHINE, Search(keep=1))
+    product, adding = plan.stages
+    assert product.division is not None
+    assert (product.division.kind, adding.label) == (
+        "terms",
+        f"map {op.m * op.n}: x0 + x1 + x2 + x3",
+    )
+    assert plan.values[product.writes].form == row_major((4, op.m * op.n))
+    rng = np.random.default_rng(0)
+    given = {t: rng.integers(-3, 4, whole.tensors[t].shape).astype(float) for t in (x, w)}
+    found = interpret_plan(plan, given, {})
+    np.testing.assert_array_equal(found["y"], whole.evaluate(given)["y"])
+    run = simulate_plan(plan)
+    assert plan.estimate_cycles == pytest.approx(run.cycles, rel=0.05)
+
+
+@pytest.mark.parametrize(
     ("channels", "height", "kind"),
     [(64, 32, "rows"), (128, 7, "out_channels")],
     ids=["by rows", "by channels"],

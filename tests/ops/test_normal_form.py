@@ -51,6 +51,11 @@ def test_factors_are_multiplied_in_the_cheapest_order():
         "reshape 6x4x5 -> 6x20",
         "gemm m30 n6 k20 transpose_b",
     ]
+    assert steps(khatri_rao, i=90, j=16, k=18, r=20)[:3] == [  # far smaller than their product
+        "y[i0,i1] = x0[i1,i0]; i0=20, i1=16",
+        "y[i0,i1] = x0[i1,i0]; i0=20, i1=18",
+        "y[i0,i1,i2] += x0[i0,i1] * x1[i0,i2]; i0=20, i1=16, i2=18",
+    ]
     assert steps(khatri_rao, i=6, j=6, k=6, r=6)[-1] == "gemm m6 n6 k36 transpose_b"  # fewer sums
     bilinear = "y[n,o] += a[n,i] * b[o,i,j] * c[n,j]"
     assert steps(bilinear, n=2, o=8, i=6, j=5) == [

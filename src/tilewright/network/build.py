@@ -52,7 +52,7 @@ from tilewright.network.planning.memory import (
     given_form,
     unbordered,
 )
-from tilewright.network.planning.pieces import Beside, Share
+from tilewright.network.planning.pieces import Beside, Pieces, Share
 from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import (
     Ranked,
@@ -208,7 +208,7 @@ def rank_network(
     whole = ranked
     for rankings in others:
         whole = products_of(network, machine, search, asked[1], rankings, images=1)
-    whole = replace(whole, shares=shares_of(pieces, shared))
+    whole = replace(whole, shares=shares_of(pieces, shared, machine))
     together = whole.together(groups).least_cycles(network)
     return whole if alone or together < ranked.least_cycles(part) else ranked
 
@@ -463,14 +463,26 @@ class _Builder:
             beside = fused.request[1].beside
             operands += self._operands_beside(fused, beside, candidate, forms[seed.result])
         y = self.memory.value(nodes[-1].output, forms[seed.result])
+        pieces = candidate.pieces if isinstance(candidate, Share) else None
+        made = self._parts_of(y, pieces) if pieces and pieces.partial else y
         label = " ".join((node.op.describe(), *(n.op.kind for n in behind)))
         names, flops = tuple(n.name for n in nodes), sum(n.op.flops for n in nodes)
         heading = Heading(node.name, "product", label, names, flops)
-        arguments = (*operands, (seed.result, y.value))
+        arguments = (*operands, (seed.result, made.value))
         scheduled = self._scheduled(candidate, beside)
         self.memory.append(Draft(heading, node.op, arguments, scheduled))
+        if pieces and pieces.partial:
+            adding = Heading(f"{node.name}_sum", "elementwise")
+            self.memory.mapped(adding, pieces.adding, y, [made] * pieces.count)
         self._fill(candidate, y)
         return y
+
+    def _parts_of(self, y: Located, pieces: Pieces) -> Located:
+        """New memory for the partial results of groups, one behind the other."""
+        own = self.memory.values[y.value]
+        made = self.memory.value(f"{own.name}_parts", row_major(pieces.adding.input_shapes[0]))
+        self.memory.values[made.value] = replace(self.memory.values[made.value], dtype=own.dtype)
+        return made
 
     def _operands_beside(
         self, chain: NodeChain, beside: Sequence[Beside], candidate: Candidate, form: Form
@@ -488,10 +500,10 @@ class _Builder:
             self.memory.fill(self.memory.values[y.value].name, y)
 
     def _scheduled(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Scheduled:
-        division = None
         if isinstance(candidate, Share):
             division = candidate.division(self.forms.of(candidate), beside)
-        return Scheduled(candidate.cycles, candidate, division)
+            return Scheduled(candidate.cycles - candidate.adding_cycles, candidate, division)
+        return Scheduled(candidate.cycles, candidate)
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
         """Elementwise nodes, behind what is `made` by the first of them if that is something else,

@@ -28,6 +28,8 @@ _WIDEST_EXACT = 4
 """Bytes of the widest integers whose sums a double holds."""
 _EXACT_BITS = 53
 """Bits of the largest integers up to which a double holds them all."""
+_FAR_SMALLER = 16
+"""Part of a product from which on down a factor is copied for it."""
 _MOST_TRIED = 5
 """Factors whose pairings are all tried."""
 
@@ -97,15 +99,19 @@ def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
         own = tuple(dict.fromkeys(named))
         if op.gather is None or len(own) == len(named):
             continue
-        shape = tuple(op.extents[a] for a in own)
-        taken = access.renamed({a: i for i, a in enumerate(own)})
-        copy = Definition(shape, straight(shape), (taken,), dtype=op.dtype)
+        copy, accesses[number] = _ordered(access, own, op)
         numbers[number] = steps.add(copy, number)
-        accesses[number] = straight(shape, own)
     if not steps.all:
         return None
     steps.reduce(replace(op, operands=tuple(accesses)), *numbers)
     return steps.all
+
+
+def _ordered(access: Access, axes: Shape, op: Definition) -> tuple[Definition, Access]:
+    """(a copy of an operand with a dimension for each of its axes, in order; how that is read)."""
+    shape = tuple(op.extents[a] for a in axes)
+    taken = access.renamed({a: i for i, a in enumerate(axes)})
+    return Definition(shape, straight(shape), (taken,), dtype=op.dtype), straight(shape, axes)
 
 
 def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
@@ -325,17 +331,36 @@ def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Acc
 
 
 def _pairs(op: Definition) -> tuple[_Step, ...]:
-    """Products of two factors at a time, in the order of the fewest operations."""
+    """Products of two factors at a time, in the order of the fewest operations. Where all axes
+    stay, factors that are far smaller than their product are first copied into its order of axes.
+    """
     steps, waiting = _Steps(op), list(enumerate(op.operands))
     for first, second in _order(op):
         left, right = waiting[first], waiting[second]
         rest = [x for i, x in enumerate(waiting) if i not in (first, second)]
         needed = op.result.axes.union(*(x.axes for _, x in rest))
+        if rest and (both := left[1].axes | right[1].axes) <= needed:
+            size = prod(op.extents[a] for a in both)
+            left, right = (_turned(x, op, size, steps) for x in (left, right))
         made = _pair(op, left[1], right[1], needed, last=not rest)
         axes = tuple(sorted((left[1].axes | right[1].axes) & needed))
         shape = tuple(op.extents[a] for a in axes)
         waiting = [*rest, (steps.reduce(made, left[0], right[0]), straight(shape, axes))]
     return steps.all
+
+
+def _turned(
+    factor: tuple[int, Access], op: Definition, size: int, steps: _Steps
+) -> tuple[int, Access]:
+    """A factor of a product of that size, with its axes in order where a copy is little work."""
+    number, access = factor
+    axes = tuple(sorted(access.axes))
+    moved = [a for terms in access.terms for a, _ in terms]
+    plain = access == straight(access.shape, tuple(moved)) and moved != [*axes]
+    if not plain or prod(access.shape) * _FAR_SMALLER > size:
+        return factor
+    copy, own = _ordered(access, axes, op)
+    return steps.add(copy, number), own
 
 
 def _pair(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeVar
 
 from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
@@ -27,6 +28,7 @@ from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}
 """The dimensions of a convolution's tensors, by their axes, that may have places around them."""
+_Kind = TypeVar("_Kind", bound=Candidate)
 Border = Mapping[str, tuple[int, int]]
 """For a dimension the places before and behind its elements."""
 
@@ -87,6 +89,23 @@ def reading_inside(
         if staged is None:
             return None
         nests.append(_priced_anew(nest, staged, {name: border}, candidate.values, machine))
+    return replace(candidate, nests=tuple(nests))
+
+
+def reading_slices(
+    candidate: _Kind, behind: Mapping[str, Border], machine: Machine
+) -> _Kind | None:
+    """The candidate with operands that are slices of larger ones, with places `behind` each; None
+    where there is no such candidate.
+    """
+    nests = []
+    for nest in candidate.nests:
+        staged: Program | None = nest.structure.staged
+        for name, border in behind.items():
+            staged = _inside(staged, name, border) if staged else None
+        if staged is None:
+            return None
+        nests.append(_priced_anew(nest, staged, behind, candidate.values, machine))
     return replace(candidate, nests=tuple(nests))
 
 

@@ -268,8 +268,8 @@ def _bases(ranked: Ranked, request: Request, limits: _Limits) -> list[Candidate]
 def _base(ranked: Ranked, request: Request) -> Candidate | None:
     """The plain candidate with the algorithm and pieces to use with the epilogue."""
     op, epilogue = request
-    candidates = ranked.candidates[op] if epilogue.windows else (ranked.best(op),)
-    for c in candidates:
+    whole = [c for c in ranked.candidates[op] if not (isinstance(c, Share) and c.pieces.partial)]
+    for c in whole if epilogue.windows else whole[:1]:
         pieces, divided = _pieces(c, epilogue), isinstance(c, Share)
         taken = not divided or (pieces is not None and _takes(pieces, epilogue))
         if taken and (epilogue.windows is None or with_pooling(c.seed, epilogue.windows)):

@@ -2,7 +2,8 @@
 
 In: an operator and a number of groups. Out: every way to cut it, with the operator of a piece and
 where the pieces begin in each tensor. Where the pieces of a convolution are rows, each has the
-border of the whole image, and places of its border hold rows of its neighbours.
+border of the whole image, and places of its border hold rows of its neighbours. Where they have
+terms of the sums each, their partial results lie one behind the other and are added up.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from math import prod
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.shares import StageDivision
 from tilewright.ops import Conv2d, Op
+from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
-from tilewright.partition import Partition, split
+from tilewright.partition import TERMS, Partition, split
 from tilewright.seeds.pooling import PoolWindows
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
@@ -54,6 +57,19 @@ class Pieces:
     windows: PoolWindows | None = None
 
     @property
+    def partial(self) -> bool:
+        """True if each piece has partial sums of every element of the result."""
+        return self.kind == TERMS
+
+    @property
+    def adding(self) -> InMemory:
+        """The sum of partial results, which lie one behind the other in one tensor."""
+        size, numbers = prod(self.whole.out_shape), range(self.count)
+        parts = tuple(Access((self.count, size), ((), ((0, 1),)), (i, 0)) for i in numbers)
+        terms = " + ".join(f"x{i}" for i in numbers)
+        return InMemory((size,), straight((size,)), parts, terms, dtype=self.whole.out_dtype)
+
+    @property
     def out_shape(self) -> Shape:
         """Shape of the whole result, after pooling."""
         shape = self.whole.out_shape
@@ -76,7 +92,7 @@ class Pieces:
 
     def whole_form(self, number: int, form: Form) -> Form | None:
         """The form of a whole tensor, by its number, whose pieces have the given form, or None.
-        Overlapping pieces are slices along the slowest dimension of memory.
+        Overlapping pieces are slices along the slowest dimension of memory, terms are along any.
         """
         shape = (*self.whole.input_shapes, self.out_shape)[number]
         spacing = self.spacings[number]
@@ -87,6 +103,9 @@ class Pieces:
         places = prod(d.extent for d in own)
         if places != spacing.places:
             return None
+        if self.partial:
+            wider = [StoredDim(d.axis, d.step, shape[axis]) if d in own else d for d in form.dims]
+            return canonical(shape, wider, before) if len(own) == 1 else None
         if places == step and not before[axis] and step * self.count == shape[axis]:
             return canonical(shape, [StoredDim(axis, step, self.count), *form.dims], before)
         if own != form.dims[: len(own)] or any(d.step > 1 for d in own):
@@ -96,10 +115,15 @@ class Pieces:
 
     def steps(self, forms: Sequence[Form]) -> tuple[int, ...]:
         """Elements in memory from one piece to the next, for the forms of the whole tensors."""
-        return tuple(
-            0 if own is None else own.step // form.dims[0].step * form.strides[0]
-            for own, form in zip(self.spacings, forms, strict=True)
-        )
+        found = []
+        for own, form in zip(self.spacings, forms, strict=True):
+            axes = [d.axis for d in form.dims]
+            first = 0 if own is None else axes.index(own.axis)
+            step = 0 if own is None else own.step // form.dims[first].step * form.strides[first]
+            found.append(step)
+        if self.partial:
+            found[-1] = forms[-1].elements
+        return tuple(found)
 
     def step_along(self, axes: Sequence[int]) -> int | None:
         """Elements from one piece to the next of a C array that lies along axes of the result; None
@@ -115,9 +139,17 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Share(Candidate):
-    """A candidate of one of the pieces of a product, of which each group computes one."""
+    """A candidate of one of the pieces of a product, of which each group computes one. Adding up
+    partial results behind it takes the `adding_cycles`.
+    """
 
     pieces: Pieces
+    adding_cycles: float = 0.0
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of the piece and of adding up."""
+        return super().cycles + self.adding_cycles
 
     def whole_form(self, name: str, form: Form) -> Form | None:
         """The form of a whole tensor whose pieces have the given form, or None."""
@@ -137,15 +169,15 @@ class Share(Candidate):
         return (*self.seed.operands, self.seed.result)
 
 
-def pieces_of(op: Op, groups: int) -> list[Pieces]:
+def pieces_of(op: Op, groups: int, sums: Sequence[Partition] = ()) -> list[Pieces]:
     """Every way to cut a product into equal pieces, each with the largest count up to `groups` that
-    comes out even.
+    comes out even; `sums` are those to cut its sums.
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):
         for pieces in _conv2d_pieces(op.convolution, count) if op.convolution else ():
             found.setdefault(pieces.kind, pieces)
-        for part in split(op, count):
+        for part in (*split(op, count), *sums):
             if (regular := _regular(part)) is not None:
                 found.setdefault(part.kind, regular)
     return list(found.values())
@@ -178,7 +210,7 @@ def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:
 def _regular(part: Partition) -> Pieces | None:
     """The pieces of a partition, if they are equal and lie side by side."""
     op, count, own = part.op, len(part.pieces), part.piece
-    if count == 1 or part.partial or any(p.op != own for p in part.pieces):
+    if count == 1 or any(p.op != own for p in part.pieces):
         return None
     tensors = [*zip(*(p.operands for p in part.pieces), strict=True)]
     tensors.append(tuple(p.result for p in part.pieces))

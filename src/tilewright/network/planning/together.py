@@ -16,6 +16,7 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import uncounted
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
+from tilewright.network.planning.bordered import reading_slices
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import (
@@ -27,10 +28,13 @@ from tilewright.network.planning.products import (
 )
 from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
 from tilewright.network.search import Search
+from tilewright.network.waits import next_cycles
 from tilewright.ops import Op
+from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.search import Ranking
+from tilewright.tune.sums import divided_sums
 from tilewright.tune.ways import ways
 
 
@@ -42,7 +46,7 @@ def asked_shares(
     asked = [
         (pieces, seed)
         for op in dict.fromkeys(ops)
-        for pieces in pieces_of(op, machine.groups.count)
+        for pieces in pieces_of(op, machine.groups.count, _sums_of(op, machine))
         for seed in _seeds(pieces, single, search)
     ]
     pairs = [(pieces.piece, seed) for pieces, seed in asked]
@@ -50,14 +54,49 @@ def asked_shares(
     return [pieces for pieces, _ in asked], Question(pairs, shared)
 
 
-def shares_of(pieces: Sequence[Pieces], rankings: Sequence[Ranking]) -> dict[Op, tuple[Share, ...]]:
+def shares_of(
+    pieces: Sequence[Pieces], rankings: Sequence[Ranking], machine: Machine
+) -> dict[Op, tuple[Share, ...]]:
     """The candidates of the pieces of each product, best first, that every group computes one of,
     where the pieces of its tensors lie at even distances in the whole ones.
     """
+    added = ranked_parts([own.adding for own in pieces if own.partial], machine)
     shares: dict[Op, list[Share]] = {}
     for own, ranking in zip(pieces, rankings, strict=True):
-        shares.setdefault(own.whole, []).extend(shares_in(own, ranking.best))
+        found = shares_in(own, ranking.best)
+        if own.partial:
+            found = _with_sums(found, added.get(own.adding), machine)
+        shares.setdefault(own.whole, []).extend(found)
     return {op: by_cycles(own) for op, own in shares.items()}
+
+
+def _sums_of(op: Op, machine: Machine) -> list[Partition]:
+    """The ways to divide the sums of a product of matrices; a vector is divided along itself."""
+    product = op.matrix_product
+    return [] if product is None or 1 in (product.m, product.n) else divided_sums(op, machine)
+
+
+def _with_sums(
+    shares: Sequence[Share], adding: Scheduled | None, machine: Machine
+) -> tuple[Share, ...]:
+    """Shares of partial results that read their terms where the whole operands lie, with the time
+    of adding up; none where groups cannot do that together.
+    """
+    if adding is None:
+        return ()
+    cycles = adding.cycles + next_cycles(machine.groups, meets=True)
+    found = []
+    for share in shares:
+        pieces, dims = share.pieces, {t.name: {d for d, _ in t.dims} for t in share.seed.tensors}
+        behind = {
+            name: dict.fromkeys(dims[name] - dims[share.seed.result], (0, places))
+            for name, spacing in zip(share.seed.operands, pieces.spacings, strict=False)
+            if spacing and (places := (pieces.count - 1) * spacing.step)
+        }
+        own = reading_slices(share, behind, one_group(machine))
+        if own is not None:
+            found.append(replace(own, adding_cycles=cycles))
+    return tuple(found)
 
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
@@ -142,13 +181,18 @@ def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Sche
     return {op: Scheduled(c.cycles, c, asked.divisions[op]) for op, c in best.items()}
 
 
+def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
+    """`best_parts` of mappings and reductions, asked alone."""
+    asked = asked_parts(ops, machine)
+    (rankings,) = answered([asked.question], machine, 1, uncounted)
+    return best_parts(asked, rankings)
+
+
 def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """Schedules of mappings or reductions that write what all groups see: of a share of each, or
     of all of it for the first group where it has no shares.
     """
-    asked = asked_parts(ops, machine)
-    (rankings,) = answered([asked.question], machine, 1, uncounted)
-    found = best_parts(asked, rankings)
+    found = ranked_parts(ops, machine)
     for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():
         division = StageDivision(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
         found[op] = replace(own, division=division)
