@@ -276,6 +276,18 @@ def _read_or_refused(text: str) -> None:
     assert parse(print_program(program)) == program
 
 
+def test_ends_of_dimensions_may_hold_zeros() -> None:
+    text = "def p():\n    x: tensor('f64', 'input', shared, zeros(rows=(1, %s)), rows=8)"
+    program = parse(text % "2")
+    (x,) = program.tensors
+    assert (x.zeros, x.zeros_of("rows"), x.zeros_of("cols")) == ((("rows", 1, 2),), (1, 2), (0, 0))
+    assert parse(print_program(program)) == program
+    assert _refusal(text % "") == (
+        "line 2: expected tensor(dtype, kind, dimension=extent, ...), found "
+        "\"tensor('f64', 'input', shared, zeros(rows=(1,)), rows=8)\""
+    )
+
+
 def test_a_tensor_may_be_shared_by_all_groups_and_by_another_tensor() -> None:
     text = (
         "def p():\n    x: tensor('f64', 'input', rows=8)\n    y: tensor('f64', 'input', %srows=8)"

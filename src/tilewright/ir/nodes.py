@@ -71,7 +71,8 @@ class Tensor:
     """A row-major array in main memory; `dims` names its dimensions in storage order.
 
     `storage` names the tensor whose memory this one shares: the same elements under another shape.
-    `shared` says that every group of cores reads the same elements of it at the same time.
+    `shared` says that every group of cores reads the same elements of it at the same time. So many
+    indices at the beginning and at the end of a dimension hold `zeros` in every run.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Tensor:
     shape: tuple[Expr, ...]
     storage: str = ""
     shared: bool = False
+    zeros: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def is_given(self) -> bool:
@@ -96,6 +98,10 @@ class Tensor:
     def memory(self) -> str:
         """Name of the tensor that owns the memory."""
         return self.storage or self.name
+
+    def zeros_of(self, dimension: str) -> tuple[int, int]:
+        """How many indices at its beginning and at its end hold zeros."""
+        return next(((a, b) for name, a, b in self.zeros if name == dimension), (0, 0))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import BinaryExpr, Const, Expr, Var, free_vars
@@ -266,7 +266,7 @@ def _declaration(node: ast.stmt) -> Tensor | Buffer:
 def _tensor(name: str, call: ast.Call) -> Tensor:
     match call.args:
         case [ast.Constant(str(dtype)), ast.Constant(str(kind)), *marks]:
-            storage, shared = _marks(marks, call)
+            storage, shared, zeros = _marks(marks, call)
         case _:
             raise refused(_TENSOR_FORM, call)
     known = next((k for k in _KINDS if k == kind), None)
@@ -274,22 +274,34 @@ def _tensor(name: str, call: ast.Call) -> Tensor:
         raise refused("the kind " + " or ".join(f'"{k}"' for k in _KINDS), call.args[1])
     shape = parse_keywords(call, "dimension")
     extents = tuple(parse_expression(e) for e in shape.values())
-    return Tensor(name, dtype, known, tuple(shape), extents, storage, shared)
+    return Tensor(name, dtype, known, tuple(shape), extents, storage, shared, zeros)
 
 
-def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool]:
-    """(tensor whose storage is used, whether all groups read it together)."""
-    storage = ""
+_Zeros: TypeAlias = tuple[tuple[str, int, int], ...]
+
+
+def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool, _Zeros]:
+    """(tensor whose storage is used, whether all groups read it together, its ends of zeros)."""
+    storage, shared = "", False
+    zeros: _Zeros = ()
     match marks:
-        case [ast.Call(ast.Name("storage"), [ast.Name(storage)], []), *rest]:
+        case [ast.Call(ast.Name("storage"), [ast.Name(storage)], []), *marks]:
             check_name("tensor", storage, where=_line_of(call))
-        case _:
-            rest = marks
-    match rest:
-        case []:
-            return storage, False
-        case [ast.Name("shared")]:
-            return storage, True
+    match marks:
+        case [ast.Name("shared"), *marks]:
+            shared = True
+    match marks:
+        case [ast.Call(ast.Name("zeros"), [], ends), *marks]:
+            zeros = tuple(_zeros(end, call) for end in ends)
+    if marks:
+        raise refused(_TENSOR_FORM, call)
+    return storage, shared, zeros
+
+
+def _zeros(end: ast.keyword, call: ast.Call) -> tuple[str, int, int]:
+    match end:
+        case ast.keyword(str(name), ast.Tuple([ast.Constant(int(first)), ast.Constant(int(last))])):
+            return check_name("dimension", name, where=_line_of(call)), first, last
         case _:
             raise refused(_TENSOR_FORM, call)
 

@@ -209,8 +209,10 @@ def _tensor(tensor: Tensor) -> _Group:
     extents = [f"{check_name('dimension', d)}={_expr(e)}" for d, e in named]
     storage = [f"storage({check_name('tensor', tensor.storage)})"] if tensor.storage else []
     shared = ["shared"] if tensor.shared else []
+    ends = ", ".join(f"{check_name('dimension', d)}=({a}, {b})" for d, a, b in tensor.zeros)
+    marks = [*storage, *shared, *([f"zeros({ends})"] if ends else [])]
     head = f"{check_name('tensor', tensor.name)}: tensor("
-    return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *shared, *extents))
+    return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *marks, *extents))
 
 
 def _buffer(buffer: Buffer) -> _Group:

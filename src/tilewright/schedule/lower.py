@@ -103,7 +103,8 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
     extents = dict(spec.dims)
     dims = layouts.get(spec.name, tuple(extents))
     own = spec.element_type(Numerics.of(dtype)).name
-    return Tensor(spec.name, own, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
+    shape = tuple(extents[d] for d in dims)
+    return Tensor(spec.name, own, spec.kind, dims, shape, spec.storage, zeros=spec.zeros)
 
 
 def _requantises(nest: Nest, numerics: Numerics) -> bool:

@@ -51,7 +51,8 @@ class TensorSpec:
     """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders
     them).
 
-    It holds elements of the operand with that number, or of the result.
+    It holds elements of the operand with that number, or of the result. So many indices at the
+    beginning and at the end of a dimension hold `zeros` in every run.
     """
 
     name: str
@@ -59,6 +60,7 @@ class TensorSpec:
     dims: tuple[tuple[str, Expr], ...]
     storage: str = ""
     operand: int | None = None
+    zeros: tuple[tuple[str, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         check_name("tensor", self.name)

@@ -8,13 +8,13 @@ pixels. Only the constant weights are copied: packed once, ahead of all calls.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     KERNEL,
     Window,
-    for_windows,
     images,
     pixel,
     results,
@@ -41,10 +41,18 @@ def is_product(op: Conv2d) -> bool:
     return (op.kernel, op.stride) == ((1, 1), (1, 1)) and not any(op.padding)
 
 
-@for_windows("direct", lambda op: not is_product(op), addressed=True)
-def direct(window: Window) -> Seed:
+@seed("conv2d", name="direct", addressed=True)
+def direct(op: Conv2d) -> Seed | None:
     """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
-    x, w, y = images(), weights(window[0]), results()
+    window = op.kernel, op.stride, op.dilation
+    return None if is_product(op) else _direct(window, op.padding)
+
+
+@cache
+def _direct(window: Window, padding: tuple[int, int, int, int]) -> Seed:
+    top, left, bottom, right = padding
+    border = tuple(b for b in (("rows", top, bottom), ("cols", left, right)) if any(b[1:]))
+    x, w, y = replace(images(), zeros=border), weights(window[0]), results()
     space = (
         Space(_by_row(window, x, w, y))
         .split("out_channel", "in_channel")

@@ -46,6 +46,7 @@ from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.taps import without_padding
 from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
 
@@ -89,6 +90,7 @@ class HostCode:
             )
         ahead, program = split_ahead(_as_stored(instantiate(program, _ONE_CORE)))
         program = kernel_with_epilogue(program, epilogue)
+        program = without_padding(program)
         products = plan_products(program, machine, epilogue)
         program = _with_packed_buffers(program, products, machine)
         return _artifact(self.name, program, products, machine, ahead, epilogue)

@@ -26,7 +26,7 @@ from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.pipeline_types import COPY
 from tilewright.cost.prices import Prices
-from tilewright.cost.timing import TransferShape, transfer_cycles
+from tilewright.cost.timing import TransferShape, chain_dims, transfer_cycles
 from tilewright.ir.nodes import Call, Direction, Program, Tile
 from tilewright.ir.primitives import MatrixProduct, WindowSums, WinogradInput, WinogradOutput
 from tilewright.ir.shared_sums import shared_sums
@@ -38,6 +38,7 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache, has_halves
+from tilewright.targets.host.taps import PaddedChain, padded_chains
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
@@ -238,6 +239,7 @@ class HostPrices(Prices):
         cycles: Value,
     ) -> Value:
         """With what the core waits for caches, for other threads, and for main memory."""
+        cycles = cycles * kept_share(prepared, machine, env)
         busy, exposed = cycles, exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
         cycles = cycles + copied_cycles(prepared, machine, env)
@@ -247,6 +249,48 @@ class HostPrices(Prices):
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
         """True if the buffers fit the caches."""
         return has_room(program, machine, env)
+
+
+def kept_share(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """The share of its products' cycles that a nest keeps without the taps in the border of zeros
+    around images in place: those of all pieces of its text over those of all pixels with all taps.
+    """
+    padded = next(padded_chains(prepared.program), None)
+    if padded is None:
+        return 1.0
+    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    dims = {letter: evaluate(e, at_start) for letter, e in chain_dims(padded.chain).items()}
+    height = evaluate(padded.images.ranges[padded.dims[0]].extent, at_start)
+    rows, *values = np.broadcast_arrays(height, *dims.values(), *env.values())
+    kept = np.ones(rows.shape)
+    for first in np.unique(rows, return_index=True)[1].tolist():
+        alike = rows == rows.flat[first]
+        own = dict(zip(dims, (v[alike] for v in values), strict=False))
+        one = dict(zip(env, (int(v.flat[first]) for v in values[len(dims) :]), strict=True))
+        kept[alike] = _kept(padded, one, own, machine)
+    return kept
+
+
+def _kept(
+    padded: PaddedChain, env: Mapping[str, int], dims: Mapping[str, Value], machine: Machine
+) -> Value:
+    """The share for tiles of equally many rows."""
+    chain, program = padded.chain, padded.program
+    kind = chain.multiply.computed_in or program.element_type(chain.call.operands[0])
+
+    def cycles(pixels: int, taps: Value) -> Value:
+        own = {**dims, chain.multiply.across: pixels, "k": dims["k"] * taps / dims["links"]}
+        return product_cycles(machine, PricedCall(chain.multiply, own, kind))
+
+    found: Value = 0.0
+    whole: Value = 0.0
+    turn = 0
+    for end, pieces in padded.kinds(env):
+        for piece in pieces:
+            found = found + (end - turn) * cycles(piece.pixels, piece.taps)
+        whole = whole + (end - turn) * cycles(sum(p.pixels for p in pieces), dims["links"])
+        turn = end
+    return found / whole
 
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
