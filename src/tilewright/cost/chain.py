@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -301,55 +301,78 @@ UNITS = 4
 _MOST_OPERANDS, _MOST_PLACES = 8, 62
 
 
+class _Uses(NamedTuple):
+    """The fields of a window that no value of a parameter decides."""
+
+    unit: Ints
+    writes: Ints
+    reads: Ints
+    early: Flags
+    turn: Flags
+    rotates: Ints
+    beside: Ints
+    due: Ints
+    pieces: Flags
+    spread: Flags
+    places: Ints
+
+
+@lru_cache(maxsize=1 << 12)
+def _uses(prepared: Prepared, prices: Prices) -> _Uses:
+    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
+    items, used = prepared.items, [_used(item, buffers, prepared) for item in prepared.items]
+    writes = np.array([w for w, _ in used] or [-1], np.int64)
+    moved = {i.buffer for i in items if not isinstance(i.step, CallStep)}
+    beside = [_beside(number, prepared) for number in range(len(items))]
+    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
+    rotates = [
+        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
+        for i, b in enumerate(prepared.program.buffers)
+    ]
+    return _Uses(
+        np.array([prices.unit(i.step) for i in items] or [0], np.int64),
+        writes,
+        *_reads([own for _, own in used], prepared, prices),
+        np.array(rotates or [0], np.int64),
+        np.array(beside or [0], np.int64),
+        _due(beside, writes, prepared),
+        np.array([_in_pieces(i, prepared, prices) for i in items] or [False]),
+        np.array([_spread(i, prepared) for i in items] or [False]),
+        np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
+    )
+
+
 def operation_window(
     prepared: Prepared, env: Mapping[str, Value], machine: Machine, prices: Prices
 ) -> window.OperationWindow:
     """The window of a core, empty, for the items of one nest, with values for its parameters."""
     rules = machine.issue
     assert rules is not None
-    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
-    count, loops = len(buffers), max(1, len(prepared.loops))
+    count, loops = len(prepared.program.buffers), max(1, len(prepared.loops))
     kept = max((window.KEPT_TURNS, *(2 * own.period for own in prepared.edges)))
     sizes = (1, rules.in_flight, UNITS, *(2 * count,) * 4)
     first = np.cumsum((0, *sizes)).astype(np.int64)
-    used = [_used(item, buffers, prepared) for item in prepared.items]
-    writes = np.array([w for w, _ in used] or [-1], np.int64)
-    moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
-    beside = [_beside(number, prepared) for number in range(len(prepared.items))]
-    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
-    rotates = [
-        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
-        for i, b in enumerate(prepared.program.buffers)
-    ]
     return window.OperationWindow(
-        np.zeros(int(first[-1])),
-        first,
-        np.zeros(max(1, count), np.int64),
-        np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
-        writes,
-        *_reads([own for _, own in used], prepared, prices),
-        np.zeros(2 * max(1, count)),
-        np.zeros(2 * max(1, count)),
-        np.zeros(1),
-        np.array(rotates or [0], np.int64),
-        np.array(beside or [0], np.int64),
-        _due(beside, writes, prepared),
-        np.array([_in_pieces(i, prepared, prices) for i in prepared.items] or [False]),
-        np.array(_overlapping(prepared, env) or [False]),
-        np.array([_spread(i, prepared) for i in prepared.items] or [False]),
-        np.arange(max(1, len(prepared.items))),
-        np.zeros((loops, kept, int(first[-1]))),
-        np.zeros((loops, kept, max(1, count)), np.int64),
-        np.zeros(loops, np.int64),
-        np.zeros(loops),
-        np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
-        np.zeros(loops),
-        int(rules.freed == "in_order"),
-        np.zeros(1),
-        np.zeros(1),
-        np.zeros((max(1, count), 2), np.int64),
-        np.zeros(1, np.int64),
-        prices.unrolled_turns,
+        state=np.zeros(int(first[-1])),
+        first=first,
+        slots=np.zeros(max(1, count), np.int64),
+        **_uses(prepared, prices)._asdict(),
+        held=np.zeros(2 * max(1, count)),
+        readings=np.zeros(2 * max(1, count)),
+        begun=np.zeros(1),
+        overlap=np.array(_overlapping(prepared, env) or [False]),
+        behind=np.arange(max(1, len(prepared.items))),
+        kept=np.zeros((loops, kept, int(first[-1]))),
+        kept_slots=np.zeros((loops, kept, max(1, count)), np.int64),
+        played=np.zeros(loops, np.int64),
+        left=np.zeros(loops),
+        moved=np.zeros(loops),
+        in_order=int(rules.freed == "in_order"),
+        last_freed=np.zeros(1),
+        clock=np.zeros(1),
+        late=np.zeros((max(1, count), 2), np.int64),
+        inmost=np.zeros(1, np.int64),
+        unrolled=prices.unrolled_turns,
     )
 
 
@@ -520,9 +543,12 @@ def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:
 
 def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
     """Which items are transfers under no condition, or one that always holds."""
-    bounds = {name: (int(np.min(v)), int(np.max(v))) for name, v in env.items()}
-    for loop in prepared.loops:
-        bounds[loop.var] = 0, interval(loop.extent, bounds)[1] - 1
+    fetched = [i.condition for i in prepared.items if not isinstance(i.step, CallStep)]
+    bounds: dict[str, tuple[int, int]] = {}
+    if any(map(free_vars, fetched)):
+        bounds = {name: (int(np.min(v)), int(np.max(v))) for name, v in env.items()}
+        for loop in prepared.loops:
+            bounds[loop.var] = 0, interval(loop.extent, bounds)[1] - 1
     return [
         not isinstance(i.step, CallStep) and interval(i.condition, bounds)[0] > 0
         for i in prepared.items
