@@ -12,7 +12,7 @@ from tilewright.isa import Instruction, Memory, Operand, Register, SymbolReferen
 from tilewright.isa import make_instruction as make
 from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
-from tilewright.report.perfetto import pipeline_perfetto_json
+from tilewright.report.perfetto import pipeline_perfetto_json, window_perfetto_json
 from tilewright.report.pipeline import (
     _BAR,
     _timeline,
@@ -90,6 +90,12 @@ def test_a_part_of_the_timeline_keeps_its_cycle_numbers() -> None:
         "                901",
         "[  2]    P1     ==E  vstd $2, 32($31)",
     ]
+
+
+@pytest.mark.parametrize(("cycles", "shown"), [(3, "eee"), (4, "eeeE"), (5, "eeeE ")])
+def test_what_ends_behind_a_part_of_the_timeline_is_cut(cycles: int, shown: str) -> None:
+    row = timeline_text(_straight(), cycles=cycles).splitlines()[2]
+    assert row == f"[  0]    P1     {shown}  vldd $1, 0($31)"
 
 
 def test_the_stall_table_sums_to_the_total() -> None:
@@ -227,6 +233,32 @@ def test_an_untraced_run_has_no_trace_events() -> None:
     with pytest.raises(SimulationError) as error:
         pipeline_perfetto_json(run, "kernel")
     assert str(error.value) == "the run has no trace; simulate with traced_cores"
+
+
+def test_operations_of_a_window_take_from_their_start_to_their_end() -> None:
+    cause = SimpleNamespace(value="a full window")
+    run = SimpleNamespace(
+        events=[
+            SimpleNamespace(number=1, issue=2, start=5, end=12, unit="MATRIX"),
+            SimpleNamespace(number=0, issue=3, start=6, end=7, unit="VECTOR"),
+            SimpleNamespace(number=0, issue=4, start=12, end=14, unit="MATRIX"),
+        ],
+        stalled=[SimpleNamespace(number=1, start=4, stop=10, cause=cause)],
+        cycles=14,
+    )
+    texts = [SimpleNamespace(text=lambda: "one"), SimpleNamespace(text=lambda: "other")]
+    document = json.loads(window_perfetto_json(run, texts, "kernel"))  # type: ignore[arg-type]
+    events = document["traceEvents"]
+    names = [e["args"]["name"] for e in events if e["ph"] == "M"]
+    assert names == ["kernel", "MATRIX (cycles)", "VECTOR (cycles)", "stalls (cycles)"]
+    slices = [(e["tid"], e["ts"], e["dur"], e["name"], e["args"]) for e in events if e["ph"] == "X"]
+    assert slices == [
+        (1, 5, 7, "other", {"instruction": 1, "issue_cycle": 2}),
+        (2, 6, 1, "one", {"instruction": 0, "issue_cycle": 3}),
+        (1, 12, 2, "one", {"instruction": 0, "issue_cycle": 4}),
+        (3, 4, 6, "a full window", {"waiting": "other"}),
+    ]
+    assert document["otherData"]["cycles"] == 14
 
 
 def test_an_operation_of_a_window_waits_as_dots_and_runs_as_the_letter_of_its_unit() -> None:
