@@ -12,6 +12,7 @@ from tilewright.isa import Instruction, Memory, Operand, Register, SymbolReferen
 from tilewright.isa import make_instruction as make
 from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
+from tilewright.machine import load_machine
 from tilewright.report.perfetto import pipeline_perfetto_json, window_perfetto_json
 from tilewright.report.pipeline import (
     _BAR,
@@ -24,6 +25,8 @@ from tilewright.report.pipeline import (
     pressure_text,
     stall_text,
     timeline_text,
+    window_report,
+    window_text,
 )
 from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
 from tilewright.simulate.launch import SimulatedMesh
@@ -259,6 +262,27 @@ def test_operations_of_a_window_take_from_their_start_to_their_end() -> None:
         (3, 4, 6, "a full window", {"waiting": "other"}),
     ]
     assert document["otherData"]["cycles"] == 14
+
+
+def test_a_run_of_a_window_is_summed_up_by_cause_and_unit() -> None:
+    machine = load_machine("dla-al", {"clock_hz": "2e9"})
+    idle = {"MATRIX": {"a full window": 4, "nothing left": 1}, "VECTOR": {"nothing left": 13}}
+    event = SimpleNamespace(number=0, issue=0, start=0, end=14, unit="VECTOR")
+    run = SimpleNamespace(
+        events=[event, SimpleNamespace(number=0, issue=1, start=1, end=2, unit="MATRIX"), event],
+        instructions=5, cycles=14, issue_cycles=8, stalls={"a full window": 6},
+        unit_busy={"MATRIX": 9, "VECTOR": 1, "SCALAR": 3}, idle=idle.get,
+    )  # fmt: skip
+    report = window_report(run, machine, 4)  # type: ignore[arg-type]
+    assert (report.machine, report.instructions, report.executed) == ("dla-al", 4, 5)
+    assert report.milliseconds == pytest.approx(7e-6)
+    assert window_text(run, report, [], 0) == (  # type: ignore[arg-type]
+        "5 instructions on dla-al: 14 cycles simulated, 0.007 us\n"
+        "  issuing                    8  57.1 %\n"
+        "  a full window              6  42.9 %\n"
+        "VECTOR    busy            1   7.1 %; idle: nothing left 13\n"
+        "MATRIX    busy            9  64.3 %; idle: a full window 4, nothing left 1\n"
+    )
 
 
 def test_an_operation_of_a_window_waits_as_dots_and_runs_as_the_letter_of_its_unit() -> None:
