@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
@@ -9,7 +11,8 @@ from tilewright.cost.chain import UNITS, operation_window, take_apart
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
 from tilewright.ir.nodes import View
-from tilewright.ops import conv2d, gemm
+from tilewright.machine import Machine, load_machine
+from tilewright.ops import Op, conv2d, gemm
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
@@ -74,10 +77,21 @@ def test_each_schedule_has_the_cycles_of_its_code(op, algorithm, factors) -> Non
     """The fetch of a shorter last tile waits for the rows that it overwrites; slots turn with a
     loop through one of one turn; two turns of the innermost loop are written out.
     """
+    agree(op, algorithm, factors, MACHINE)
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_operations_wait_for_a_place_among_those_in_flight(in_flight) -> None:
+    machine = load_machine(MACHINE.name, {"issue.in_flight": in_flight})
+    agree(PIXELS, "loading_order", {"out_channel_tile": 1, "out_row_tile": 2}, machine)
+
+
+def agree(op: Op, algorithm: str, factors: Mapping[str, int], machine: Machine) -> None:
+    """Prices are within 2 % of the simulated code."""
     (seed,) = seeds_for(op, algorithm, whole=True)
-    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
     found = [c for c in ranking.best if factors.items() <= c.nests[0].factors.items()]
     assert found
     for candidate in found:
-        cycles = CODE.simulate(candidate.program(MACHINE), MACHINE).cycles
+        cycles = CODE.simulate(candidate.program(machine), machine).cycles
         assert candidate.cycles == pytest.approx(cycles, rel=0.02)

@@ -13,16 +13,17 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.machine.parts import Fabric
+from tilewright.ops.box import Box
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.compiled import arrivals, busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
-from tilewright.partition.moves import held, moves_to, needs
+from tilewright.partition.moves import Move, held, moves_to, needs
 from tilewright.partition.objective import TIME, Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.timing import layer_times
+from tilewright.partition.timing import layer_times, link_loads
 
 MACHINE = load_machine("bwdsp-56")
 MODEL = core_model(MACHINE, "f32")
@@ -70,6 +71,27 @@ def test_partial_sums_pass_the_links_of_messages(number, multicast):
     for one, (busiest, farthest) in enumerate(zip(*found, strict=True)):
         own, to = have[one : one + 1], finish[one : one + 1]
         assert (busiest, farthest) == busiest_links(own, np.zeros_like(to), to, sizes, multicast)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 55), st.sets(st.integers(0, 55), min_size=1), st.integers(1, 99)),
+        max_size=5,
+    ),
+    st.sampled_from([MODEL, MULTICAST]),
+)
+@settings(max_examples=40)
+def test_loads_of_links_are_what_each_message_carries_over_its_route(sent, model):
+    """Out of its core's port, into its target's; what several take goes once over each."""
+    loads, longest = Counter(), 0
+    for source, targets, values in sent:
+        ways = [route(model.fabric, source, target) for target in targets]
+        passed = [[(source, source), *way, (t, -1)] for t, way in zip(targets, ways, strict=True)]
+        one = Counter(link for way in passed for link in way)
+        loads.update({link: values * (1 if model.multicasts else n) for link, n in one.items()})
+        longest = max(longest, *map(len, ways))
+    moves = [Move(source, tuple(to), Box.whole((n,))) for source, to, n in sent]
+    assert link_loads(model, moves) == (loads, longest)
 
 
 def test_the_time_of_a_layer_by_hand():

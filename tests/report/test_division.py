@@ -12,7 +12,13 @@ from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
-from tilewright.report.division import DividedRun, cost_table, division_table, division_totals
+from tilewright.report.division import (
+    DividedRun,
+    cost_table,
+    division_explanation,
+    division_table,
+    division_totals,
+)
 
 MACHINE = load_machine("bwdsp-56")
 NETWORK = network("lenet5", 1, dtype="f32")
@@ -80,3 +86,21 @@ def test_many_layers_that_leave_the_same_cores_idle_are_not_all_named(found):
     run = DividedRun(**structs.asdict(structs.replace(found, layers=tuple(own))))
     (line,) = (line for line in division_totals(run) if line.startswith("idle"))
     assert line == "idle cores: 3-4, 7 in conv0, conv1, conv2, conv3 and 2 more"
+
+
+def test_the_slowest_layers_come_with_their_shares_of_all_steps(found):
+    times = [(3.0, 1.0, 0.0), (0.0, 0.0, 0.5), *[(0.0, 0.25, 0.0)] * 10]
+    own = [
+        structs.replace(found.layers[0], name=f"l{n}", compute_ms=a, exchange_ms=b, weights_ms=c)
+        for n, (a, b, c) in enumerate(times)
+    ]
+    run = DividedRun(**structs.asdict(structs.replace(found, layers=tuple(own), steps_ms=7.0)))
+    head, first, second, *rest = division_explanation(run)
+    assert head == "the 10 slowest of 12 layers, step by step, and what takes their time:"
+    assert first == "  l0   57.1 %: compute 75.0 %, exchange 25.0 %"
+    assert second == "  l1    7.1 %: weights 100.0 %"
+    assert len(rest) == 8
+    assert {line[6:] for line in rest} == {"  3.6 %: exchange 100.0 %"}
+    idle = structs.replace(own[0], compute_ms=0.0, exchange_ms=0.0)
+    nothing = structs.replace(run, layers=(idle,), steps_ms=0.0)
+    assert list(division_explanation(nothing))[1:] == ["  l0   0.0 %: "]

@@ -12,7 +12,8 @@ from tilewright.isa import Instruction, Memory, Operand, Register, SymbolReferen
 from tilewright.isa import make_instruction as make
 from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
-from tilewright.report.perfetto import pipeline_perfetto_json
+from tilewright.machine import load_machine
+from tilewright.report.perfetto import pipeline_perfetto_json, window_perfetto_json
 from tilewright.report.pipeline import (
     _BAR,
     _timeline,
@@ -24,6 +25,8 @@ from tilewright.report.pipeline import (
     pressure_text,
     stall_text,
     timeline_text,
+    window_report,
+    window_text,
 )
 from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
 from tilewright.simulate.launch import SimulatedMesh
@@ -90,6 +93,12 @@ def test_a_part_of_the_timeline_keeps_its_cycle_numbers() -> None:
         "                901",
         "[  2]    P1     ==E  vstd $2, 32($31)",
     ]
+
+
+@pytest.mark.parametrize(("cycles", "shown"), [(3, "eee"), (4, "eeeE"), (5, "eeeE ")])
+def test_what_ends_behind_a_part_of_the_timeline_is_cut(cycles: int, shown: str) -> None:
+    row = timeline_text(_straight(), cycles=cycles).splitlines()[2]
+    assert row == f"[  0]    P1     {shown}  vldd $1, 0($31)"
 
 
 def test_the_stall_table_sums_to_the_total() -> None:
@@ -227,6 +236,53 @@ def test_an_untraced_run_has_no_trace_events() -> None:
     with pytest.raises(SimulationError) as error:
         pipeline_perfetto_json(run, "kernel")
     assert str(error.value) == "the run has no trace; simulate with traced_cores"
+
+
+def test_operations_of_a_window_take_from_their_start_to_their_end() -> None:
+    cause = SimpleNamespace(value="a full window")
+    run = SimpleNamespace(
+        events=[
+            SimpleNamespace(number=1, issue=2, start=5, end=12, unit="MATRIX"),
+            SimpleNamespace(number=0, issue=3, start=6, end=7, unit="VECTOR"),
+            SimpleNamespace(number=0, issue=4, start=12, end=14, unit="MATRIX"),
+        ],
+        stalled=[SimpleNamespace(number=1, start=4, stop=10, cause=cause)],
+        cycles=14,
+    )
+    texts = [SimpleNamespace(text=lambda: "one"), SimpleNamespace(text=lambda: "other")]
+    document = json.loads(window_perfetto_json(run, texts, "kernel"))  # type: ignore[arg-type]
+    events = document["traceEvents"]
+    names = [e["args"]["name"] for e in events if e["ph"] == "M"]
+    assert names == ["kernel", "MATRIX (cycles)", "VECTOR (cycles)", "stalls (cycles)"]
+    slices = [(e["tid"], e["ts"], e["dur"], e["name"], e["args"]) for e in events if e["ph"] == "X"]
+    assert slices == [
+        (1, 5, 7, "other", {"instruction": 1, "issue_cycle": 2}),
+        (2, 6, 1, "one", {"instruction": 0, "issue_cycle": 3}),
+        (1, 12, 2, "one", {"instruction": 0, "issue_cycle": 4}),
+        (3, 4, 6, "a full window", {"waiting": "other"}),
+    ]
+    assert document["otherData"]["cycles"] == 14
+
+
+def test_a_run_of_a_window_is_summed_up_by_cause_and_unit() -> None:
+    machine = load_machine("dla-al", {"clock_hz": "2e9"})
+    idle = {"MATRIX": {"a full window": 4, "nothing left": 1}, "VECTOR": {"nothing left": 13}}
+    event = SimpleNamespace(number=0, issue=0, start=0, end=14, unit="VECTOR")
+    run = SimpleNamespace(
+        events=[event, SimpleNamespace(number=0, issue=1, start=1, end=2, unit="MATRIX"), event],
+        instructions=5, cycles=14, issue_cycles=8, stalls={"a full window": 6},
+        unit_busy={"MATRIX": 9, "VECTOR": 1, "SCALAR": 3}, idle=idle.get,
+    )  # fmt: skip
+    report = window_report(run, machine, 4)  # type: ignore[arg-type]
+    assert (report.machine, report.instructions, report.executed) == ("dla-al", 4, 5)
+    assert report.milliseconds == pytest.approx(7e-6)
+    assert window_text(run, report, [], 0) == (  # type: ignore[arg-type]
+        "5 instructions on dla-al: 14 cycles simulated, 0.007 us\n"
+        "  issuing                    8  57.1 %\n"
+        "  a full window              6  42.9 %\n"
+        "VECTOR    busy            1   7.1 %; idle: nothing left 13\n"
+        "MATRIX    busy            9  64.3 %; idle: a full window 4, nothing left 1\n"
+    )
 
 
 def test_an_operation_of_a_window_waits_as_dots_and_runs_as_the_letter_of_its_unit() -> None:

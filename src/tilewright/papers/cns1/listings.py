@@ -277,8 +277,7 @@ def _traced(name: str, *, no_time: bool = False) -> _Listing:
         "backward": (64, _COLUMNS, (0, _TABLE)),
         "update": (64, _COLUMNS, (0,)),
     }[name]
-    last = 1024 if name == "errors" else 2 * _ROWS if name in ("backward", "update") else 0
-    given = dict(zip(_IN_REGISTERS, (0, rows, columns, last), strict=True))
+    given = dict(zip(_IN_REGISTERS, (0, rows, columns, 0), strict=True))
     cached = np.zeros(CACHE_BYTES, np.uint8)
     cached[STACK : STACK + 4 * len(stack)] = np.array(stack, "<i4").view(np.uint8)
     run = run_node(program, main=np.zeros(2 * _TABLE, np.uint8), cache=cached,
