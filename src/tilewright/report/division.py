@@ -212,7 +212,7 @@ def _ranges(cores: Sequence[int]) -> str:
 
 
 def _shares(layers: Sequence[DividedLayer]) -> str:
-    """How much of their time is what, the most first."""
+    """Shares of the layers' time by what takes it, the largest first."""
     parts = {part: sum(getattr(x, name) for x in layers) for part, name in _PARTS.items()}
     total = max(sum(parts.values()), _NO_TIME)
     ordered = sorted(parts.items(), key=lambda item: -item[1])

@@ -191,7 +191,7 @@ def table1(lab: Lab) -> Findings:
 
 
 def table2(lab: Lab) -> Findings:
-    """Which equation each convolution takes, and its padding by Table 2's term and counted."""
+    """The equation of each convolution, and its padding by Table 2's term and counted."""
     rows: list[Row] = []
     counted = {
         strategy: {name: padded - real for name, padded, real in padded_reads(strategy)}
@@ -323,7 +323,7 @@ def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
 
 
 def _extents(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
-    """That widths are even was concluded from the extents that it changes: those are fitted."""
+    """A row for each extent. Those that even widths change are fitted: they told that widths are."""
     names = ("input rows", "input columns", "output rows", "output columns")
     extents = zip(names, line.region, own, literal, odd, strict=True)
     for name, printed, found, formula, unrounded in extents:

@@ -123,7 +123,7 @@ def cycles(run: WindowRun) -> int:
 
 
 def overlaps(run: WindowRun) -> str:
-    """Which units work at the same time for some cycles, as text."""
+    """The pairs of units that work at the same time, as text."""
     units = {
         " and ".join(sorted((run.events[i].unit, run.events[j].unit))) for i, j in run.overlaps()
     }
