@@ -15,6 +15,8 @@ from tilewright.cli import output
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
 from tilewright.compiler import alone
+from tilewright.machine import load_machine
+from tilewright.report.figures import Shown
 from tilewright.report.table import layer_table
 from tilewright.report.view import LayerResult, NetworkResult
 from tilewright.tune import native
@@ -68,7 +70,8 @@ def test_no_line_of_a_table_is_longer_than_the_terminal(monkeypatch, width):
 def test_tables_show_schedules_from_140_columns_on(monkeypatch):
     for width in (139, 140):
         monkeypatch.setattr(output, "_console", lambda width=width: Console(width=width))
-        assert output.OutputOptions().is_wide == (width == 140)
+        shown_at = Shown(load_machine("sw26010"), output.OutputOptions().columns)
+        assert shown_at.is_wide == (width == 140)
 
 
 def test_a_table_has_all_its_figures_where_the_terminal_is_too_narrow(monkeypatch):

@@ -17,7 +17,7 @@ from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
 from tilewright.partition.parts import divide
-from tilewright.partition.plan import best_plan
+from tilewright.partition.plan import space
 from tilewright.partition.strategies import STRATEGIES, find_strategy
 from tilewright.partition.volumes import grid_options, moved_values
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
@@ -175,7 +175,7 @@ def test_what_a_core_has_itself_parts_a_message_but_not_the_round():
 
 def test_rounds_of_plans_whose_cores_compute_halos_again():
     layers = NETWORKS["lenet5"]
-    plan = best_plan(layers, 8, ACTIVATIONS, most_work=3.0, strategies=["tiles"], recompute=True)
+    plan = space(layers, 8, ACTIVATIONS, most_work=3.0, strategies=["tiles"], recompute=True).best()
     assert any(planned.division.grid.overlaps for planned in plan.layers)
     for exchanges in plan.exchanges:
         for sent in exchanges.each:

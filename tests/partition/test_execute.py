@@ -11,7 +11,7 @@ from tilewright.ops import conv2d, relu
 from tilewright.partition.divided import SUMS, Execution
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
-from tilewright.partition.plan import best_plan, fixed_plan, given_plan
+from tilewright.partition.plan import fixed_plan, given_plan, space
 from tilewright.partition.strategies import find_strategy
 
 
@@ -25,7 +25,7 @@ def test_random_layers_grids_and_tiles(seed):
 def test_a_residual_block(cores, how):
     whole = residual_block()
     layers = layers_of(whole)
-    plan = best_plan(layers, cores) if how == "best" else fixed_plan(layers, cores, how)
+    plan = space(layers, cores).best() if how == "best" else fixed_plan(layers, cores, how)
     Case(whole, plan, numbers(whole, 1)).check()
 
 
@@ -33,7 +33,7 @@ def test_a_residual_block(cores, how):
 def test_lenet5(cores):
     whole = network("lenet5", 1)
     feeds = numbers(whole, 2)
-    plan = best_plan(layers_of(whole), cores)
+    plan = space(layers_of(whole), cores).best()
     found = Execution(whole, plan, feeds).run()["prob"]
     np.testing.assert_allclose(found, whole.evaluate(feeds)["prob"], rtol=1e-12)
 
@@ -56,7 +56,7 @@ def test_a_pyramid_computes_the_same_without_exchanges():
         x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
     whole = net.build((x,))
     layers = layers_of(whole)
-    plan = best_plan(layers, 4, Weights(1, 0, 1), most_work=2.5, recompute=True)
+    plan = space(layers, 4, Weights(1, 0, 1), most_work=2.5, recompute=True).best()
     strategies = [planned.division.strategy for planned in plan.layers]
     assert strategies == ["recomputed", "recomputed", "equal_products"]
     assert (plan.cost, len(plan.layers[2].division.parts)) == (0, 4)

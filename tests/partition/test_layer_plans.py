@@ -8,7 +8,7 @@ from tilewright.graph import network
 from tilewright.partition.divided import SUMS, LayerPlan, layer_plans
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
-from tilewright.partition.plan import best_plan
+from tilewright.partition.plan import space
 
 CORES = 8
 PLANS = {
@@ -24,7 +24,7 @@ def slices(region):
 
 def planned(how):
     layers = layers_of(network("lenet5", 2))
-    plan = best_plan(layers, CORES, Weights(1, 0, 1), **PLANS[how])
+    plan = space(layers, CORES, Weights(1, 0, 1), **PLANS[how]).best()
     written = msgspec.json.encode(layer_plans(plan))
     return layers, msgspec.json.decode(written, type=list[LayerPlan])
 

@@ -13,7 +13,7 @@ from tilewright.partition.moves import held, moves_to, needs, reductions
 from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import divide, imbalance
 from tilewright.partition.placement import best_placed_plan, placed, placed_plan
-from tilewright.partition.plan import best_plan, fixed_plan, space
+from tilewright.partition.plan import fixed_plan, space
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))
@@ -47,7 +47,7 @@ def test_volumes_add_up_kind_by_kind_from_nothing_on():
 
 @pytest.mark.parametrize("name", ["lenet5", "alexnet"])
 def test_a_plan_moves_what_its_messages_carry(name):
-    plan = best_plan(layers_of(network(name, 1)), 6)
+    plan = space(layers_of(network(name, 1)), 6).best()
     assert counted(plan) == plan.volume
     assert plan.proven
     assert plan.bound <= plan.cost
@@ -63,7 +63,7 @@ def test_what_the_strategies_of_the_paper_move_in_vgg16(strategy, activations, w
 
 
 def test_the_best_plan_of_vgg16_moves_half_of_that():
-    plan = best_plan(IMAGES, CORES, ACTIVATIONS)
+    plan = space(IMAGES, CORES, ACTIVATIONS).best()
     assert plan.proven
     assert plan.volume.activations + plan.volume.sums == plan.cost <= 4.4e6
     for planned in plan.layers:
@@ -72,7 +72,7 @@ def test_the_best_plan_of_vgg16_moves_half_of_that():
 
 def test_shares_placed_by_assignment_move_less_and_the_numbers_are_those_of_the_messages():
     layers = layers_of(network("lenet5", 1))
-    fixed = best_plan(layers, 15, ACTIVATIONS)
+    fixed = space(layers, 15, ACTIVATIONS).best()
     moved, best = placed(fixed), best_placed_plan(space(layers, 15, ACTIVATIONS))
     assert best.cost == best.volume.activations + best.volume.sums
     assert best.cost <= moved.volume.activations + moved.volume.sums <= fixed.cost
@@ -90,7 +90,7 @@ def test_branches_are_placed_after_their_grids_were_chosen():
         r"placed\(plan\)$",
     ):
         best_placed_plan(space(layers, 4, ACTIVATIONS))
-    plan = placed(best_plan(layers, 4, ACTIVATIONS))
+    plan = placed(space(layers, 4, ACTIVATIONS).best())
     assert counted(plan) == plan.volume
     found = placed_plan(space(layers, 4, ACTIVATIONS))
     assert (found.volume, found.cost) == (plan.volume, plan.volume.activations + plan.volume.sums)
@@ -99,7 +99,7 @@ def test_branches_are_placed_after_their_grids_were_chosen():
 
 def test_with_weights_it_moves_a_tenth():
     papers = fixed_plan(VGG, CORES, "output_tiles").volume
-    best = best_plan(VGG, CORES)
+    best = space(VGG, CORES).best()
     assert best.proven
     assert best.cost == best.volume.activations + best.volume.weights + best.volume.sums
     assert best.cost <= 0.21 * (papers.activations + papers.weights)
@@ -107,8 +107,8 @@ def test_with_weights_it_moves_a_tenth():
 
 def test_halos_are_computed_again_where_that_moves_less_and_the_limit_allows_it():
     """The first layers of VGG-16 become a pyramid: nothing moves between them."""
-    exchange = best_plan(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5)
-    pyramid = best_plan(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5, recompute=True)
+    exchange = space(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5).best()
+    pyramid = space(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5, recompute=True).best()
     assert pyramid.cost < exchange.cost
     recomputed = [one for one in pyramid.layers if one.division.strategy == "recomputed"]
     assert recomputed
@@ -124,12 +124,14 @@ def test_inputs_count_where_they_have_a_weight():
     """Without one a looser limit may read the images more often than it saves elsewhere."""
     layers = layers_of(network("alexnet", 1))[:4]
     totals = {
-        weights: [best_plan(layers, CORES, weights, most_work=most).volume.total for most in (1, 2)]
+        weights: [
+            space(layers, CORES, weights, most_work=most).best().volume.total for most in (1, 2)
+        ]
         for weights in (WITHOUT_INPUTS, TRAFFIC)
     }
     assert totals[TRAFFIC][1] <= totals[TRAFFIC][0] <= totals[WITHOUT_INPUTS][0]
     assert totals[TRAFFIC][1] <= totals[WITHOUT_INPUTS][1]
-    plan = best_plan(layers, CORES, TRAFFIC)
+    plan = space(layers, CORES, TRAFFIC).best()
     assert plan.cost == plan.volume.total
 
 
@@ -160,7 +162,7 @@ def test_imbalance_is_of_what_the_cores_compute():
 
 
 def test_without_a_limit_one_core_does_everything():
-    plan = best_plan(layers_of(network("lenet5", 1)), CORES, ACTIVATIONS, most_work=None)
+    plan = space(layers_of(network("lenet5", 1)), CORES, ACTIVATIONS, most_work=None).best()
     assert plan.volume.activations == plan.volume.sums == plan.cost == 0
 
 
@@ -185,4 +187,4 @@ def test_a_limit_that_nothing_keeps_is_refused():
         match=r"^layer conv1_1: no division over 56 cores gives each at most 0.008929 of the work; "
         r"allow more work of one core, or more strategies$",
     ):
-        best_plan(IMAGES, CORES, most_work=0.5)
+        space(IMAGES, CORES, most_work=0.5).best()

@@ -13,7 +13,7 @@ from tilewright.partition.choices import PLANNED, choices_of
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
-from tilewright.partition.plan import ChoiceCosts, best_plan, given_plan
+from tilewright.partition.plan import ChoiceCosts, given_plan, space
 from tilewright.partition.promising import outline
 from tilewright.partition.volumes import grid_options, sizes
 
@@ -81,10 +81,10 @@ def test_no_plan_costs_less_than_the_bounds_of_its_grids(weights, model, seed):
 @pytest.mark.parametrize("name", ["lenet5", "alexnet"])
 def test_grids_that_are_left_out_are_in_no_cheaper_plan(name, monkeypatch):
     layers = layers_of(network(name, 1))
-    every = best_plan(layers, 14, TRAFFIC)
+    every = space(layers, 14, TRAFFIC).best()
     monkeypatch.setattr(promising, "_CORES_OF_PAIRS", 14 * 60**2)
     monkeypatch.setattr(promising, "_FEW", 20)
-    some = best_plan(layers, 14, TRAFFIC)
+    some = space(layers, 14, TRAFFIC).best()
     assert every.proven
     assert some.bound <= every.cost <= some.cost
     assert some.considered == every.considered

@@ -21,7 +21,7 @@ from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Move, held, moves_to, needs
 from tilewright.partition.objective import TIME, Weights
-from tilewright.partition.plan import best_plan, fixed_plan, given_plan
+from tilewright.partition.plan import fixed_plan, given_plan, space
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.timing import layer_times, link_loads
 
@@ -127,9 +127,9 @@ def test_the_planner_counts_the_cycles_and_values_of_the_messages(data, model):
 
 
 def test_the_fastest_plan_is_between_its_bound_and_the_plan_of_least_traffic():
-    traffic = best_plan(LENET, 15, model=MODEL)
-    fastest = best_plan(LENET, 15, TIME, model=MODEL)
-    both = best_plan(LENET, 15, Weights(cycles=4.0), model=MODEL)
+    traffic = space(LENET, 15, model=MODEL).best()
+    fastest = space(LENET, 15, TIME, model=MODEL).best()
+    both = space(LENET, 15, Weights(cycles=4.0), model=MODEL).best()
     cycles = [sum(t.steps_cycles for t in layer_times(p, MODEL)) for p in (fastest, both, traffic)]
     assert fastest.bound <= fastest.cost == pytest.approx(cycles[0])
     assert cycles[0] < cycles[1] < cycles[2]
@@ -207,7 +207,7 @@ def test_weights_of_two_output_channels_lie_beside_the_input():
 def test_the_planner_takes_only_what_fits():
     """Sums that are divided need less of the input in one place."""
     (fc6,) = (layer for layer in VGG if layer.name == "fc6")
-    plan = best_plan([fc6], 56, model=replace(MODEL, buffer_values=3 * 25_088 - 1))
+    plan = space([fc6], 56, model=replace(MODEL, buffer_values=3 * 25_088 - 1)).best()
     assert plan.layers[0].division.partial
 
 

@@ -12,7 +12,7 @@ from tilewright.ops import LocalResponseNorm, Softmax
 from tilewright.partition.divided import execute
 from tilewright.partition.layers import layers_of
 from tilewright.partition.parts import Operands, Task, by_reference
-from tilewright.partition.plan import best_plan
+from tilewright.partition.plan import space
 from tilewright.targets.bwdsp.division import CorePrograms
 
 _LARGEST = 4
@@ -31,7 +31,7 @@ def check_parts(network: Network, cores: int, programs: CorePrograms) -> int:
     """Each different task, on small whole numbers near what it reads: exact, unless an operator
     adds up what was rounded. What follows reads what the reference makes. Returns their number.
     """
-    plan = best_plan(layers_of(network), cores)
+    plan = space(layers_of(network), cores).best()
     seen = set[Task]()
 
     def both(task: Task, operands: Operands) -> np.ndarray:

@@ -29,7 +29,7 @@ from tilewright.partition.divided import CoreMemory, Execution, execute
 from tilewright.partition.grids import Grid, undivided
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.parts import Computes, by_reference, divide, tasks_of
-from tilewright.partition.plan import PartitionPlan, Planned, best_plan, given_plan
+from tilewright.partition.plan import PartitionPlan, Planned, given_plan, space
 from tilewright.partition.strategies import STRATEGIES
 
 GRIDS = (56, 4, 15, 1)
@@ -58,7 +58,7 @@ def check_layers(network: Network, cores: int) -> None:
     """Every layer from the same small whole numbers, divided and by one core: bit for bit, those
     that round included.
     """
-    plan = best_plan(layers_of(network), cores)
+    plan = space(layers_of(network), cores).best()
     _Layers(network, plan, numbers(network, 2)).run()
 
 

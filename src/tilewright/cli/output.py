@@ -38,8 +38,6 @@ LINE_SECONDS = 5.0
 """Seconds between lines of progress where no bar can run."""
 _STARTED = time.monotonic()
 """When the command began; its stages may report their progress in several turns."""
-_WIDE = 140
-"""Columns from which tables show schedules."""
 
 
 class LostOutput(OSError):
@@ -77,11 +75,6 @@ class OutputOptions:
         unless the environment variable COLUMNS says otherwise.
         """
         return _console().width
-
-    @property
-    def is_wide(self) -> bool:
-        """True if a table has room for schedules."""
-        return self.columns >= _WIDE
 
     def value(self, value: Any) -> None:
         """Print for programs, with `--json` only."""

@@ -75,7 +75,7 @@ def _dims(seed: Seed, name: str) -> tuple[tuple[str, Expr], ...]:
 def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
     """Operands of small integers, whose sums are exact, or of floats from a normal distribution.
 
-    Those of integer types, whose sums are exact anyhow, come from all that the types hold.
+    Operands of integer types take any value of the type: their sums are exact whatever it is.
     """
     generator = np.random.default_rng(seed)
     pairs = tuple(zip(op.input_shapes, op.numerics.operands, strict=True))

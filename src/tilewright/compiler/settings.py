@@ -53,7 +53,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compile.
+    """Options of a compilation.
 
     `algorithm`, `partition`, the `max_error` of results and the `max_roundings` of sums in fixed
     point restrict the search; of each, `keep` candidates are kept; the `top` best are simulated and

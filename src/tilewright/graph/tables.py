@@ -35,7 +35,7 @@ class Scaling:
 
     @property
     def update_shift(self) -> int:
-        """Of an error times an activation, to be added to a weight."""
+        """The shift of an error times an activation before it is added to a weight."""
         return self.error_bits + self.activation_bits - self.weight_bits
 
 

@@ -21,7 +21,7 @@ _NEVER, _ALWAYS = Const(0), Const(1)
 
 @dataclass(frozen=True)
 class ChainRules:
-    """Which chains a matrix primitive takes in one call.
+    """Chains of products that a matrix primitive takes in one call.
 
     It `overwrites` C where a zero fill stands just before; else the fill is a statement of its own.
     It `packs` operands of several links. A chain has at most `most_links`, in loops of which the

@@ -106,7 +106,6 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
                 fix=f"write {self.immediate} there" if self.immediate else "remove it",
             )
         return MemoryStyle(
-            base_first=first is not None,
             opening=match["open"],
             closing=match["close"],
             separator=first["separator"][0] if first else "",
@@ -128,10 +127,9 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
 class MemoryStyle(msgspec.Struct, frozen=True):
     """A memory operand in parts: `opening base separator mark displacement closing`, or
-    `displacement opening base closing` unless `base_first`.
+    `displacement opening base closing` without a separator.
     """
 
-    base_first: bool
     opening: str
     closing: str
     separator: str

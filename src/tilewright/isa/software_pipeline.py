@@ -30,7 +30,7 @@ from tilewright.isa.table import InstructionTable
 
 @dataclass(frozen=True)
 class TripCount:
-    """How often the loop runs.
+    """Iterations of the loop.
 
     `register` holds the number of iterations when the loop is entered, `minimum` is the least value
     it can have. `scratch` is a register that the guard may overwrite; it is needed only when the

@@ -1,4 +1,4 @@
-"""Where experiments run: worker processes, results that survive, progress.
+"""The lab that experiments run in: worker processes, results that survive, progress.
 
 In: a function of one case and its cases. Out: the results in the order of the cases. Each finished
 result is recorded at once, so that a run that was killed resumes, and experiments that need the
@@ -77,7 +77,7 @@ def _silent(experiment: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Lab:
-    """How an experiment runs: `quick` asks for a small subset of the cases by the same code.
+    """Conditions of an experiment: `quick` asks for a small subset of the cases by the same code.
 
     `options` are words of the user; `rows` a file that takes the place of the published table.
     """

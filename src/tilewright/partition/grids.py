@@ -304,7 +304,7 @@ def _products(numbers: Integers) -> Integers:
 
 
 def _strides(grids: Grids) -> Integers:
-    """How many cells further the next interval along each axis is."""
+    """Distance in cells from one interval to the next along each axis."""
     counts = np.maximum(grids.counts, 1)
     behind = np.cumprod(counts[:, ::-1], axis=1)[:, ::-1] // counts
     before = np.cumprod(counts, axis=1) // counts

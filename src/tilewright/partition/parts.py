@@ -1,4 +1,4 @@
-"""Who computes what of a layer: a division gives each core its part, a part is one or two tasks.
+"""Parts of a layer: a division gives each core one, and a part is one or two tasks.
 
 In: a layer and a `Grid`. Out: a `Division` with one part for each cell; parts may differ in size,
 and cores may have none. Of a part: its `Task`s, operators that follow each other on what the core

@@ -286,31 +286,6 @@ def given_plan(
     return ChoiceCosts(layers, own, cores, weights, model).best()
 
 
-def best_plan(
-    layers: Sequence[Layer],
-    cores: int,
-    weights: Weights = WITHOUT_INPUTS,
-    *,
-    most_work: float | None = 1.0,
-    strategies: Sequence[str] | None = None,
-    model: CoreModel | None = None,
-    recompute: bool = False,
-    steps: Steps = uncounted,
-) -> PartitionPlan:
-    """The cheapest division of all layers over at most `cores` cores.
-
-    `most_work` is what the busiest core may have to do, as a multiple of what it has under the
-    BWDSP paper's strategy, or by the most even grid of `strategies` where that is more; None for
-    any. A layer that no strategy divides is divided by output channels, or not at all. With the
-    `model` of a machine parts fit its buffers, and cycles may count. With `recompute` cores may
-    compute the halos of the next layer themselves. `steps` counts the layers whose divisions are
-    priced. Raises PartitionError where no division is that even, or none fits.
-    """
-    found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model,
-                  recompute=recompute, steps=steps)  # fmt: skip
-    return found.best()
-
-
 def space(
     layers: Sequence[Layer],
     cores: int,
@@ -322,8 +297,15 @@ def space(
     recompute: bool = False,
     steps: Steps = uncounted,
 ) -> ChoiceCosts:
-    """The space that `best_plan` searches: all grids or, if these are many, those that no bound
-    rules out.
+    """Divisions of all layers over at most `cores` cores; `best` is the cheapest. Of many grids
+    those are left out that a bound rules out.
+
+    `most_work` is what the busiest core may have to do, as a multiple of what it has under the
+    BWDSP paper's strategy, or by the most even grid of `strategies` where that is more; None for
+    any. A layer that no strategy divides is divided by output channels, or not at all. With the
+    `model` of a machine parts fit its buffers, and cycles may count. With `recompute` cores may
+    compute the halos of the next layer themselves. `steps` counts the layers whose divisions are
+    priced. Raises PartitionError where no division is that even, or none fits.
     """
     free = strategies is None
     if strategies is None:

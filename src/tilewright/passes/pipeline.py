@@ -39,7 +39,8 @@ from tilewright.passes.simplify import Simplify
 # Out: the same with each nest's loops divided as `ir.threads` says. Statements that no loop
 # divides are executed by one thread, as the only iteration of a divided loop.
 #
-# before: for row in range(28): gemm(...) after: for row in range(28, threads=2): gemm(...)
+# before: for row in range(28): gemm(...)
+# after:  for row in range(28, threads=2): gemm(...)
 
 ALONE = "alone"
 """The loop around what one thread does."""

@@ -16,8 +16,8 @@ from tilewright.passes.infer_dma import InferDma
 # Accumulations become maps that take their result in: where it starts and when it is moved is
 # said by then, and what a family knows of maps holds for them.
 #
-# before: fill(y_tile); for t: get(x -> x_tile); accumulate(y_tile, x_tile; "sum", "x0") after:
-# fill(y_tile); for t: get(x -> x_tile); map(y_tile, y_tile, x_tile; "x0 + x1")
+# before: fill(y_tile); for t: get(x -> x_tile); accumulate(y_tile, x_tile; "sum", "x0")
+# after:  fill(y_tile); for t: get(x -> x_tile); map(y_tile, y_tile, x_tile; "x0 + x1")
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ def _ranges(cores: Sequence[int]) -> str:
 
 
 def _shares(layers: Sequence[DividedLayer]) -> str:
-    """How much of their time is what, the most first."""
+    """Shares of the layers' time by what takes it, the largest first."""
     parts = {part: sum(getattr(x, name) for x in layers) for part, name in _PARTS.items()}
     total = max(sum(parts.values()), _NO_TIME)
     ordered = sorted(parts.items(), key=lambda item: -item[1])
@@ -223,7 +223,7 @@ def _milliseconds(layer: DividedLayer) -> float:
     return layer.compute_ms + layer.exchange_ms + layer.weights_ms
 
 
-def _shape(extents: tuple[int, ...]) -> str:
+def _shape(extents: Sequence[int]) -> str:
     return "x".join(map(str, extents))
 
 
@@ -287,7 +287,7 @@ def _panels(parts: Sequence[PartPlan], shape: Sequence[int]) -> Iterator[str]:
     scale = min(room[0] / columns, room[1] / rows)
     scales = (scale, scale) if len(shape) > _MATRIX else (room[0] / columns, _BAND / rows)
     title_of, words = _titles(sorted(found), pitch[0])
-    title = f"kept by cores, of {_picture_shape(shape)}{words}"
+    title = f"kept by cores, of {_shape(shape)}{words}"
     yield _text(_MARGIN + _SIDE / 2, _MARGIN / 2, title)
     for number, (leading, own) in enumerate(sorted(found.items())):
         x = _MARGIN + number % across * pitch[0]
@@ -400,7 +400,3 @@ def _square(x: float, y: float, w: float, h: float, look: str) -> str:
 def _text(x: float, y: float, text: str, size: float = _LARGEST_TEXT) -> str:
     look = "" if size == _LARGEST_TEXT else f' style="font-size:{size:.1f}px"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{look}>{escape(text)}</text>'
-
-
-def _picture_shape(extents: Sequence[int]) -> str:
-    return "x".join(map(str, extents))

@@ -155,7 +155,7 @@ def _states(found: NetworkRun) -> str:
 
 
 def _live(found: NetworkRun) -> str:
-    """How much of the arena is needed at the fullest moment, of a training step."""
+    """The part of the arena that a training step needs at its fullest moment."""
     return f", of which {_megabytes(found.live_bytes)} live at once" if found.live_bytes else ""
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import load_machine
-from tilewright.papers.dla_al import backward, figure10, segments, tables
+from tilewright.papers.dla_al import backward, segments, tables
 from tilewright.papers.dla_al.benchmarks import (
     LayerRow,
     other_numbers,
@@ -17,7 +17,7 @@ from tilewright.papers.dla_al.benchmarks import (
     published_layers,
 )
 from tilewright.papers.dla_al.layers import LAYERS
-from tilewright.papers.dla_al.versions import Version
+from tilewright.papers.dla_al.versions import Version, figure10
 from tilewright.papers.dla_al.wholes import alexnet, vgg16_blocks
 from tilewright.papers.lab import Lab
 from tilewright.simulate.window.memories import ElementRange
@@ -50,7 +50,7 @@ def test_numbers_of_the_text_and_of_the_conclusion_agree() -> None:
 
 def test_automatic_schedules_are_no_slower_than_blocks() -> None:
     """A fully connected layer waits for its weights in both."""
-    rows = {row.name: row for row in figure10.run(Lab(quick=True)).rows}
+    rows = {row.name: row for row in figure10(Lab(quick=True)).rows}
     ours = rows["fc3: automatic over blocks, forward"].ours
     assert ours is not None
     assert 0.85 < ours <= 1

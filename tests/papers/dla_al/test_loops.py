@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.papers.dla_al.figure8 import TIMES
-from tilewright.papers.dla_al.loops import Tiles, cycles, overlaps, timed_loop
+from tilewright.papers.dla_al.loops import TIMES, Tiles, cycles, overlaps, timed_loop
 
 TILES = Tiles(count=6, inputs=16, outputs=16)
 LOAD, WEIGHTS, PRODUCT, SUM = 3, 8, 6, 2

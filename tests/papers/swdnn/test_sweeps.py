@@ -4,12 +4,14 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.lab import Lab, ResultRecords
-from tilewright.papers.model import WORTH_EXPLAINING
-from tilewright.papers.swdnn import figure7, figure9
+from tilewright.papers.model import WORTH_EXPLAINING, Result
 from tilewright.papers.swdnn.fixed_plans import layer, swdnn_plan
 from tilewright.papers.swdnn.sweep import (
+    KERNELS,
+    LARGE,
     MACHINES,
     PEAK_GFLOPS,
+    SMALL,
     SweepConfiguration,
     sweep_figure,
     sweep_result,
@@ -24,7 +26,7 @@ def results(tmp_path_factory):
     with ResultRecords(tmp_path_factory.mktemp("sweeps") / "records") as records:
         lab = Lab(records=records)
         return {
-            figure: sweep_result(lab, figure, "some layers", LAYERS, 2, "two of them")
+            figure: sweep_result(lab, figure, LAYERS, 2, "two of them")
             for figure in ("figure7", "figure9")
         }
 
@@ -35,9 +37,9 @@ def result(results):
 
 
 def test_the_scripts_with_their_ends_included_give_21_and_81_and_30_configurations():
-    assert len(figure7._SMALL) == 21
-    assert len(figure7._LARGE) == 81
-    assert len(figure9._LAYERS) == 30
+    assert len(SMALL) == 21
+    assert len(LARGE) == 81
+    assert len(KERNELS) == 30
 
 
 def test_every_layer_has_a_simulated_row_for_each_way(result):
@@ -68,9 +70,9 @@ def test_the_notes_name_the_machine_of_each_way(result):
     )
 
 
-def test_a_quick_run_says_of_how_many_its_medians_are(monkeypatch):
-    monkeypatch.setattr(figure9, "_QUICK", 1)
-    claims = [row for row in figure9.run(Lab(quick=True)).rows if "median of" in row.name]
+def test_a_quick_run_says_of_how_many_its_medians_are():
+    found = sweep_result(Lab(quick=True), "figure9", KERNELS, 1, "one of them")
+    claims = [row for row in found.rows if "median of" in row.name]
     assert len(claims) == 2 * len(MACHINES)
     assert all(row.note.startswith("of 1 of 30 configurations") for row in claims)
 
@@ -97,7 +99,7 @@ def test_the_public_product_is_slower_than_ours(result):
 
 
 def test_the_picture_marks_the_claim(result):
-    (axes,) = sweep_figure(result).axes
+    (axes,) = sweep_figure(Result("swdnn", "figure7", "some layers", result.rows, {})).axes
     assert [line.get_label() for line in axes.lines] == [
         *MACHINES, "published: most above 1600",
     ]  # fmt: skip

@@ -232,6 +232,6 @@ def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | No
 
 
 def operand_span(parsed: ParsedLine, table: InstructionTable, index: int) -> Span:
-    """Where the operand of an instruction was written; an alias may have moved or added it."""
+    """The columns at which an operand was written; an alias may have moved or added it."""
     written = _operand_of_line(parsed, table, index)
     return parsed.span if written is None else span_of(written)

@@ -90,5 +90,5 @@ EMPTY_LINE = ParsedLine()
 
 
 def span_of(operand: ParsedOperand) -> Span:
-    """Where an operand stands; for an expression its most telling part."""
+    """The columns of an operand; of an expression those of its most telling part."""
     return operand.base.span if isinstance(operand, ParsedMemory) else operand.span

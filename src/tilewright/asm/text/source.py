@@ -67,7 +67,7 @@ def _fault(
 
 @dataclass(frozen=True, slots=True)
 class IncludeFolder:
-    """Where `.include` may read: `folder` and what lies below it; None = nowhere."""
+    """The files that `.include` may read: `folder` and below; none without a folder."""
 
     folder: Path | None
     limits: Limits

@@ -1,4 +1,4 @@
-"""Who reads one tensor reads another one instead."""
+"""Readers of one tensor made readers of another."""
 
 from __future__ import annotations
 

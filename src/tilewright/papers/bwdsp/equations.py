@@ -1,7 +1,8 @@
-"""Tables 1 and 3, and Equations 1 to 5 as printed and as they must read, on every layer of VGG-16.
+"""Tables 1 to 4, and Equations 1 to 5 as printed and as they must read, on every layer of VGG-16.
 
 Eqs. 1 and 2 give the size of an output, and Table 3 prints it; Eqs. 3 to 5 give what a core reads,
-for which Table 4 has five layers. The published numbers are those of the tables.
+for which Table 4 has five layers. Table 2 says where they hold and what padding costs. Published
+numbers are those of the tables.
 
 Each table or figure is a function by its name in `TITLES`.
 """
@@ -13,17 +14,27 @@ from math import ceil, floor
 
 from msgspec import Struct
 
-from tilewright.papers.bwdsp.network import CORES, image_layers, vgg16
-from tilewright.papers.bwdsp.table4 import PrintedLayer as Layer4
+from tilewright.ops.window import seen
+from tilewright.papers.bwdsp.network import (
+    BASELINE,
+    CORES,
+    OPTIMISED,
+    image_layers,
+    padded_reads,
+    vgg16,
+    vgg16_convolution,
+)
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Kind, Row, compare
 from tilewright.papers.published import read_published
-from tilewright.partition.strategies import output_tile
+from tilewright.partition.strategies import input_rows, output_tile
 
 TITLES = {
     "table3": "layers of VGG-16",
     "equations": "equations 1 to 5, as printed and corrected",
     "table1": "parameters of the formulas",
+    "table2": "ranges of the equations, and values of padding",
+    "table4": "regions of a core in five layers",
 }
 
 
@@ -96,7 +107,7 @@ def equation5(height: int, width: int, kernel: int) -> int:
 def equations(lab: Lab) -> Findings:
     """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4."""
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
-    reads = read_published("bwdsp", "table4", Layer4).rows
+    reads = read_published("bwdsp", "table4", PrintedLayer).rows
     rows = [*_sizes(sizes), *_reads(reads)]
     wrong = sum("as printed" in row.note for row in rows)
     return Findings(
@@ -127,28 +138,14 @@ def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
         yield _row(f"{name}, {layer.name}: O_H", found, own, literal)
 
 
-def _reads(printed: tuple[Layer4, ...]) -> Iterator[Row]:
-    ops = {layer.name: layer.op.convolution for layer in vgg16()}
-    for row in printed:
-        op = ops[row.layer]
-        assert op is not None
-        name, kernel, size = f"{row.layer}: AVG", op.kernel[0], op.out_height
-        if row.strategy == "general":
-            literal = ceil(op.height / CORES)
-            yield _row(f"Eq. 3, {name}_H", row.in_rows, max(literal, kernel), literal)
-            yield _row(f"Eq. 3, {name}_W", row.in_columns, op.width, op.width)
-            continue
-        tile = output_tile(size, size, CORES)
-        own = [(extent - 1) * op.stride[0] + kernel for extent in tile]
-        if size >= 2 * CORES:
-            number, literals = 4, [equation4(size, op.stride[0], kernel)] * 2
-        else:
-            number, literals = 5, [4, equation5(size, size, kernel)]
-        rounded = number == 5 and tile[1] != -(-size * size // (2 * CORES))
-        pairs = zip("HW", (row.in_rows, row.in_columns), own, literals, strict=True)
-        for letter, found, corrected, literal in pairs:
-            kind: Kind = "fitted" if rounded and letter == "W" else "exact"
-            yield _row(f"Eq. {number}, {name}_{letter}", found, corrected, literal, kind)
+def _reads(printed: tuple[PrintedLayer, ...]) -> Iterator[Row]:
+    for line in printed:
+        own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
+        number = 3 if line.strategy == "general" else 4 if _is_large(line) else 5
+        for axis, letter in enumerate("HW"):
+            kind: Kind = "exact" if own[axis] == odd[axis] else "fitted"
+            name = f"Eq. {number}, {line.layer}: AVG_{letter}"
+            yield _row(name, line.region[axis], own[axis], literal[axis], kind)
 
 
 def _row(name: str, printed: int, own: int, literal: int, kind: Kind = "exact") -> Row:
@@ -188,3 +185,174 @@ def table1(lab: Lab) -> Findings:
         summary={"parameters that no formula uses": unused},
         notes=("Eq. 4 has no N: nothing in it divides by the number of cores",),
     )
+
+
+# Table 2: the strategies compared: what they divide, where they hold, what padding costs.
+
+
+def table2(lab: Lab) -> Findings:
+    """The equation of each convolution, and its padding by Table 2's term and counted."""
+    rows: list[Row] = []
+    counted = {
+        strategy: {name: padded - real for name, padded, real in padded_reads(strategy)}
+        for strategy in (BASELINE, OPTIMISED)
+    }
+    for layer in image_layers(vgg16()):
+        if (conv := layer.op.convolution) is None:
+            continue
+        large = conv.out_height >= 2 * CORES
+        rows.append(
+            compare(f"{layer.name}: equation", None, 4 if large else 5, "exact",
+                    note=f"O_H = {conv.out_height}, 2 N = {2 * CORES}")
+        )  # fmt: skip
+        term = 4 * CORES * conv.out_channels * (conv.kernel[1] - 1)
+        rows.append(
+            compare(f"{layer.name}: padding", term, counted[BASELINE][layer.name], "exact",
+                    note="4 N C (F_W - 1) against zeros that the cores' regions have under Eq. 3",
+                    unit="values")
+        )  # fmt: skip
+    outputs = sum(counted[OPTIMISED].values())
+    return Findings(
+        rows=tuple(rows),
+        summary={
+            "zeros under Eqs. 4 and 5, all layers": outputs,
+            "zeros under Eq. 3, all layers": sum(counted[BASELINE].values()),
+        },
+        notes=(
+            "C is the output's channels (Table 1), though what moves is input; the factor 4 may be"
+            " bytes, sides, or the rows of a tile: the text does not say",
+            "no strategy has to move zeros: each core knows where the image ends",
+        ),
+    )
+
+
+# Table 4: the regions of a core in five layers, by the rule that yields each row.
+#
+# General rows: max(ceil(I_H / N), F_H) rows of the input at its own width, and the rows of output
+# that they give without padding. Optimised rows: the tile of `output_tiles`, and what the
+# convolution sees of the padded image for it.
+
+Region = tuple[int, int, int, int]
+"""Rows and columns of the input, rows and columns of the output."""
+
+
+class PrintedLayer(Struct, frozen=True):
+    """One layer's line of the table under one strategy, as extents."""
+
+    layer: str
+    strategy: str
+    in_rows: int
+    in_columns: int
+    out_rows: int
+    out_columns: int
+
+    @property
+    def region(self) -> Region:
+        """The four extents."""
+        return self.in_rows, self.in_columns, self.out_rows, self.out_columns
+
+
+def table4(lab: Lab) -> Findings:
+    """Four rows for each of the table's ten, with what the formulas as printed give."""
+    table = lab.published("bwdsp", "table4", PrintedLayer)
+    rows: list[Row] = []
+    right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}
+    for line in table.rows:
+        own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
+        for key, found in zip(right, (literal, odd, own), strict=True):
+            right[key] += found == line.region
+        rows += _extents(line, own, literal, odd)
+    return Findings(
+        rows=tuple(rows),
+        summary={f"rows of 10 by the formulas {key}": count for key, count in right.items()},
+        notes=(
+            f"published: {table.source}",
+            "general rows count the image as it is, optimised rows with its padding, so that the"
+            " loads of the two halves do not compare",
+            *_coverage(table.rows),
+        ),
+    )
+
+
+def by_rule(line: PrintedLayer) -> Region:
+    """The rule that yields all ten rows."""
+    op = vgg16_convolution(line.layer)
+    if line.strategy == "general":
+        return _general(line, max(input_rows(op.height, CORES), op.kernel[0]))
+    return _input_region(line, output_tile(op.out_height, op.out_width, CORES))
+
+
+def without_rounding(line: PrintedLayer) -> Region:
+    """The rule's region with as many columns as Eq. 5 has, odd or even."""
+    op = vgg16_convolution(line.layer)
+    if line.strategy == "general" or _is_large(line):
+        return by_rule(line)
+    return _input_region(line, (2, -(-op.out_height * op.out_width // (2 * CORES))))
+
+
+def as_printed(line: PrintedLayer) -> Region:
+    """Literal result of Eqs. 3 to 5, with the outputs that these inputs have without padding."""
+    op = vgg16_convolution(line.layer)
+    if line.strategy == "general":
+        return _general(line, input_rows(op.height, CORES))
+    if _is_large(line):
+        extents = op.out_height, op.out_width
+        rows, columns = (equation4(extent, op.stride[0], op.kernel[0]) for extent in extents)
+    else:
+        rows, columns = 4, equation5(op.out_height, op.out_width, op.kernel[1])
+    return rows, columns, rows - op.kernel[0] + 1, columns - op.kernel[1] + 1
+
+
+def _is_large(line: PrintedLayer) -> bool:
+    """True if Eq. 4 holds, not Eq. 5."""
+    return vgg16_convolution(line.layer).out_height >= 2 * CORES
+
+
+def _general(line: PrintedLayer, rows: int) -> Region:
+    op = vgg16_convolution(line.layer)
+    return rows, op.width, rows - op.kernel[0] + 1, op.out_width
+
+
+def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
+    op = vgg16_convolution(line.layer)
+    rows, columns = (
+        seen((0, tile[axis]), (0, op.kernel[axis]), op.stride[axis], op.padding[axis])
+        for axis in (0, 1)
+    )
+    return rows[1] - rows[0], columns[1] - columns[0], *tile
+
+
+def _extents(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
+    """A row for each extent. Those that even widths change are fitted: they told that widths are."""
+    names = ("input rows", "input columns", "output rows", "output columns")
+    extents = zip(names, line.region, own, literal, odd, strict=True)
+    for name, printed, found, formula, unrounded in extents:
+        kind: Kind = "exact" if found == unrounded else "fitted"
+        note = "" if formula == printed else f"the formula as printed gives {formula}"
+        yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, kind, note=note)
+
+
+def _coverage(lines: tuple[PrintedLayer, ...]) -> Iterator[str]:
+    """Rows that the printed regions leave out, and cores without a region."""
+    for line in lines:
+        op = vgg16_convolution(line.layer)
+        name = f"{line.layer} {line.strategy}"
+        if line.strategy == "general":
+            used = min(CORES, -(-op.out_height // line.out_rows))
+            if used * line.out_rows < op.out_height:
+                yield (
+                    f"{name}: {used} cores x {line.out_rows} rows are {used * line.out_rows} of "
+                    f"{op.out_height} rows of the output; the rest needs rows of other cores"
+                )
+            if used < CORES:
+                yield f"{name}: {used} of {CORES} cores have rows"
+            continue
+        across, rest = divmod(op.out_width, line.out_columns)
+        tiles = -(-op.out_height // line.out_rows) * (across + bool(rest))
+        if tiles < CORES:
+            yield f"{name}: {tiles} of {CORES} cores have a tile"
+        if rest:
+            yield (
+                f"{name}: the last tile of a row has {rest} of {line.out_columns} columns, which "
+                "the table does not show"
+            )

@@ -13,8 +13,8 @@ from math import prod
 from matplotlib.figure import Figure
 from msgspec import Struct
 
+from tilewright.papers.bwdsp.equations import PrintedLayer
 from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, padded_reads, plan
-from tilewright.papers.bwdsp.table4 import PrintedLayer as Regions
 from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare
@@ -133,7 +133,7 @@ def _reductions(line: _Printed, found: dict[str, dict[str, dict[str, int]]]) -> 
         )
     general, optimised = (
         row.in_rows * row.in_columns
-        for row in read_published("bwdsp", "table4", Regions).rows
+        for row in read_published("bwdsp", "table4", PrintedLayer).rows
         if row.layer == line.layer
     )
     yield compare(

@@ -11,7 +11,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.window import seen
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import ACTIVATIONS
-from tilewright.partition.plan import PartitionPlan, best_plan, fixed_plan
+from tilewright.partition.plan import PartitionPlan, fixed_plan, space
 
 CORES = 56
 NETWORK = "vgg16"
@@ -44,7 +44,7 @@ def plan(strategy: str) -> PartitionPlan:
     """Convolutions and pools of VGG-16 under one of the three."""
     layers = image_layers(vgg16())
     if strategy == BEST:
-        return best_plan(layers, CORES, ACTIVATIONS, strategies=TILES)
+        return space(layers, CORES, ACTIVATIONS, strategies=TILES).best()
     return fixed_plan(layers, CORES, strategy)
 
 

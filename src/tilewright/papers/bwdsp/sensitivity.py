@@ -22,7 +22,7 @@ from tilewright.partition.capability import DIVIDES
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
-from tilewright.partition.plan import PartitionPlan, best_plan, fixed_plan
+from tilewright.partition.plan import PartitionPlan, fixed_plan, space
 from tilewright.partition.timing import layer_times, program_times
 
 TITLE = "time of VGG-16 over the machine's assumed numbers"
@@ -131,7 +131,7 @@ def _plans() -> dict[str, PartitionPlan]:
     layers = layers_of(network(NETWORK, 1, dtype=ELEMENT))
     return {
         OPTIMISED: fixed_plan(layers, CORES, OPTIMISED),
-        BEST: best_plan(layers, CORES, strategies=TILES),
+        BEST: space(layers, CORES, strategies=TILES).best(),
     }
 
 

@@ -99,7 +99,7 @@ in2:
 )
 """The two layers in basic statements: segment after segment, as Fig. 3 of the paper."""
 _WAYS = {"inference": ("_fp", ""), "training": ("_bp",)}
-"""How the names of blocks end in each direction."""
+"""Endings of the names of blocks in each direction."""
 
 
 class Algorithm(Struct, frozen=True):
@@ -117,7 +117,7 @@ def run(lab: Lab) -> Findings:
 
 
 def _blocks() -> Iterator[Row]:
-    """How many algorithms of Table 1 have a block, by domain and direction."""
+    """Numbers of algorithms of Table 1 that have a block, by domain and direction."""
     every = read_published("dla_al", "blocks", Algorithm).rows
     for domain, printed in Counter(row.domain for row in every).items():
         own = [row for row in every if row.domain == domain]

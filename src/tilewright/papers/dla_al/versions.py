@@ -1,4 +1,8 @@
-"""The paper's layers and networks in four versions, and the cycles of each on its machine.
+"""Figs. 10 and 11: the paper's layers and networks in four versions, timed on its machine.
+
+Fig. 10 has the ten benchmarks forward and backward, whole networks and a fusion, Fig. 11 the five
+convolutions of Table 3. The bars have no numbers; the text has the means, single ratios of FC and
+conv3, those of whole networks, and what fusion saves. GPU rows are published alone.
 
 A program of blocks is one version; `prefetch` as 0 in it has tiles loaded just before they are
 computed, the paper's Code #1, which stands for its hand-written order; as 2 it computes each in
@@ -10,6 +14,7 @@ what the layer made is given.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -26,12 +31,16 @@ from tilewright.papers.dla_al.backward import BACKWARD, FORWARD, gradient_networ
 from tilewright.papers.dla_al.benchmarks import paper_network, printed, published_layers
 from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks, run_of_image
 from tilewright.papers.dla_al.loops import PAPER_MACHINE
-from tilewright.papers.dla_al.wholes import WHOLES
+from tilewright.papers.dla_al.wholes import WHOLES, conv_relu_pool
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Row, compare
+from tilewright.papers.model import Findings, Row, compare, sampled
 from tilewright.targets.cambricon.code import CODE, image_of
 from tilewright.tune.candidate import Candidate
 
+TITLES = {
+    "figure10": "ten benchmarks: hand-written, hand-optimised and automatic over blocks",
+    "figure11": "five convolutions: hand-written, hand-optimised and automatic over blocks",
+}
 DIRECTIONS = ("forward", "backward")
 ORDERS = {
     "blocks": "",
@@ -130,3 +139,74 @@ def ratio_row(subject: str, order: str, direction: str, ours: float, note: str =
         f"{subject}: {order} over blocks, {direction}", printed(subject, order, direction),
         round(ours, 3), "simulated", note=note, explanation=UNKNOWN,
     )  # fmt: skip
+
+
+_BENCHMARKS = tuple(layer.name for layer in published_layers()[:10])
+
+
+def figure10(lab: Lab) -> Findings:
+    """A row for each benchmark and each of its versions, then each number of the text."""
+    rows = [row for direction in DIRECTIONS for row in _benchmarks(lab, direction)]
+    if not lab.quick:
+        rows += version_rows(lab, ("AlexNet", "VGG16"))[0]
+        rows += _fusion(lab)
+    for subject, direction in (
+        ("mean of ten", "forward"),
+        ("mean of ten", "backward"),
+        ("conv3", "forward"),
+    ):
+        value = printed(subject, "GPU", direction)
+        rows.append(compare(f"{subject} against GPU, {direction}", value, None, "published"))
+    return Findings(
+        rows=tuple(rows),
+        notes=(
+            "changes of layout are the host's, and backward what the layer made is given",
+            "hand-optimised blocks compute a tile in two, with half of the next loads beside each",
+        ),
+    )
+
+
+def _benchmarks(lab: Lab, direction: str) -> Iterator[Row]:
+    """The versions of all benchmarks, their means, and the numbers of FC and of the worst case."""
+    names = ["fc3"] if lab.quick else list(_BENCHMARKS)
+    rows, ratios = version_rows(lab, names, direction)
+    yield from rows
+    for order, found in ratios.items():
+        note = sampled(len(names), len(_BENCHMARKS), "layers")
+        yield ratio_row("mean of ten", order, direction, fmean(found), note)
+    if direction == "forward":
+        own = dict(zip(names, ratios["hand-optimised"], strict=True))
+        fully_connected = max(own[name] for name in names if name.startswith("fc"))
+        yield ratio_row("FC", "hand-optimised", direction, fully_connected)
+        yield ratio_row("worst case", "hand-optimised", direction, min(own.values()))
+
+
+def _fusion(lab: Lab) -> Iterator[Row]:
+    """Cycles saved by fusing three blocks."""
+    (whole, moving), (fused, less) = lab.map(_fused_cycles, [False, True])
+    subject, saving = "Conv-ReLU-Pool fused", "memory access time saved by fusion"
+    for name, ours, unit in (
+        (subject, whole / fused, "times"),
+        (saving, 1 - less / moving, ""),
+    ):
+        value = printed(name, "not fused")
+        yield compare(name, value, round(ours, 3), "simulated", unit=unit, explanation=UNKNOWN)
+
+
+def _fused_cycles(fused: bool) -> tuple[int, int]:
+    """Cycles of the three blocks, and those of transfers."""
+    run = run_of_blocks(conv_relu_pool(fused=fused), load_machine(PAPER_MACHINE))
+    return run.cycles, run.unit_busy["TRANSFER"]
+
+
+def figure11(lab: Lab) -> Findings:
+    """A row for each convolution and each of its versions, and the mean that the text gives."""
+    every = [layer.name for layer in published_layers() if layer.name.startswith("Table 3")]
+    names = lab.some(every, 1)
+    rows, ratios = version_rows(lab, names)
+    note = sampled(len(names), len(every), "layers")
+    rows += [
+        ratio_row("mean of five convolutions", order, "forward", fmean(found), note)
+        for order, found in ratios.items()
+    ]
+    return Findings(tuple(rows))

@@ -330,6 +330,15 @@ def average(found: Sequence[Pair]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+def speedup_summary(name: str, found: Sequence[Pair]) -> dict[str, float | str]:
+    """The mean and the least speedup for the summary of an experiment, if there is any."""
+    values = speedups(found)
+    if not values:
+        return {}
+    mean = round(statistics.fmean(values), 3)
+    return {f"{name}: mean speedup": mean, f"{name}: least speedup": round(min(values), 3)}
+
+
 def evidence(found: Sequence[Pair]) -> str:
     """Mean shares of time in both versions, which explain the speedup."""
     both = [pair for pair in found if pair.speedup is not None]

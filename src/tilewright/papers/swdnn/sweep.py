@@ -1,10 +1,10 @@
-"""Whole-chip performance of many convolutions: swDNN's plans, and what the tuner finds beside them.
+"""swDNN Figs. 7 and 9: many convolutions on the whole chip, by swDNN's plans and by the tuner.
 
 In: convolutions of 128 images with 64 x 64 outputs (swDNN VII). Out: Gflop/s of four core groups,
 each of which computes a quarter of the output rows (swDNN III-D). swDNN's plans are, of its two
 algorithms as printed and promoted, with blocks by its rule, the one that its own model takes, with
 the matrix product of the public kernels and with ours; `tuned` is the best schedule of all implicit
-convolutions by our model.
+convolutions by our model. The configurations are those of the scripts of Fig. 8.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Option, choose
 
+TITLES = {
+    "figure7": "convolutions over the numbers of channels, four core groups",
+    "figure9": "convolutions over the size of the kernel, four core groups",
+}
 Way = Literal[
     "swDNN's plans, public product",
     "swDNN's plans, public product, measured costs",
@@ -71,6 +75,29 @@ class _Case(Struct, frozen=True):
 
     layer: SweepConfiguration
     way: Way
+
+
+SMALL = [SweepConfiguration(i, o) for i in range(64, 129, 32) for o in range(64, 257, 32)]
+LARGE = [SweepConfiguration(i, o) for i in range(128, 385, 32) for o in range(128, 385, 32)]
+KERNELS = [SweepConfiguration(n, n, kernel) for n in (128, 192, 256) for kernel in range(3, 22, 2)]
+
+
+def figure7(lab: Lab) -> Findings:
+    """3 x 3 kernels over the numbers of channels: the left and middle scripts, ends included."""
+    counts = (
+        "the loops as printed in Fig. 8 give 14 and 64 configurations (Ni < 128; < 384), with all"
+        " ends included 21 and 81; the text counts 1 to 21 and 22 to 101. Ends are included here"
+    )
+    return sweep_result(lab, "figure7", [*SMALL, *LARGE], 6, counts)
+
+
+def figure9(lab: Lab) -> Findings:
+    """Kernels from 3 x 3 to 21 x 21: the right script, ends included."""
+    counts = (
+        "the loops as printed in Fig. 8 give 20 configurations, with ends included 30, as the text"
+        " counts; the script starts No, but tests and steps Ni: Ni = No is taken"
+    )
+    return sweep_result(lab, "figure9", KERNELS, 4, counts)
 
 
 _LOWER_BOUND = "printed as a lower bound; the summary counts what is above it"
@@ -170,6 +197,9 @@ def sweep_figure(result: Result) -> Figure:
     for value in dict.fromkeys(claimed):
         level_line(figure, value, f"published: most above {value:g}")
     return figure
+
+
+draw_figure7 = draw_figure9 = sweep_figure
 
 
 def _name(case: _Case) -> str:

@@ -55,7 +55,7 @@ class Participants(NamedTuple):
     until: int
 
     def shared(self, other: Participants) -> int:
-        """How many have a part in both: the shorter rows of the fewer."""
+        """Cores with a part in both: the shorter rows of the fewer."""
         crossing = ((a.cores * b.until, a.until) for a, b in ((self, other), (other, self)))
         return min(self.cores, other.cores, *(-(-cores // until) for cores, until in crossing))
 

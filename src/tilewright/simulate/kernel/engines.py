@@ -1,4 +1,4 @@
-"""How transfers are served: one queue for each engine, unless a family has another rule.
+"""Service of transfers: one queue for each engine, unless a family has another rule.
 
 In: the requests of a program's transfers, in order. Out: the queue that serves each, and the cycles
 that it takes beyond its own. A family with a rule of its own brings a subclass in its module

@@ -68,7 +68,7 @@ class LoopStatement:
 
     @cached_property
     def alike(self) -> Signatures:
-        """Which iterations behave alike, for all runs of the program."""
+        """Iterations that behave alike, for all runs of the program."""
         return Signatures(self.timed, self.var)
 
 
@@ -123,7 +123,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class TileAxis:
-    """Where matrix axis `name` (m, n or k) lies: dimension `dim` of the tile under an operand."""
+    """Matrix axis `name` (m, n or k): dimension `dim` of the tile under an operand."""
 
     operand: int
     rank: int

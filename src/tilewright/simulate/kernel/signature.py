@@ -207,14 +207,14 @@ def _axis(length: int, position: int, inner: int) -> Numbers:
 
 
 class Periods:
-    """How long a sequence of signatures goes on repeating."""
+    """Lengths over which a sequence of signatures repeats."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
         self._changes: dict[int, Numbers] = {}
 
     def repeats(self, first: int, period: int) -> int:
-        """How often numbers[first : first + period] follows itself at once."""
+        """Immediate repetitions of numbers[first : first + period]."""
         numbers, start = self._numbers, first + period
         if not np.array_equal(numbers[first:start], numbers[start : start + period]):
             return 0

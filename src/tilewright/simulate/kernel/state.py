@@ -144,7 +144,7 @@ class KernelState:
     code: int = 0
 
     def part_apart(self, part: Participants) -> int:
-        """How many of those with a part are apart."""
+        """The number of cores with a part that are apart."""
         return part.cores - part.shared(self.own) if self.own else 0
 
     def queue(self, name: str) -> Queue:

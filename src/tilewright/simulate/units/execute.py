@@ -167,7 +167,7 @@ def _single(effect: int, a: float, b: float, c: float) -> float:
 
 @hot_piece
 def checked_address(core: CoreState, row: RowState) -> int:
-    """Where a load or store finds its bytes in the core's memories; -1 with its fault set."""
+    """Address in the core's memories of what a load or store accesses; -1 with its fault set."""
     address = core.registers_integer[row.b, 0] + row.value
     if address < 0 or address > row.last:
         core.fault = OUT_OF_RANGE

@@ -409,7 +409,7 @@ def run_artifact(
 
 
 def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str, int], int]:
-    """Where the tensors lie, each from a new line of all chips on, and where they end."""
+    """Addresses of the tensors, each from a new line of all chips on, and where they end."""
     lines, end = machine.section(Rdram).open_bytes, 0
     places = {}
     for info in tensors:

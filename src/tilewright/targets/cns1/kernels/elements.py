@@ -65,7 +65,7 @@ class Elements:
 
     @property
     def shift(self) -> int | None:
-        """How far `addap0` shifts, None without it."""
+        """The shift of `addap0`, None without it."""
         return _lowered(self.expression).shift
 
     @property

@@ -53,7 +53,7 @@ class NodePrograms:
 
     @cached_property
     def shares(self) -> list[dict[int, NodeShare]]:
-        """Who does what of each layer."""
+        """The share of each node in each layer."""
         return node_shares(self.plan)
 
     @cached_property

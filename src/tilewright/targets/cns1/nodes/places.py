@@ -115,14 +115,14 @@ class NodePlaces:
         return rows
 
     def _find(self, name: str, box: Box) -> MemoryRows | None:
-        """Where a region of a tensor lies, if the node has all of it."""
+        """The place of a region of a tensor, if the node has all of it."""
         for rows, have in self._held.get(name, ()):
             if have.covers(box):
                 return _inside(rows, have, box)
         return None
 
     def _have(self, name: str, box: Box) -> MemoryRows:
-        """Where a region that the node has lies by whole rows."""
+        """The place of a region that the node has by whole rows."""
         found = self._find(name, box)
         assert found is not None, f"{name} comes before it is read"
         if found.count == 1 or found.step_bytes == found.size_bytes:

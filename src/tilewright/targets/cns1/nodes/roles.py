@@ -184,7 +184,7 @@ def update_blocks(machine: Machine, m: int, n: int) -> tuple[int, int]:
 
 
 def _room(machine: Machine, size_bytes: int) -> int:
-    """How often the data cache holds so many bytes; raises CapacityError where it does not."""
+    """The number of times that so many bytes fit the data cache. Raises CapacityError for none."""
     room = machine.space("cache").available_bytes
     if size_bytes > room:
         raise CapacityError(
@@ -265,7 +265,7 @@ class StateBlock:
         return self.row_bytes * self.box.shape[0] if self.striped else STRIPE_BYTES
 
     def places(self, name: str) -> Iterator[WeightPlace]:
-        """Where the rows, or those of each stripe, begin."""
+        """Addresses of the rows, or of those of each stripe."""
         left, right = self.box.sides[1]
         width = STRIPE if self.striped else right - left
         for number, first in enumerate(range(left, right, width)):

@@ -1,4 +1,4 @@
-"""Who of the nodes does what of a divided network: chunks of products, their targets, messages.
+"""Shares of nodes in a divided network: chunks of products, their targets, messages.
 
 In: a plan of matrix products, look-ups and maps. Out: for each node and layer a `NodeShare`, in
 numbers of its own memory. Sums that are divided are computed in chunks of whole stripes of columns,
@@ -54,7 +54,7 @@ def product_of(layer: Layer) -> Gemm:
 
 
 def update_shift(layer: Layer) -> int | None:
-    """How far products are shifted before they are added to weights, None if they are not.
+    """The shift of products before they are added to weights, None if they are not.
 
     Raises PartitionError for other updates than those of `graph.tables`.
     """

@@ -94,7 +94,7 @@ class GlobalSum:
         return len(self.distances)
 
     def axis(self, round_: int) -> Literal["ring", "column"]:
-        """Where the partner of a round is."""
+        """The axis along which the partner of a round lies."""
         return "ring" if round_ < self.in_ring else "column"
 
 
