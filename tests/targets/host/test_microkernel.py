@@ -253,3 +253,13 @@ def test_refusals(choices, message):
     with pytest.raises(ScheduleError) as caught:
         Microkernel(**{"isa": AVX512, "dtype": dtype("f32"), "vectors": 2, "scalars": 4, **choices})
     assert str(caught.value) == message
+
+
+def test_the_last_elements_of_lines_of_rows_in_place_are_fetched_ahead() -> None:
+    """Rows that do not begin at lines touch one more, which begins in the next block."""
+    for vectors, fetched in ((2, [15, 31]), (1, [15])):
+        kernel = Microkernel(AVX512, F32, vectors, 4, prefetch=frozenset(("panels",)), inner="n")
+        text = emit_microkernel(kernel, "product")
+        whole = text[text.index(f"product_4x{vectors}(") :]
+        found = re.findall(r"prefetch\(y0 \+ beyond \+ (\d+)", whole[: whole.index("\n}\n")])
+        assert list(map(int, found)) == fetched

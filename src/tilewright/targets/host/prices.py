@@ -221,14 +221,16 @@ class HostPrices(Prices):
         *,
         shared: bool,
     ) -> Value:
-        """Cycles of a copy; longer where the last cache cannot keep the tensor it comes from."""
+        """Cycles of a copy from the last cache; where that cannot keep the tensor, main memory's
+        time for the bytes comes on top, as the core does not overlap the two.
+        """
         cycles = transfer_cycles(machine, direction, shape, shared=shared)
         caches = machine.find_section(Caches)
         if caches is None or direction == "put":
             return cycles
-        slower = machine.dma.get.peak_bytes_per_second / machine.direct_bytes_per_second
+        again = machine.dma.get.peak_bytes_per_second / machine.direct_bytes_per_second
         far = np.greater(tensor_bytes, caches.l3.capacity_bytes)
-        return cycles * np.where(far, max(1.0, slower), 1.0)
+        return cycles * np.where(far, 1.0 + again, 1.0)
 
     def elapsed_cycles(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright import ops
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
@@ -15,6 +16,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.targets.host.cost.caches import TouchedRows, _anew, exposed_cycles
 from tilewright.targets.host.sections import Caches
+from tilewright.tune.choose import choose
 
 PRODUCT = """\
 def product(m, n, k, m_tile, n_tile):
@@ -221,3 +223,16 @@ def test_a_block_that_is_crowded_out_comes_again_at_the_rate_of_the_next_cache()
     far = TouchedRows(2**12 * 64, 64, l2.capacity_bytes // l2.ways)
     expected = [0.0, 1 / l1.fill_bytes_per_cycle, 1 / l2.fill_bytes_per_cycle]
     assert [float(_anew(block, caches, 4)) for block in (loose, crowded, far)] == expected
+
+
+def test_rows_that_share_sets_cost_nothing_where_they_are_fetched_ahead() -> None:
+    """Those of a B larger than half the level 2 cache, however far apart its rows are."""
+
+    def cycles_per_column(columns: int, k: int) -> float:
+        product = ops.gemm(m=32, n=columns, k=k, dtype="f32")
+        (choice,) = choose([product], load_machine("host"))
+        return choice.best.candidate.cycles / columns
+
+    near, far = 96, 1024
+    assert cycles_per_column(1024, far) == pytest.approx(cycles_per_column(1040, far), rel=0.01)
+    assert cycles_per_column(1024, near) > 1.04 * cycles_per_column(1040, near)

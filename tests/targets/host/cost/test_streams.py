@@ -181,8 +181,8 @@ def test_channels_that_fill_no_line_are_moved_one_by_one(
     assert found == 2 * (lines * (12 * 12 + 1) + copied)
 
 
-@pytest.mark.parametrize(("direct", "slower"), [(1e10, 4.0), (4e10, 1.0), (8e10, 1.0)])
-def test_copies_of_what_the_last_cache_cannot_keep_come_at_the_rate_of_main_memory(
+@pytest.mark.parametrize(("direct", "slower"), [(1e10, 5.0), (4e10, 2.0), (8e10, 1.5)])
+def test_copies_of_what_the_last_cache_cannot_keep_wait_for_main_memory_as_well(
     direct: float, slower: float
 ) -> None:
     machine = load_machine(

@@ -31,7 +31,7 @@ from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
-from tilewright.targets.host.cost.stores import passes_caches, whole_bytes
+from tilewright.targets.host.cost.stores import is_fetched_ahead, passes_caches, whole_bytes
 from tilewright.targets.host.cost.threads import crowding, has_own
 from tilewright.targets.host.sections import Caches, CoreCache, Pages
 
@@ -121,8 +121,7 @@ def exposed_cycles(
     operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
     operands = [replace(o, own=has_own(prepared, env, o.moved_by)) for o in operands]
     operands, stored = _without_stored(operands, program, machine, at_start, counts)
-    waits: Value = _set_conflicts(program, machine, at_start, operands, loops)
-    fills: Value = 0.0
+    waits, fills = _set_conflicts(program, machine, at_start, operands, loops)
     far = buffer_bytes > machine.spm_available_bytes
     near = buffer_bytes - far * waiting_bytes(program, machine, at_start)
     for cache, threads in ((caches.l2, 1), (caches.l3, machine.thread_count)):
@@ -298,9 +297,10 @@ def _set_conflicts(
     env: Mapping[str, Value],
     operands: Sequence[_Operand],
     loops: Sequence[tuple[str, Value]],
-) -> Value:
+) -> tuple[Value, Value]:
     """Cycles for factors whose part in one register block the nearer caches do not keep, though it
-    is small: rows that share sets, or lie on too many pages. Each line comes anew at every use.
+    is small: rows that share sets, or lie on too many pages. Each line comes anew at every use:
+    cycles that the core waits, and those in which what is fetched ahead comes meanwhile.
     """
     call, _ = next(calls_of(program.body, MatrixProduct))
     kind, shape = program.element_type(call.operands[0]), _shape(program, machine, env)
@@ -310,7 +310,9 @@ def _set_conflicts(
     written = [o.regions[-1] for o in operands if o.tile is call.operands[0]]
     caches = machine.section(Caches)
     cycles: Value = 0.0
+    meanwhile: Value = 0.0
     each: Value
+    ahead: Value
     for number, factor in enumerate(call.operands[1:]):
         loaded = factor is shape.loaded
         whole, part = (columns, width) if loaded else (scalars, height + 2)
@@ -326,8 +328,12 @@ def _set_conflicts(
                 run = np.minimum(mine.run, width * dtype(kind).size_bytes)
                 block = replace(block, run=run, pitch=pitch)
             each = np.maximum(each, _anew(block, caches, height))
-        cycles = cycles + used * times * each
-    return cycles
+        ahead = False
+        if loaded and isinstance(factor, Tile):
+            ahead = is_fetched_ahead(program.tensor(factor.tensor), caches, env)
+        cycles = cycles + np.where(ahead, 0, used * times * each)
+        meanwhile = meanwhile + np.where(ahead, used * times * each, 0)
+    return cycles, meanwhile
 
 
 def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str, Value]) -> Value:

@@ -1,13 +1,16 @@
-"""Which results take non-temporal stores: those that no cache would hold, in whole lines.
+"""Which results take non-temporal stores, those that no cache would hold, in whole lines; and which
+operands are fetched ahead.
 
 In: a program, a machine and the values of its parameters. Out: truth values, of the values' form.
-Such stores neither read the line first nor evict another one. The same rule prices candidates and
-decides what code is generated.
+Such stores neither read the line first nor evict another one. The same rules price candidates and
+decide what code is generated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, product
@@ -22,6 +25,11 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
     if caches is None:
         return False
     return whole_bytes(tensor, env) > caches.l3.capacity_bytes
+
+
+def is_fetched_ahead(tensor: Tensor, caches: Caches, env: Mapping[str, Value]) -> Value:
+    """True if a tensor that products read in place exceeds half the level 2 cache."""
+    return np.greater(whole_bytes(tensor, env), caches.l2.capacity_bytes // 2)
 
 
 def whole_bytes(tensor: Tensor, env: Mapping[str, Value]) -> Value:

@@ -21,7 +21,7 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
-from tilewright.targets.host.cost.stores import passes_caches
+from tilewright.targets.host.cost.stores import is_fetched_ahead, passes_caches, whole_bytes
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     KernelEpilogue,
@@ -243,11 +243,12 @@ def _prefetched(
     for name, operand in operands:
         if not isinstance(operand, Tile):
             continue
-        size = _bytes_of(operand, program)
-        least = caches.l2.capacity_bytes // 2 if caches else 0
-        if caches and isinstance(c, Tile) and program.tensor(operand.tensor).kind == "constant":
-            least = min(least, max(caches.l1.capacity_bytes, _bytes_of(c, program)))
-        if size > least:
+        tensor = program.tensor(operand.tensor)
+        far = caches is None or bool(is_fetched_ahead(tensor, caches, {}))
+        if caches and isinstance(c, Tile) and tensor.kind == "constant":
+            least = max(caches.l1.capacity_bytes, whole_bytes(program.tensor(c.tensor), {}))
+            far = far or bool(whole_bytes(tensor, {}) > least)
+        if far:
             found.add(name)
     return frozenset(found)
 
@@ -264,12 +265,6 @@ def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
             if step:
                 return int(step)
     return None
-
-
-def _bytes_of(tile: Tile, program: Program) -> int:
-    """Bytes of the tensor that a tile is of."""
-    tensor = program.tensor(tile.tensor)
-    return int(evaluate(product(tensor.shape), {})) * dtype(tensor.dtype).size_bytes
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:

@@ -159,9 +159,12 @@ class RegisterBlock:
             self._write_steps(writer, "for (long q = p; q < end; q++)")
 
     def _lines(self) -> Sequence[int]:
-        """The columns at which lines of a row of the other operand begin."""
-        width = self.vectors * self.kernel.lanes
-        return range(0, width, LINE_BYTES // self.kernel.vector_dtype.size_bytes)
+        """The columns at which lines of a row of the other operand end: where rows do not begin at
+        lines, the block before has fetched what is to the left of them.
+        """
+        last = self.vectors * self.kernel.lanes - 1
+        line = LINE_BYTES // self.kernel.vector_dtype.size_bytes
+        return *range(line - 1, last, line), last
 
     def _bases(self) -> Sequence[int]:
         """The rows that have a pointer that moves."""
