@@ -16,7 +16,7 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import Progress
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
-from tilewright.network.planning.bordered import reading_slices
+from tilewright.network.planning.bordered import reading_parts
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
@@ -83,7 +83,7 @@ def _with_sums(pieces: Pieces, shares: Sequence[Share], machine: Machine) -> tup
             for name, spacing in zip(share.seed.operands, pieces.spacings, strict=False)
             if spacing and (places := (pieces.count - 1) * spacing.step)
         }
-        own = reading_slices(share, behind, single)
+        own = reading_parts(share, behind, single)
         if own is not None:
             found.append(replace(own, adding_cycles=cycles))
     return tuple(found)
