@@ -81,31 +81,23 @@ def reading_inside(
     """
     border = border_around(own, form)
     whole = candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
-    if not whole or not border:
-        return None
-    nests = []
-    for nest in candidate.nests:
-        staged = _inside(nest.structure.staged, name, border)
-        if staged is None:
-            return None
-        nests.append(_priced_anew(nest, staged, {name: border}, candidate.values, machine))
-    return replace(candidate, nests=tuple(nests))
+    return reading_parts(candidate, {name: border}, machine) if whole and border else None
 
 
-def reading_slices(
-    candidate: _Kind, behind: Mapping[str, Border], machine: Machine
+def reading_parts(
+    candidate: _Kind, borders: Mapping[str, Border], machine: Machine
 ) -> _Kind | None:
-    """The candidate with operands that are slices of larger ones, with places `behind` each; None
-    where there is no such candidate.
+    """The candidate with operands, by name, that are parts of larger tensors; None where there is
+    no such candidate.
     """
     nests = []
     for nest in candidate.nests:
         staged: Program | None = nest.structure.staged
-        for name, border in behind.items():
+        for name, border in borders.items():
             staged = _inside(staged, name, border) if staged else None
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, behind, candidate.values, machine))
+        nests.append(_priced_anew(nest, staged, borders, candidate.values, machine))
     return replace(candidate, nests=tuple(nests))
 
 

@@ -115,15 +115,8 @@ class Pieces:
 
     def steps(self, forms: Sequence[Form]) -> tuple[int, ...]:
         """Elements in memory from one piece to the next, for the forms of the whole tensors."""
-        found = []
-        for own, form in zip(self.spacings, forms, strict=True):
-            axes = [d.axis for d in form.dims]
-            first = 0 if own is None else axes.index(own.axis)
-            step = 0 if own is None else own.step // form.dims[first].step * form.strides[first]
-            found.append(step)
-        if self.partial:
-            found[-1] = forms[-1].elements
-        return tuple(found)
+        *given, result = map(_step, self.spacings, forms)
+        return (*given, forms[-1].elements if self.partial else result)
 
     def step_along(self, axes: Sequence[int]) -> int | None:
         """Elements from one piece to the next of a C array that lies along axes of the result; None
@@ -169,18 +162,27 @@ class Share(Candidate):
         return (*self.seed.operands, self.seed.result)
 
 
+def _step(spacing: Spacing | None, form: Form) -> int:
+    if spacing is None:
+        return 0
+    pairs = zip(form.dims, form.strides, strict=True)
+    outermost, stride = next((d, s) for d, s in pairs if d.axis == spacing.axis)
+    return spacing.step // outermost.step * stride
+
+
 def pieces_of(op: Op, groups: int, sums: Sequence[Partition] = ()) -> list[Pieces]:
     """Every way to cut a product into equal pieces, each with the largest count up to `groups` that
-    comes out even; `sums` are those to cut its sums.
+    comes out even, and those that cut its `sums`.
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):
         for pieces in _conv2d_pieces(op.convolution, count) if op.convolution else ():
             found.setdefault(pieces.kind, pieces)
-        for part in (*split(op, count), *sums):
+        for part in split(op, count):
             if (regular := _regular(part)) is not None:
                 found.setdefault(part.kind, regular)
-    return list(found.values())
+    partial = (_regular(part) for part in sums)
+    return [*found.values(), *(own for own in partial if own is not None)]
 
 
 def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:

@@ -16,7 +16,7 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import uncounted
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
-from tilewright.network.planning.bordered import reading_slices
+from tilewright.network.planning.bordered import reading_parts
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import (
@@ -93,7 +93,7 @@ def _with_sums(
             for name, spacing in zip(share.seed.operands, pieces.spacings, strict=False)
             if spacing and (places := (pieces.count - 1) * spacing.step)
         }
-        own = reading_slices(share, behind, one_group(machine))
+        own = reading_parts(share, behind, one_group(machine))
         if own is not None:
             found.append(replace(own, adding_cycles=cycles))
     return tuple(found)
