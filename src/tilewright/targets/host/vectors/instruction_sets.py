@@ -42,8 +42,8 @@ WRAPPING = ("-fwrapv",)
 """Compiler flags that make sums of integers wrap."""
 
 AVX512 = InstructionSet(
-    # Instructions that gcc picks for processors with AVX2 take up to 3 % less time than those for
-    # any x86-64, in blocks whose rows come in runs.
+    # Whoever runs this text has AVX2: what gcc picks for the first such processors, without regard
+    # to older ones, takes up to 3 % less time in blocks whose rows come in runs.
     "avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma", "-mtune=haswell"), True
 )  # fmt: skip
 AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), True)
