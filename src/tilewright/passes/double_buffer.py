@@ -173,8 +173,10 @@ def _at(loop: For, indices: Mapping[str, Expr]) -> For:
 
 def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
     body: list[Stmt] = []
-    stored = [s.buffer for s in part.body if isinstance(s, Transfer) and s.direction == "put"]
+    stored: list[str] = []
     for stmt in part.body:
+        if isinstance(stmt, Transfer) and stmt.direction == "put":
+            stored.append(stmt.buffer)
         if not (isinstance(stmt, Wait) and stmt.buffer in stored):
             body.append(stmt)
     first: list[Stmt] = []

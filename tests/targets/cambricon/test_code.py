@@ -1,6 +1,7 @@
 """Operators as DLA-AL: values by the interpreter's bits, cycles by the model's, text as wanted."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import tilewright as tw
 from support.cambricon_operators import KINDS, MACHINE, compiled, operands
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
+from tilewright.common.expr import Const
 from tilewright.compiler.checking import check_code, operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
@@ -16,6 +18,8 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.machine.load import find_machine
 from tilewright.ops import Op, conv2d, gemm
+from tilewright.ops.access import straight
+from tilewright.ops.definition import Definition
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.seeds.steps import Reorder, Stage
@@ -23,7 +27,7 @@ from tilewright.targets.cambricon.code import CODE
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.legal import structures_on
-from tilewright.tune.search import _price
+from tilewright.tune.search import _price, rank
 
 _MANY = 1000
 """More than a structure has candidates."""
@@ -329,3 +333,22 @@ def test_windows_slide(algorithm: str, stride: int):
     assert "1 - (pixel ==" in text
     assert layer.check() == "exact"
     assert layer.cycles == pytest.approx(layer.estimate_cycles, rel=0.02, abs=20)
+
+
+@pytest.mark.parametrize("border", [0, 3])
+def test_a_copy_is_stored_from_where_it_was_fetched(border: int):
+    """No vector instruction moves it, and all of it is one tile."""
+    inside = straight((30, 700))
+    result = replace(inside, shape=(30, 700 + border), offsets=(0, border))
+    op = Definition((30, 700), result, (inside,), "x0", dtype="q8.8:f64:q8.8")
+    (seed,) = seeds_for(op, whole=True)
+    best = rank([(op, seed)], MACHINE, keep=1)[0].best[0]
+    program = best.program(MACHINE)
+    artifact = CODE.emit(program, MACHINE)
+    (text,) = artifact.files.values()
+    assert set(re.findall(r"^ +(v\w+) ", text, re.MULTILINE)) == {"vload", "vstore"}
+    x = np.arange(30 * 700, dtype=np.int16).reshape(30, 700)
+    assert np.array_equal(CODE.run(artifact, MACHINE, {"x0": x})["y"][:, border:], x)
+    (tile,) = program.buffers
+    assert tile.elements == Const(21_000)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(best.cycles, abs=8)

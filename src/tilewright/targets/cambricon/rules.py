@@ -24,6 +24,7 @@ from tilewright.passes.infer_dma import (
     unguarded,
 )
 from tilewright.passes.lowering import Lowering
+from tilewright.targets.cambricon.copy_in_place import CopyInPlace
 from tilewright.targets.cambricon.finish_beside import FinishBeside
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
 from tilewright.targets.cambricon.round_elements import RoundElements
@@ -134,6 +135,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
         FinishBeside(),
         SlideWindows(),
         SplitSteps(),
+        CopyInPlace(),
     )
 
 

@@ -260,7 +260,7 @@ class ProgramText:
         """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
         the statements are the same in each turn. The `places` that move with the variable
         (`places.moved`) keep registers that one statement moves on, while registers are many. What
-        a single turn `alone` computes just outside the loop ends with it.
+        a single turn `alone` computes just outside the loop ends with it where they are few.
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
@@ -270,7 +270,7 @@ class ProgramText:
             yield
             self._close()
             around.lines += scope.lines
-            if alone:
+            if alone and len(self._free) < _MANY:
                 self._end(around, around.values.keys() - before)
             del self._known[variable], self.bounds[variable]
             return
