@@ -78,7 +78,7 @@ _FIRST_PLAYED = 32
 @dataclass(frozen=True, eq=False)
 class PricedItem:
     """A call or transfer: whether it happens, and the `numbers` that its cost depends on: integers,
-    arrays of tiles, or (kinds, tiles). Of a call `call` is all else.
+    arrays of tiles, or (kinds of each loop, tiles). Of a call `call` is all else.
     """
 
     step: Costed
