@@ -137,7 +137,7 @@ def test_generated_code_computes_what_the_definition_means():
 def test_cores_that_divide_it_compute_what_the_definition_means(name):
     (kind,) = GRID.core.types
     op = of_type(OPERATORS[name], kind)
-    divided = DIVIDES.required(GRID).divide(simplified(network_of(op)), GRID, None, TRAFFIC, 1.0)
+    divided = DIVIDES.required(GRID).divide(network_of(op), GRID, None, TRAFFIC, 1.0)
     operands = integers_for(np.random.default_rng(0), op)
     found = divided.run({f"x{i}": x for i, x in enumerate(operands)})["y"]
     np.testing.assert_array_equal(found, op.reference(*operands))
