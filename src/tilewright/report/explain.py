@@ -12,7 +12,7 @@ from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Level, Roofline, Stream
-from tilewright.report.stage_table import shortened, wrapped_line
+from tilewright.report.stage_table import clipped, wrapped_line
 from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import (
     CauseRow,
@@ -45,7 +45,7 @@ def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
         for r in (r for r in own if r in most):
             simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
             calls = [str(r.calls)] if counted else []
-            words = shortened(name, _NAME_COLUMNS), shortened(r.call, _CALL_COLUMNS)
+            words = clipped(name, _NAME_COLUMNS), clipped(r.call, _CALL_COLUMNS)
             rows.append((*words, *calls, str(r.priced_cycles), simulated))
         if len(own) > len(most):
             others = sum(r.times for r in own if r not in most)
@@ -70,8 +70,8 @@ def stage_rows(stage: str, routines: Sequence[RoutineCycles]) -> list[tuple[str,
         exact = [calls * r.simulated_cycles for r, calls in own if r.simulated_cycles is not None]
         simulated = str(sum(exact)) if len(exact) == len(own) else ""
         numbers = map(str, (len(own), sum(calls for _, calls in own), priced))
-        words = stage if not rows else "", shortened(name, _NAME_COLUMNS)
-        rows.append((shortened(words[0], _STAGE_COLUMNS), words[1], *numbers, simulated))
+        words = stage if not rows else "", clipped(name, _NAME_COLUMNS)
+        rows.append((clipped(words[0], _STAGE_COLUMNS), words[1], *numbers, simulated))
     return rows
 
 

@@ -59,7 +59,7 @@ def stage_table(title: str, columns: Sequence[Column], width: int) -> Table:
         widths = [c.least if broken and c.is_figure else c.natural for c in others]
         room = _text_of(len(columns), width) - name.natural - sum(widths)
         if room >= least:
-            texts = tuple(shortened(text, min(room, _MOST_LABEL)) for text in label.texts)
+            texts = tuple(clipped(text, min(room, _MOST_LABEL)) for text in label.texts)
             table = plain_table(title)
             _add(table, name.head, name.natural)
             _add(table, label.head, min(room, shown))
@@ -82,7 +82,7 @@ def _in_two_lines(title: str, columns: Sequence[Column], width: int) -> Table:
             break
     most = max(name.natural, len(_INDENT) + min(label.natural, _MOST_LABEL))
     room = max(_LEAST_NAME, min(most, whole - sum(widths)))
-    below = [_INDENT + shortened(text, room - len(_INDENT)) for text in (label.head, *label.texts)]
+    below = [_INDENT + clipped(text, room - len(_INDENT)) for text in (label.head, *label.texts)]
     named = [f"{a}\n{b}".rstrip() for a, b in zip((name.head, *name.texts), below, strict=True)]
     stacked = [_stacked(group, own) for group, own in zip(others, widths, strict=True)]
     table = plain_table(title)
@@ -121,7 +121,7 @@ def _add(table: Table, head: str, width: int, *, is_figure: bool = False) -> Non
     )
 
 
-def shortened(text: str, width: int) -> str:
+def clipped(text: str, width: int) -> str:
     """The text; an ellipsis stands for what does not fit."""
     return text if len(text) <= width else f"{text[: max(0, width - 3)].rstrip()}..."
 

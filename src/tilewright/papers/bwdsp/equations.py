@@ -19,6 +19,8 @@ from tilewright.papers.bwdsp.network import (
     BASELINE,
     CORES,
     OPTIMISED,
+    PrintedLayer,
+    Region,
     image_layers,
     padded_reads,
     vgg16,
@@ -232,25 +234,6 @@ def table2(lab: Lab) -> Findings:
 # that they give without padding. Optimised rows: the tile of `output_tiles`, and what the
 # convolution sees of the padded image for it.
 
-Region = tuple[int, int, int, int]
-"""Rows and columns of the input, rows and columns of the output."""
-
-
-class PrintedLayer(Struct, frozen=True):
-    """One layer's line of the table under one strategy, as extents."""
-
-    layer: str
-    strategy: str
-    in_rows: int
-    in_columns: int
-    out_rows: int
-    out_columns: int
-
-    @property
-    def region(self) -> Region:
-        """The four extents."""
-        return self.in_rows, self.in_columns, self.out_rows, self.out_columns
-
 
 def table4(lab: Lab) -> Findings:
     """Four rows for each of the table's ten, with what the formulas as printed give."""
@@ -323,7 +306,7 @@ def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
 
 
 def _extents(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
-    """A row for each extent. Those that even widths change are fitted: they told that widths are."""
+    """Rows of all extents; those that even widths change are fitted, as they showed it."""
     names = ("input rows", "input columns", "output rows", "output columns")
     extents = zip(names, line.region, own, literal, odd, strict=True)
     for name, printed, found, formula, unrounded in extents:

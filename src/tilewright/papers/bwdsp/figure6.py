@@ -13,8 +13,15 @@ from math import prod
 from matplotlib.figure import Figure
 from msgspec import Struct
 
-from tilewright.papers.bwdsp.equations import PrintedLayer
-from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, padded_reads, plan
+from tilewright.papers.bwdsp.network import (
+    BASELINE,
+    BEST,
+    CORES,
+    OPTIMISED,
+    PrintedLayer,
+    padded_reads,
+    plan,
+)
 from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from msgspec import Struct
+
 from tilewright.graph import network
 from tilewright.ops import Conv2d
 from tilewright.ops.box import Box
@@ -19,6 +21,26 @@ BASELINE, OPTIMISED, BEST = "input_rows", "output_tiles", "best"
 """The paper's two strategies, and the plan that moves the fewest activations."""
 TILES = ("equal_products", OPTIMISED)
 """The best plans beside the paper's have its tiles, of one size but for the last, and its order."""
+
+
+Region = tuple[int, int, int, int]
+"""Rows and columns of the input, rows and columns of the output."""
+
+
+class PrintedLayer(Struct, frozen=True):
+    """One layer's line of Table 4 under one strategy, as extents."""
+
+    layer: str
+    strategy: str
+    in_rows: int
+    in_columns: int
+    out_rows: int
+    out_columns: int
+
+    @property
+    def region(self) -> Region:
+        """The four extents."""
+        return self.in_rows, self.in_columns, self.out_rows, self.out_columns
 
 
 @cache

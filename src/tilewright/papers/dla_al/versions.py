@@ -1,8 +1,8 @@
-"""Figs. 10 and 11: the paper's layers and networks in four versions, timed on its machine.
+"""Fig. 10: the paper's layers and networks in four versions, timed on its machine.
 
-Fig. 10 has the ten benchmarks forward and backward, whole networks and a fusion, Fig. 11 the five
-convolutions of Table 3. The bars have no numbers; the text has the means, single ratios of FC and
-conv3, those of whole networks, and what fusion saves. GPU rows are published alone.
+It has the ten benchmarks forward and backward, whole networks and a fusion. The bars have no
+numbers; the text has the means, single ratios of FC and conv3, those of whole networks, and what
+fusion saves. GPU rows are published alone.
 
 A program of blocks is one version; `prefetch` as 0 in it has tiles loaded just before they are
 computed, the paper's Code #1, which stands for its hand-written order; as 2 it computes each in
@@ -37,10 +37,7 @@ from tilewright.papers.model import Findings, Row, compare, sampled
 from tilewright.targets.cambricon.code import CODE, image_of
 from tilewright.tune.candidate import Candidate
 
-TITLES = {
-    "figure10": "ten benchmarks: hand-written, hand-optimised and automatic over blocks",
-    "figure11": "five convolutions: hand-written, hand-optimised and automatic over blocks",
-}
+TITLES = {"figure10": "ten benchmarks: hand-written, hand-optimised and automatic over blocks"}
 DIRECTIONS = ("forward", "backward")
 ORDERS = {
     "blocks": "",
@@ -197,16 +194,3 @@ def _fused_cycles(fused: bool) -> tuple[int, int]:
     """Cycles of the three blocks, and those of transfers."""
     run = run_of_blocks(conv_relu_pool(fused=fused), load_machine(PAPER_MACHINE))
     return run.cycles, run.unit_busy["TRANSFER"]
-
-
-def figure11(lab: Lab) -> Findings:
-    """A row for each convolution and each of its versions, and the mean that the text gives."""
-    every = [layer.name for layer in published_layers() if layer.name.startswith("Table 3")]
-    names = lab.some(every, 1)
-    rows, ratios = version_rows(lab, names)
-    note = sampled(len(names), len(every), "layers")
-    rows += [
-        ratio_row("mean of five convolutions", order, "forward", fmean(found), note)
-        for order, found in ratios.items()
-    ]
-    return Findings(tuple(rows))

@@ -1,4 +1,4 @@
-"""swATOP Figures 5 and 7, and their form, which Figure 6 shares: speedups by batch and layer.
+"""swATOP Figure 5, and its form, which Figures 6 and 7 share: speedups by batch and layer.
 
 The layers are the convolutions of three networks. Layers of equal shape count once: 9 of VGG-16, 20
 of ResNet-50 and 14 of YOLOv2, the 43 cases that the text speaks of.
@@ -6,8 +6,7 @@ of ResNet-50 and 14 of YOLOv2, the 43 cases that the text speaks of.
 Figure 5 has implicit convolution against swDNN's plans, which run with the matrix product of the
 public swDNN kernels; beside that the averages with our product in both. The first layer of each
 network is left out, as in the paper: its channels are too few. At batch 1 swDNN has no plan; there
-the rows say what the tuned schedule reaches. Figure 7 has explicit GEMM against an expansion around
-calls of a matrix library.
+the rows say what the tuned schedule reaches.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ from tilewright.papers.swatop.manual import (
 )
 from tilewright.papers.swatop.schedules import MACHINE, our_product, setting
 
-TITLES = {
-    "figure5": "implicit convolution against swDNN's plans, layers of three networks",
-    "figure7": "explicit convolution against library products, layers of three networks",
-}
+TITLES = {"figure5": "implicit convolution against swDNN's plans, layers of three networks"}
 NETWORKS = ("vgg16", "resnet50", "yolov2")
 QUICK = 4
 
@@ -62,17 +58,6 @@ _ALIKE = (
     " the rest of the speedup is the product's"
 )
 """Holds of all layers, not of a few of them."""
-
-
-def figure7(lab: Lab) -> Findings:
-    """All 43 layers at each batch."""
-    cases = {batch: layers(batch) for batch in BATCHES}
-    notes = (
-        f"both versions with {our_product(setting(lab))}",
-        "the expansion around the library's products is the tuned one; the paper's best case gains"
-        " 15 times, more than products alone can give: most of it must be its manual expansion",
-    )
-    return speedup_result(lab, "figure7", "explicit", cases, notes=notes)
 
 
 class Claim(Struct, frozen=True):
@@ -175,4 +160,4 @@ def speedup_figure(result: Result) -> Figure:
     return level_line(figure, 1.0, "equal")
 
 
-draw_figure5 = draw_figure7 = speedup_figure
+draw_figure5 = speedup_figure
