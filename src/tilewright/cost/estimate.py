@@ -477,6 +477,8 @@ def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine)
     wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
         every, calls = serial_cycles(prepared, tables)
+        left_out = calls * (1 - prices.kept_share(prepared, machine, nest.env))
+        every, calls = every - left_out, calls - left_out
         cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
     else:
         cycles, sums = _overlapped(nest, tables, wanted, machine, case.best)
