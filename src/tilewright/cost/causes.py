@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.cost.calls import priced_call
+from tilewright.cost.prices import prices_of
 from tilewright.cost.timing import issue_cycles, transfer_cycles
 from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
@@ -26,6 +27,7 @@ def model_causes(program: Program, machine: Machine, cycles: float) -> list[tupl
     What calls, copies and barriers do not explain of the estimate is waiting for operands in place,
     the cause `caches`.
     """
+    program = prices_of(machine).as_emitted(program)
     transfers, calls = executed(replace(program, body=busiest_thread(program.body)), machine)
     causes: dict[Cause, float] = {}
     if machine.threads is not None and machine.threads.count > 1:

@@ -460,7 +460,9 @@ def _played(nest: BoundNest, costs: NestCosts, case: PricedNest, machine: Machin
         cycles, sums = _in_window(nest, costs, wanted, machine, best)
     elif all(_kind(i.step, prices) <= COPY for i in prepared.items):
         own = item_sums(prepared, costs, uniform_loops(costs, width))
-        cycles, sums = np.where(wanted, own.every, np.inf), np.stack([own.calls, 0 * own.calls])
+        left_out = own.calls * (1 - prices.kept_share(prepared, machine, nest.env))
+        every, calls = own.every - left_out, own.calls - left_out
+        cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
     else:
         cycles, sums = _overlapped(prepared, tables_of(nest, costs), wanted, machine, best)
     compute, busy = (np.where(wanted, own, np.inf) for own in sums)

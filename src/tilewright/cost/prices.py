@@ -144,6 +144,14 @@ class Prices:
         """Cycles that a transfer of this shape, of a tensor of so many bytes, is served."""
         return transfer_cycles(machine, direction, shape, shared=shared)
 
+    def as_emitted(self, program: Program) -> Program:
+        """An explicit program without what its code leaves out."""
+        return program
+
+    def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+        """The share of its calls' cycles that a nest keeps, where code leaves out some of them."""
+        return 1.0
+
     def elapsed_cycles(
         self,
         prepared: Prepared,

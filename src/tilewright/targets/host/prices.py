@@ -38,7 +38,7 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache, has_halves
-from tilewright.targets.host.taps import PaddedChain, padded_chains
+from tilewright.targets.host.taps import PaddedChain, padded_chains, without_padding
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
@@ -232,6 +232,15 @@ class HostPrices(Prices):
         far = np.greater(tensor_bytes, caches.l3.capacity_bytes)
         return cycles * np.where(far, 1.0 + again, 1.0)
 
+    def as_emitted(self, program: Program) -> Program:
+        """Without the taps in the border of zeros around images in place."""
+        return without_padding(program)
+
+    def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+        """Without the taps in the border of zeros around images in place."""
+        padded = next(padded_chains(prepared.program), None)
+        return 1.0 if padded is None else _kept_share(padded, prepared, machine, env)
+
     def elapsed_cycles(
         self,
         prepared: Prepared,
@@ -241,7 +250,6 @@ class HostPrices(Prices):
         cycles: Value,
     ) -> Value:
         """With what the core waits for caches, for other threads, and for main memory."""
-        cycles = cycles * kept_share(prepared, machine, env)
         busy, exposed = cycles, exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
         cycles = cycles + copied_cycles(prepared, machine, env)
@@ -253,13 +261,10 @@ class HostPrices(Prices):
         return has_room(program, machine, env)
 
 
-def kept_share(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """The share of its products' cycles that a nest keeps without the taps in the border of zeros
-    around images in place: those of all pieces of its text over those of all pixels with all taps.
-    """
-    padded = next(padded_chains(prepared.program), None)
-    if padded is None:
-        return 1.0
+def _kept_share(
+    padded: PaddedChain, prepared: Prepared, machine: Machine, env: Mapping[str, Value]
+) -> Value:
+    """The cycles of all pieces of the text over those of all pixels with all taps."""
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     dims = {letter: evaluate(e, at_start) for letter, e in chain_dims(padded.chain).items()}
     height = evaluate(padded.images.ranges[padded.dims[0]].extent, at_start)
