@@ -28,8 +28,9 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
 
 
 def is_fetched_ahead(tensor: Tensor, caches: Caches, env: Mapping[str, Value]) -> Value:
-    """True if a tensor that products read in place exceeds half the level 2 cache."""
-    return np.greater(whole_bytes(tensor, env), caches.l2.capacity_bytes // 2)
+    """True if a tensor of floats that products read in place exceeds half the level 2 cache."""
+    exceeds = np.greater(whole_bytes(tensor, env), caches.l2.capacity_bytes // 2)
+    return exceeds & dtype(tensor.dtype).is_float
 
 
 def whole_bytes(tensor: Tensor, env: Mapping[str, Value]) -> Value:
