@@ -24,10 +24,9 @@ from tilewright.passes.infer_dma import (
     unguarded,
 )
 from tilewright.passes.lowering import Lowering
-from tilewright.targets.cambricon.copy_in_place import CopyInPlace
 from tilewright.targets.cambricon.finish_beside import FinishBeside
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
-from tilewright.targets.cambricon.round_elements import RoundElements
+from tilewright.targets.cambricon.round_elements import CopyInPlace, RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
 from tilewright.targets.cambricon.slide_windows import SlideWindows
 from tilewright.targets.cambricon.vector_steps import step_expression
