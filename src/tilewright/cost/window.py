@@ -11,7 +11,7 @@ are skipped.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,9 @@ from tilewright.cost.pipeline_types import (
     PipelineState,
     Tables,
 )
-from tilewright.cost.sums import CycleSums
+
+if TYPE_CHECKING:  # no source of what is compiled here
+    from tilewright.cost.sums import CycleSums
 
 KEPT_TURNS = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
