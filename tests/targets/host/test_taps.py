@@ -97,6 +97,15 @@ def test_the_text_asks_which_turn_it_is():
     assert text.count("for kernel_row in range(3)") == 1
 
 
+def test_turns_of_too_many_kinds_are_left_as_they_are():
+    rows = PROGRAM.replace("kernel_row in range(3)", "kernel_row in range(9)")
+    rows = rows.replace("kernel_rows=3", "kernel_rows=9").replace("rows=(1, 1)", "rows=(4, 4)")
+    program = parse(rows.format(turns=20, tile=1, rows=20, padded=28))
+    (padded,) = padded_chains(program)
+    assert padded.kinds({}) == []
+    assert without_padding(program) == program
+
+
 def test_padded_images_are_priced_without_the_taps_that_are_left_out():
     padded, larger = (
         conv2d(

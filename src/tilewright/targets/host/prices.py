@@ -291,13 +291,13 @@ def _kept(
 
     found: Value = 0.0
     whole: Value = 0.0
-    turn = 0
-    for end, pieces in padded.kinds(env):
+    turn, kinds = 0, padded.kinds(env)
+    for end, pieces in kinds:
         for piece in pieces:
             found = found + (end - turn) * cycles(piece.pixels, piece.taps)
         whole = whole + (end - turn) * cycles(sum(p.pixels for p in pieces), dims["links"])
         turn = end
-    return found / whole
+    return found / whole if kinds else 1.0
 
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)

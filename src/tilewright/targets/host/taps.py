@@ -81,7 +81,9 @@ class PaddedChain:
     program: Program
 
     def kinds(self, values: Mapping[str, int]) -> list[tuple[int, tuple[PixelPiece, ...]]]:
-        """Runs of turns of the loop that take the same pieces: the end of each, and these."""
+        """Runs of turns of the loop that take the same pieces: the end of each, and these; none
+        where they are too many to be told apart.
+        """
         turns = int(evaluate(self.loop.extent, values)) if self.loop else 1
         names = [self.loop.var] if self.loop else []
         every = (self._pieces({**values, **dict.fromkeys(names, turn)}) for turn in range(turns))
@@ -89,7 +91,7 @@ class PaddedChain:
         for pieces, same in groupby(every):
             end += len(list(same))
             found.append((end, pieces))
-        return found
+        return found if len(found) <= _MOST_KINDS else []
 
     def _pieces(self, values: Mapping[str, int]) -> tuple[PixelPiece, ...]:
         """The pieces of one turn, the largest first: columns are taken apart where there are rows
@@ -224,14 +226,11 @@ def _body(body: tuple[Stmt, ...], program: Program) -> Iterator[Stmt]:
 
 def _taken_apart(padded: PaddedChain, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements of a chain piece by piece, in each kind of turns of the loop over rows."""
-    kinds = padded.kinds({})
-    if len(kinds) > _MOST_KINDS:
-        return stmts
     found: tuple[Stmt, ...] = ()
-    for end, pieces in reversed(kinds):
+    for end, pieces in reversed(padded.kinds({})):
         own = tuple(padded.narrowed(stmt, piece) for piece in pieces for stmt in stmts)
         found = (If(_before(padded, end), own, found),) if found else own
-    return found
+    return found or stmts
 
 
 def _before(padded: PaddedChain, end: int) -> Expr:
