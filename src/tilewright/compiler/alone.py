@@ -1,6 +1,6 @@
 """Kernels compiled alone: an operator, or each convolution and matrix product of a network.
 
-In: a workload. Out: its `Kernels`, compiled.
+In: a workload. Out: its `Kernels`, and what a `Compiled` does with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from tilewright.common.progress import Progress, silent
 from tilewright.compiler.adding import adding_program, simulated_option
 from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
-from tilewright.compiler.compiled import Compiled, Outputs
+from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
 from tilewright.compiler.kernel import Kernel, Kernels
 from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
@@ -40,7 +40,6 @@ from tilewright.report.view import (
     NetworkResult,
     RunResult,
 )
-from tilewright.simulate.kernel.level import KernelRun
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice, option_like, replay
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -366,61 +365,69 @@ def _located(found: NetworkResult, folder: Callable[[str], str]) -> tuple[LayerR
     return tuple(structs.replace(layer, artifact=folder(layer.name)) for layer in found.layers)
 
 
-class CompiledKernels(Compiled[Kernels]):
+class AloneWay(Way[Kernels]):
     """Kernels compiled alone."""
 
-    @staticmethod
-    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:
         """A kernel for each layer, equal ones once."""
         return compile_layers(workload.name, workload.layers, chain.machine, settings)
 
-    @property
-    def title(self) -> str:
+    def title(self, made: Compiled[Kernels]) -> str:
         """The chosen algorithm with its time, or how many layers take how long in all."""
-        if self.workload.is_operator:
-            return repr(self.plan.only).removeprefix("<Kernel ").removesuffix(">")
-        layers, found = len(self.plan.kernels), self.plan.result()
+        if made.workload.is_operator:
+            return repr(made.plan.only).removeprefix("<Kernel ").removesuffix(">")
+        layers, found = len(made.plan.kernels), made.plan.result()
         return (
-            f"{self.name}: {layers} layers alone on {self.machine.name}, "
+            f"{made.name}: {layers} layers alone on {made.machine.name}, "
             f"{found.total_milliseconds:.3f} ms {found.timed_by}"
         )
 
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self, made: Compiled[Kernels]) -> tuple[Argument, ...]:
         """The operands of the operator."""
-        kernel = self.plan.only
+        kernel = made.plan.only
         op, names = kernel.op, kernel.option.candidate.seed.operands
         return tuple(zip(names, op.input_shapes, op.numerics.operands, strict=True))
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self,
+        made: Compiled[Kernels],
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        _weights: Mapping[str, Array] | None,
     ) -> Outputs:
         """The operator's result."""
-        names = (name for name, _, _ in self.arguments)
-        return self.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
+        names = (name for name, _, _ in self.arguments(made))
+        return made.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
 
-    def figures(self, progress: Progress = silent) -> NetworkResult:
+    def figures(self, made: Compiled[Kernels], _progress: Progress = silent) -> NetworkResult:
         """A line for each layer."""
-        return self.plan.result()
+        return made.plan.result()
 
-    def check(self, progress: Progress = silent) -> CheckResult:
+    def checked(self, made: Compiled[Kernels], _progress: Progress) -> CheckResult:
         """The code of each distinct layer, run on its own."""
-        found = {kernel.check() for kernel in set(self.plan.kernels.values())}
+        found = {kernel.check() for kernel in set(made.plan.kernels.values())}
         return "exact" if found == {"exact"} else "within bound"
 
-    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> NetworkResult:
-        """The figures, with the checks that the settings asked for."""
-        return self.figures(progress)
-
-    def measure(
+    def judged(
         self,
-        inputs: Mapping[str, Array] | None = None,
+        made: Compiled[Kernels],
         *,
-        compare: Other | None = None,
-        progress: Progress = silent,
+        check: bool,
+        measure: bool,
+        progress: Progress,
+    ) -> NetworkResult:
+        """The figures, with the checks that the settings asked for."""
+        return self.figures(made, progress)
+
+    def measured(
+        self,
+        made: Compiled[Kernels],
+        inputs: Mapping[str, Array] | None,
+        _compare: Other | None,
+        _progress: Progress,
     ) -> tuple[RunResult, Outputs]:
         """The operator on these operands or random ones, judged by its reference."""
-        kernel = self.plan.only
+        kernel = made.plan.only
         names = kernel.option.candidate.seed.operands
         if inputs is None:
             operands = random_operands(kernel.op, "floats", 0)
@@ -430,58 +437,46 @@ class CompiledKernels(Compiled[Kernels]):
         (result,) = outputs.values()
         check = judged_by_reference(kernel.op, operands, result, kernel.option.algorithm)
         error = relative_error(kernel.op, operands, result)
-        return RunResult(kernel.result, self.machine.name, check, error=error), outputs
+        return RunResult(kernel.result, made.machine.name, check, error=error), outputs
 
-    def simulate(
-        self,
-        *,
-        unfused: bool = False,
-        trace_limit: int = 0,
-        progress: Progress = silent,
-        **operands: Array,
-    ) -> KernelRun:
+    def simulated(self, made: Compiled[Kernels], asked: Simulating, progress: Progress) -> Any:
         """The simulated run of the operator."""
-        return self.plan.only.simulate(trace_limit=trace_limit, **operands)
+        return made.plan.only.simulate(trace_limit=asked.trace_limit, **asked.operands)
 
-    def explanation(
-        self,
-        part: str | None = None,
-        *,
-        changes: bool = True,
-        levels: bool = False,
-        routines: bool = True,
-        progress: Progress = silent,
+    def explained(
+        self, made: Compiled[Kernels], asked: Explaining, progress: Progress
     ) -> Explanation:
         """One layer explained, the slowest where none is named."""
-        kernel = self.plan.kernel(part or self.plan.slowest)
-        found = kernel.explanation(what_if=changes, progress=progress)
-        if routines:
+        kernel = made.plan.kernel(asked.part or made.plan.slowest)
+        found = kernel.explanation(what_if=asked.changes, progress=progress)
+        if asked.routines:
             progress("routines", 0, 1)
             found = structs.replace(found, routines=kernel.routines(simulated=True))
-        return structs.replace(found, roofline=kernel.roofline() if levels else None)
+        return structs.replace(found, roofline=kernel.roofline() if asked.levels else None)
 
-    def written(
+    def write(
         self,
+        made: Compiled[Kernels],
         directory: Path,
-        result: NetworkResult,
-        progress: Progress = silent,
-        weights: Mapping[str, Array] | None = None,
+        _weights: Mapping[str, Array] | None,
+        found: NetworkResult,
+        progress: Progress,
     ) -> NetworkResult:
         """Write the files of an operator; of a network a folder for each distinct layer, and the
         file that ties them together. The result names the folders, and says how long writing took.
         """
         started = time.perf_counter()
-        if self.workload.is_operator:
-            self.plan.only.write(directory)
-            written = structs.replace(result, layers=_located(result, lambda _: str(directory)))
+        if made.workload.is_operator:
+            made.plan.only.write(directory)
+            written = structs.replace(found, layers=_located(found, lambda _: str(directory)))
         else:
-            self.plan.write(directory, progress)
-            folders = self.plan.folders
+            made.plan.write(directory, progress)
+            folders = made.plan.folders
             written = structs.replace(
-                result, layers=_located(result, lambda name: str(directory / folders[name]))
+                found, layers=_located(found, lambda name: str(directory / folders[name]))
             )
-        timings = {**result.timings, "write": time.perf_counter() - started}
+        timings = {**found.timings, "write": time.perf_counter() - started}
         return structs.replace(written, timings=timings)
 
 
-COMPILED = CompiledKernels
+WAY = AloneWay()

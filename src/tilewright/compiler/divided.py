@@ -1,11 +1,11 @@
-"""Networks divided over the cores of a machine, compiled.
+"""Networks divided over the cores of a machine: what a `Compiled` does with them.
 
 In: a network. Out: the division that the machine's family found, computed, timed and written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tilewright.codegen.stored import read_stored
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.common.version import tool_version
-from tilewright.compiler.compiled import Compiled, Outputs
+from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
 from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.weights import random_inputs, random_weights
@@ -35,6 +35,8 @@ from tilewright.report.division import DividedExplanation, DividedRun, layer_pic
 _FORMAT = "tilewright divided network 2"
 _PICTURED = (2, IMAGES)
 """Dimensions of results that pictures show: matrices and images."""
+
+Made = Compiled[DividedNetwork]
 
 
 class StoredDivision(Struct, frozen=True):
@@ -57,11 +59,10 @@ def read_divided(directory: Path) -> StoredDivision:
     return read_stored(directory / NETWORK_FILE, StoredDivision, _FORMAT)
 
 
-class CompiledDivision(Compiled[DividedNetwork]):
-    """A network divided over cores."""
+class DividedWay(Way[DividedNetwork]):
+    """Networks divided over cores."""
 
-    @staticmethod
-    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> DividedNetwork:
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> DividedNetwork:
         """The division that costs least as the settings count."""
         return DIVIDES.required(chain.machine).divide(
             workload.whole,
@@ -73,16 +74,19 @@ class CompiledDivision(Compiled[DividedNetwork]):
             progress=settings.progress,
         )
 
-    @property
-    def title(self) -> str:
+    def title(self, made: Made) -> str:
         """The network and its cores."""
-        return f"{self.name}: divided over {self.plan.plan.cores} cores of {self.machine.name}"
+        return f"{made.name}: divided over {made.plan.plan.cores} cores of {made.machine.name}"
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self,
+        made: Made,
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        weights: Mapping[str, Array] | None,
     ) -> Outputs:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
-        network = self.plan.network
+        network = made.plan.network
         feeds = {**dict(zip((t.name for t in network.inputs), inputs, strict=False)), **named}
         known = {**network.values, **(weights or {})}
         missing = [
@@ -90,76 +94,80 @@ class CompiledDivision(Compiled[DividedNetwork]):
         ]
         if missing:
             raise GraphError(f"{network.name} takes also {', '.join(missing)}")
-        return self.plan.run({**(weights or {}), **feeds})
+        return made.plan.run({**(weights or {}), **feeds})
 
-    def figures(self, progress: Progress = silent) -> DividedRun:
+    def figures(self, made: Made, progress: Progress = silent) -> DividedRun:
         """The plan with its times."""
-        return DividedRun(**structs.asdict(self.plan.result(progress)))
+        return DividedRun(**structs.asdict(made.plan.result(progress)))
 
-    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> DividedRun:
+    def judged(
+        self,
+        made: Made,
+        *,
+        check: bool,
+        measure: bool,
+        progress: Progress,
+    ) -> DividedRun:
         """The figures, compared with the reference if that is wanted."""
         if not check:
-            return self.figures(progress)
-        return self.measure(compare="reference", progress=progress)[0]
+            return self.figures(made, progress)
+        return self.measured(made, None, "reference", progress)[0]
 
-    def measure(
+    def measured(
         self,
-        inputs: Mapping[str, Array] | None = None,
-        *,
-        compare: Other | None = None,
-        progress: Progress = silent,
+        made: Made,
+        inputs: Mapping[str, Array] | None,
+        compare: Other | None,
+        progress: Progress,
     ) -> tuple[DividedRun, Outputs]:
         """The outputs of all cores' programs, with random weights where there are none."""
-        network = self.plan.network
+        network = made.plan.network
         weights = random_weights(network)
         given = random_inputs(network) if inputs is None else inputs
-        outputs = self.plan.run({**weights, **given}, progress)
-        found = self.figures(progress)
+        outputs = made.plan.run({**weights, **given}, progress)
+        found = self.figures(made, progress)
         if compare is None:
             return found, outputs
-        other = compare_outputs(compare, network, weights, given, outputs, self.settings.max_error)
+        other = compare_outputs(compare, network, weights, given, outputs, made.settings.max_error)
         return structs.replace(found, comparison=other), outputs
 
-    def simulate(self, *, progress: Progress = silent, **_: Any) -> DividedRun:
+    def simulated(self, made: Made, asked: Simulating, progress: Progress) -> DividedRun:
         """The times of all cores."""
-        return self.figures(progress)
+        return self.figures(made, progress)
 
-    def explanation(
-        self, part: str | None = None, *, progress: Progress = silent, **_: bool
-    ) -> DividedExplanation:
+    def explained(self, made: Made, asked: Explaining, progress: Progress) -> DividedExplanation:
         """The figures, and which layers take the time for what."""
-        return DividedExplanation(**structs.asdict(self.figures(progress)))
+        return DividedExplanation(**structs.asdict(self.figures(made, progress)))
 
-    def written(
+    def write(
         self,
+        made: Made,
         directory: Path,
-        result: DividedRun,
-        progress: Progress = silent,
-        weights: Mapping[str, Array] | None = None,
+        _weights: Mapping[str, Array] | None,
+        found: DividedRun,
+        _progress: Progress,
     ) -> DividedRun:
         """Write `network.json` with the figures, `plan.json` with all shares and moves,
         `traffic.json` with links and cores, and a picture of each layer of images or a matrix,
         `layers/NAME.svg`.
         """
-        divided = self.plan
+        divided = made.plan
         with new_folder(directory) as folder:
             plans = divided.layer_plans()
-            stored = StoredDivision(_FORMAT, tool_version(), document_of(self.machine), result)
+            stored = StoredDivision(_FORMAT, tool_version(), document_of(made.machine), found)
             files = {NETWORK_FILE: stored, "plan.json": plans, "traffic.json": divided.traffic()}
             for file, value in files.items():
                 text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
                 write_text(folder / file, f"{text}\n")
             (folder / "layers").mkdir()
-            for plan, layer in zip(plans, result.layers, strict=True):
+            for plan, layer in zip(plans, found.layers, strict=True):
                 shape = divided.network.tensors[plan.result].shape
                 if len(shape) in _PICTURED:
-                    heading = (
-                        f"{layer.name} on {result.machine}: {layer.divides}, grid {layer.grid}"
-                    )
+                    heading = f"{layer.name} on {found.machine}: {layer.divides}, grid {layer.grid}"
                     heading += f" ({layer.strategy})"
                     picture = layer_picture(plan, shape, divided.plan.cores, heading, layer.inputs)
                     write_text(folder / "layers" / f"{plan.name}.svg", picture)
-        return result
+        return found
 
 
-COMPILED = CompiledDivision
+WAY = DividedWay()

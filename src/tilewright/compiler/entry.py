@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError, ToolError
-from tilewright.compiler.compiled import Compiled
+from tilewright.compiler.compiled import Compiled, Way
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import network_of
@@ -34,7 +34,7 @@ else:  # heavy: onnx, torch
     torch = Deferred("tilewright.graph.frontends.torch")
 
 _WAYS = {name: Deferred(f"tilewright.compiler.{name}") for name in ("alone", "whole", "divided")}
-"""The modules of plans: `Toolchain.way` names that of a workload."""
+"""The ways to use a machine: `Toolchain.way` names that of a workload."""
 DEFAULT_BATCH = 1
 Shapes: TypeAlias = Mapping[str, Shape | Sequence[Shape]]
 """Shapes of inputs by name; several are those of cases, in turn."""
@@ -107,10 +107,10 @@ def compiled(
             f"{chain.machine.name} computes one",
             fix="one shape of each input, or --machine host",
         )
-    kind: type[Compiled[Any]] = _WAYS[chain.way(alone=alone)].COMPILED
+    way: Way[Any] = _WAYS[chain.way(alone=alone)].WAY
     started = time.perf_counter()
-    plan = kind.planned(workload, chain, settings)
-    return kind(workload, chain, plan, settings, time.perf_counter() - started)
+    plan = way.planned(workload, chain, settings)
+    return Compiled(workload, chain, plan, way, settings, time.perf_counter() - started)
 
 
 def _require_whole(chain: Toolchain, settings: Settings) -> None:

@@ -1,21 +1,21 @@
-"""Whole networks that a machine runs as one, compiled.
+"""Whole networks that a machine runs as one: what a `Compiled` does with them.
 
 In: a network. Out: what the machine's family compiled of it, compared, timed and explained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.compiled import Compiled, Figures, Outputs
+from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
 from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewrites.images import FewerImages, batch_of
@@ -42,6 +42,8 @@ _CHECKED_FLOPS = 40 * 10**9
 _DEFAULT_ERROR = 1e-5
 """Default limit on the deviation of algorithms on this computer."""
 
+Made = Compiled[NativeNetwork]
+
 
 def _search(settings: Settings) -> Search:
     return Search(
@@ -53,7 +55,7 @@ def _search(settings: Settings) -> Search:
     )
 
 
-def _compared(made: CompiledNetwork, progress: Progress) -> Comparison | None:
+def _compared(made: Made, progress: Progress) -> Comparison | None:
     """The emulated code against the reference, for as many images as emulation computes in a
     minute or so; fewer images than the network's have a plan of their own.
     """
@@ -64,7 +66,7 @@ def _compared(made: CompiledNetwork, progress: Progress) -> Comparison | None:
     few = FewerImages(count).apply(network)
     if few is not network:
         how = replace(made.settings, progress=progress)
-        plan = made.planned(Workload.of(few), made.toolchain, how)
+        plan = made.way.planned(Workload.of(few), made.toolchain, how)
         plan.weights.update(made.plan.weights)
     progress("check", 0, 1)
     found, _ = plan.measured(
@@ -88,7 +90,7 @@ def _largest_deviation(settings: Settings) -> float | None:
     return 10 * settings.max_error
 
 
-def _unfused(made: CompiledNetwork, progress: Progress) -> simulate.PlanRun:
+def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
     """The run of a plan with a stage for every operator."""
     network = requirements.without_look_ups(simplified(made.workload.whole))
     plan = build.build_plan(
@@ -97,117 +99,116 @@ def _unfused(made: CompiledNetwork, progress: Progress) -> simulate.PlanRun:
     return simulate.simulate_plan(plan, progress=progress)
 
 
-class CompiledNetwork(Compiled[NativeNetwork]):
-    """A network that a machine runs as one."""
+class WholeWay(Way[NativeNetwork]):
+    """Networks that a machine runs as one."""
 
-    @staticmethod
-    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
         """The network as the family of the machine compiles it."""
         networks, network = require_networks(chain.machine), workload.whole
         how = _search(settings)
         return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
 
-    @property
-    def title(self) -> str:
+    def title(self, made: Made) -> str:
         """The network and its machine."""
-        return f"{self.name}: whole network on {self.machine.name}"
+        return f"{made.name}: whole network on {made.machine.name}"
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self,
+        made: Made,
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        weights: Mapping[str, Array] | None,
     ) -> Outputs:
         """The outputs of the network."""
-        return self.plan.run(*inputs, weights=weights, **named)
+        return made.plan.run(*inputs, weights=weights, **named)
 
-    def draw_weights(self) -> None:
+    def draw_weights(self, made: Made) -> None:
         """Random numbers for the weights that have none."""
-        self.plan.weights.update(random_weights(self.workload.whole))
+        made.plan.weights.update(random_weights(made.workload.whole))
 
-    def figures(self, progress: Progress = silent) -> NetworkRun:
+    def figures(self, made: Made, progress: Progress = silent) -> NetworkRun:
         """The figures that need no run: simulated where the machine is not this computer."""
-        if not self.toolchain.executes_here:
+        if not made.toolchain.executes_here:
             progress("simulate", 0, 1)
-        return self.plan.described(self.seconds)
+        return made.plan.described(made.seconds)
 
-    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> NetworkRun:
+    def judged(self, made: Made, *, check: bool, measure: bool, progress: Progress) -> NetworkRun:
         """Compared with the reference, or run and timed, as far as that is wanted."""
-        here = self.toolchain.executes_here
+        here = made.toolchain.executes_here
         if check and not here:
-            comparison = _compared(self, progress)
-            return structs.replace(self.figures(progress), comparison=comparison)
+            comparison = _compared(made, progress)
+            return structs.replace(self.figures(made, progress), comparison=comparison)
         if check or (measure and here):
-            compare: Other | None = "reference" if check else None
-            return self.measure(compare=compare, progress=progress)[0]
-        return self.figures(progress)
+            return self.measured(made, None, "reference" if check else None, progress)[0]
+        return self.figures(made, progress)
 
-    def measure(
+    def measured(
         self,
-        inputs: Mapping[str, Array] | None = None,
-        *,
-        compare: Other | None = None,
-        progress: Progress = silent,
+        made: Made,
+        inputs: Mapping[str, Array] | None,
+        compare: Other | None,
+        progress: Progress,
     ) -> tuple[NetworkRun, Outputs]:
         """The run of the network on these inputs. Without a comparison the weights are not kept,
         since the plan has constants of its own.
         """
-        network, weights = self.workload.whole, dict(self.plan.weights)
+        network, weights = made.workload.whole, dict(made.plan.weights)
         if compare is None:
             network, weights = replace(network, values={}), {}
         given = random_inputs(network) if inputs is None else inputs
         progress("run", 0, 1)
-        return self.plan.measured(
+        return made.plan.measured(
             network,
             weights,
             given,
             compare=compare,
-            compile_seconds=self.seconds,
-            bound=_largest_deviation(self.settings),
+            compile_seconds=made.seconds,
+            bound=_largest_deviation(made.settings),
         )
 
-    def simulate(
-        self, *, unfused: bool = False, progress: Progress = silent, **_: Any
-    ) -> NetworkRun:
+    def simulated(self, made: Made, asked: Simulating, progress: Progress) -> NetworkRun:
         """The figures of the plan on the simulator, beside those of the `unfused` one."""
-        self.toolchain.require_simulated()
-        found = self.plan.described(self.seconds)
-        if not unfused:
+        made.toolchain.require_simulated()
+        found = made.plan.described(made.seconds)
+        if not asked.unfused:
             return found
-        return structs.replace(found, unfused_cycles=_unfused(self, progress).cycles)
+        return structs.replace(found, unfused_cycles=_unfused(made, progress).cycles)
 
-    def explanation(
-        self,
-        part: str | None = None,
-        *,
-        routines: bool = True,
-        progress: Progress = silent,
-        **_: bool,
-    ) -> Figures:
+    def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
         """One stage of the network explained, or all of it."""
-        here, rewrites = self.toolchain.executes_here, list[str]()
+        here, rewrites = made.toolchain.executes_here, list[str]()
         if here:
-            self.draw_weights()
+            self.draw_weights(made)
+        part = asked.part
         if part is not None:
             if here:
-                return explanation.measured_stage(self.measure(progress=progress)[0], part)
-            return explanation.simulated_stage(self.plan.simulated, part)
-        simplified(self.workload.whole, lambda name, *_: rewrites.append(name))
+                return explanation.measured_stage(
+                    self.measured(made, None, None, progress)[0], part
+                )
+            return explanation.simulated_stage(made.plan.simulated, part)
+        simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
         if here:
-            found = self.measure(progress=progress)[0]
-            return measured_explanation(found, rewrites=tuple(rewrites))
-        found = self.simulate(unfused=True, progress=progress)
-        called = explanation.stage_routines(self.plan.simulated.plan, progress) if routines else ()
+            return measured_explanation(
+                self.measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
+            )
+        found = self.simulated(made, Simulating(unfused=True, trace_limit=0, operands={}), progress)
+        called = (
+            explanation.stage_routines(made.plan.simulated.plan, progress) if asked.routines else ()
+        )
         return explained_run(found, rewrites=tuple(rewrites), routines=called)
 
-    def written(
+    def write(
         self,
+        made: Made,
         directory: Path,
-        result: NetworkRun,
-        progress: Progress = silent,
-        weights: Mapping[str, Array] | None = None,
+        weights: Mapping[str, Array] | None,
+        found: NetworkRun,
+        progress: Progress,
     ) -> NetworkRun:
         """Write code, constants and figures."""
         progress("write", 0, 1)
-        self.plan.write(directory, weights, result=result)
-        return structs.replace(result, output=str(directory))
+        made.plan.write(directory, weights, result=found)
+        return structs.replace(found, output=str(directory))
 
 
-COMPILED = CompiledNetwork
+WAY = WholeWay()
