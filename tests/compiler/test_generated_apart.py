@@ -150,8 +150,10 @@ def processes_of(group: int) -> list[int]:
 
 
 def is_generating(process: int) -> bool:
+    """True once the process of a network's code has loaded what it computes with."""
     try:
-        return "llvmlite" in Path(f"/proc/{process}/maps").read_text()
+        command = Path(f"/proc/{process}/cmdline").read_text()
+        return "network.worker" in command and "numpy" in Path(f"/proc/{process}/maps").read_text()
     except OSError:
         return False
 

@@ -273,6 +273,7 @@ def test_parameters_are_extents_of_the_operator() -> None:
     assert parameters(op) == {
         "batch": 3, "groups": 2, "in_channels": 2, "out_channels": 3,
         "in_rows": 10, "in_cols": 11, "out_rows": 4, "out_cols": 5,
+        "zeros_above": 1, "zeros_below": 0, "zeros_before": 2, "zeros_behind": 1,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import seeds_for
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
-from tilewright.tune.search import _price
+from tilewright.tune.search import _Case, _price
 
 MACHINE = load_machine("dla-al")
 KINDS = MACHINE.core.elements or ""
@@ -23,7 +23,7 @@ def compiled(op: Op, algorithm: str | None = None, structure: Structure | None =
         (choice,) = choose([op], MACHINE, algorithm=algorithm)
         return choice.best.candidate
     (seed,) = seeds_for(op, algorithm, whole=True)
-    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, 1)
+    ((priced,),) = _price([structure], [_Case(op, {})], MACHINE, seed, 1)
     best = priced.top(1) if priced.cycles.size else []
     return Candidate(op, seed, (best[0],), {}) if best else None
 

@@ -27,7 +27,7 @@ from tilewright.targets.cambricon.code import CODE
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.legal import structures_on
-from tilewright.tune.search import _price, rank
+from tilewright.tune.search import _Case, _price, rank
 
 _MANY = 1000
 """More than a structure has candidates."""
@@ -146,7 +146,7 @@ def with_tiles(op: Op, algorithm: str, steps: set[object], tiles: dict[str, int]
     (seed,) = seeds_for(op, algorithm, whole=True)
     structures = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
     structure = next(s for s in structures if steps <= {*s.steps})
-    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, _MANY)
+    ((priced,),) = _price([structure], [_Case(op, {})], MACHINE, seed, _MANY)
     choice = next(c for c in priced.top(_MANY) if tiles.items() <= c.factors.items())
     return Candidate(op, seed, (choice,), {})
 

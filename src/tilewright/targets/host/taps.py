@@ -169,8 +169,10 @@ def _joined(parts: Sequence[SameTaps]) -> SameTaps:
 
 def padded_chain(chain: Chain, program: Program) -> PaddedChain | None:
     """The chain as one on padded images in place, by pixels of rows that one loop at most moves;
-    None if it is another.
+    None if it is another, or its sums are in a buffer.
     """
+    if not isinstance(chain.call.operands[0], Tile):
+        return None
     own = frozenset(f.var for f in chain.loops)
     for operand in chain.call.operands[1:]:
         if not isinstance(operand, Tile) or not program.tensor(operand.tensor).zeros:

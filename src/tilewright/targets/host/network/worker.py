@@ -36,7 +36,7 @@ def main() -> None:
         threading.Thread(target=_until_unwanted, args=(sys.stdin.buffer,), daemon=True).start()
         _serve(request, answers)
         status = 0
-    except (KeyboardInterrupt, EOFError, BrokenPipeError):
+    except (KeyboardInterrupt, EOFError, pickle.UnpicklingError, BrokenPipeError):
         pass
     os._exit(status)
 
