@@ -58,6 +58,14 @@ def test_each_algorithm_computes_the_convolution(algorithm):
     np.testing.assert_allclose(found, CONVOLUTION.reference(x, w), rtol=0, atol=1e-3)
 
 
+def test_tiles_of_one_whole_column_of_several_images_are_multiplied_in_runs():
+    op = conv2d(
+        batch=2, in_channels=3, out_channels=3, height=5, width=5, kernel=3, padding=1, dtype="f32"
+    )
+    kernel = kernel_of(op, HOST, algorithm="winograd4", measure=False, check="each layer")
+    assert kernel.checked == "within bound"
+
+
 def test_operands_are_checked(product):
     a, b, c = operands(PRODUCT)
     with pytest.raises(ShapeError) as caught:

@@ -126,6 +126,12 @@ def test_pixels_of_several_rows_come_in_runs() -> None:
         matrix_form(view, "m", "k", runs="k")
 
 
+def test_images_of_one_column_of_several_come_in_runs() -> None:
+    view = _view((M, 3, 2, 8), (at(0, 4), at(1, 1), at(0, 2), at(0, 8)), "mmmk")
+    expected = Matrix(Const(16), Const(8), "row", Runs(Const(2), Const(48)))
+    assert matrix_form(view, "m", "k", runs="m") == expected
+
+
 @st.composite
 def _views(draw: st.DrawFn) -> View:
     shape = draw(st.lists(st.integers(1, 4), max_size=4))

@@ -83,7 +83,7 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
     are covered whole. The inner role must have stride 1; only an outer role of one dimension may
     have steps. Where a role is one index wide the order follows the storage order of the
     dimensions if it can. The outer role, if it is `runs`, may have a second dimension that is
-    covered in part. Raises ProgramError naming the dimension that breaks the form.
+    covered in part or lies apart. Raises ProgramError naming the dimension that breaks the form.
 
     >>> from tilewright.common.expr import Const, Var
     >>> from tilewright.ir.nodes import at
@@ -115,12 +115,16 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
 
 
 def _runs(dimensions: _Dimensions, role: str) -> Runs | None:
-    """The runs of a role of several dimensions; None if its second one is covered whole."""
+    """The runs of a role of several dimensions; None if its second one is covered whole and next to
+    the first.
+    """
     view, (first, *others) = dimensions.view, dimensions.of(role) or [0]
     if not others:
         return None
     outer, inner = view.ranges[first], view.ranges[others[0]]
-    if inner == Range(_BEGIN, view.shape[others[0]], Const(1)) and outer.step == Const(1):
+    apart = any(view.shape[d] != Const(1) for d in range(first + 1, others[0]))
+    whole = inner == Range(_BEGIN, view.shape[others[0]], Const(1))
+    if whole and not apart and outer.step == Const(1):
         return None
     length = product(view.ranges[d].extent for d in others)
     return Runs(length, dimensions.strides[first] * outer.step)
