@@ -242,6 +242,33 @@ def test_parts_of_other_products_stay_as_they_are() -> None:
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_a_part_with_a_summand_that_lies_elsewhere_is_copied(axis: int) -> None:
+    net, shape = NetworkBuilder("parts", "f32"), (1, 16, 8, 8)
+
+    def layer(name: str, x: str, out: int) -> str:
+        batch, channels, height, width = net.shape(x)
+        op = conv2d(
+            batch=batch, in_channels=channels, out_channels=out, height=height, width=width,
+            kernel=1, dtype="f32",
+        )  # fmt: skip
+        return net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+
+    stem = layer("stem", net.input("x", (1, 3, 8, 8)), 16)
+    added = net.apply(Binary("add", shape, shape, "f32"), stem, layer("a", stem, 16), name="s")
+    parts = (layer("b", stem, 16), added)
+    joined = net.apply(Concat((shape, shape), axis, "f32"), *parts, name="joined")
+    network = net.build((layer("last", joined, 16),))
+    weights, inputs = small_integers(network)
+    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(1)
+    expected = network.evaluate({**weights, **inputs})["last"]
+    np.testing.assert_array_equal(bound.outputs()["last"], expected)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 def test_moves_are_copies_between_views() -> None:
     net, shape = NetworkBuilder("moves", "f32"), (2, 3, 4, 6)
     x, w = net.input("x", shape), net.weight("w", shape)

@@ -223,21 +223,29 @@ def parts_written(
             continue
         maker, copy = using
         copies = copy.work == "layout" and copy.arguments[-1][1] == part.whole
-        own = memory.values[part.value].form
-        if copies and (written := _writing(maker, part, own, inside)):
+        if copies and (written := _writing(memory, maker, part, inside)):
             memory.drafts[memory.drafts.index(maker)] = written
             memory.drafts.remove(copy)
             found[part.value] = part.whole
     return found
 
 
-def _writing(maker: Draft, part: JoinedPart, own: Form, inside: MovedInside) -> Draft | None:
-    """The draft of a product that writes its result, which has its `own` form, as a part."""
+def _writing(
+    memory: PlannedMemory, maker: Draft, part: JoinedPart, inside: MovedInside
+) -> Draft | None:
+    """The draft of a product that writes its result as a part, None where what its epilogue reads
+    that is as large would have to lie elsewhere.
+    """
     candidate = maker.scheduled.candidate if maker.scheduled else None
     (name, written), arguments = maker.arguments[-1], maker.arguments[:-1]
     if candidate is None or written != part.value:
         return None
-    if (found := inside(candidate, own, part.form)) is None:
+    own = memory.values[part.value].form
+    found = inside(candidate, own, part.form)
+    if found is None:
+        return None
+    beside = [memory.values[v].form for _, v in arguments[len(found.seed.operands) :]]
+    if any(form.shape == own.shape and form != found.beside for form in beside):
         return None
     scheduled = Scheduled(found.cycles, found)
     return replace(maker, arguments=(*arguments, (name, part.whole)), scheduled=scheduled)
