@@ -39,6 +39,7 @@ from tilewright.ops import (
     Concat,
     LocalResponseNorm,
     Pad,
+    Reshape,
     Resize,
     Slice,
     Transpose,
@@ -259,6 +260,23 @@ def test_a_part_with_a_summand_that_lies_elsewhere_is_copied(axis: int) -> None:
     parts = (layer("b", stem, 16), added)
     joined = net.apply(Concat((shape, shape), axis, "f32"), *parts, name="joined")
     network = net.build((layer("last", joined, 16),))
+    weights, inputs = small_integers(network)
+    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(1)
+    expected = network.evaluate({**weights, **inputs})["last"]
+    np.testing.assert_array_equal(bound.outputs()["last"], expected)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_a_product_is_reshaped_to_extents_that_have_no_parts_in_common_with_its_own() -> None:
+    net, shape = NetworkBuilder("reshaped", "f32"), (1, 2, 2, 24)
+    op = conv2d(batch=1, in_channels=16, out_channels=6, height=4, width=4, kernel=1, dtype="f32")
+    x = net.input("x", op.input_shapes[0])
+    y = net.apply(op, x, net.weight("w", op.input_shapes[1]), name="product")
+    y = net.apply(Reshape(op.out_shape, shape, "f32"), y, name="reshaped")
+    network = net.build((net.apply(relu(shape, dtype="f32"), y, name="last"),))
     weights, inputs = small_integers(network)
     loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
     bound = loaded.bind(loaded.constants(weights))

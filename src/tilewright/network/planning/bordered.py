@@ -200,6 +200,8 @@ class JoinedPart:
 
 def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator[JoinedPart]:
     """The operands that an operator puts side by side in what it has made, to fill all of it."""
+    if len(operands) < 2:  # reshapes of one need not have a definition
+        return
     addends, whole = op.definitions[-1].addends, made.form
     filled = sum(prod(addend.definition.extents) for addend in addends)
     if len(op.definitions) > 1 or len(addends) == 1 or filled != prod(whole.shape):
