@@ -21,6 +21,7 @@ from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.state import (
     Ask,
     Await,
+    Clocks,
     KernelState,
     Queue,
 )
@@ -120,6 +121,19 @@ def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
     assert state.snapshot() == before
     state.queues["first"] = Queue(last=Request("near", "get"))
     assert state.snapshot() != before
+
+
+@given(st.integers(1, 999), st.integers(1, 999), st.integers(0, 5000))
+def test_an_engine_is_kept_only_while_it_serves(one: int, other: int, behind: int) -> None:
+    """The last core asks long after the first, and so do others of their next transfer."""
+    state, part = KernelState(cores=8), Participants(8, 8)
+    state.clocks[OWN] = Clocks(0, behind, 0)
+    for slot, cycles in enumerate((one, other)):
+        cost = MoveCost(5, 1, 0, cycles, part, 40, 128)
+        state.ask(OWN, Ask(("t", slot), 0, "first", 0, cost, 8))
+    served = [state.ready[("t", slot), OWN].last for slot in range(2)]
+    assert sum(end - start for start, end in state.queue("first").intervals) == one + other
+    assert served[1] == max(one + other, behind + -(-other // 8))
 
 
 @given(*[st.integers(1, 8)] * 4)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline_crowds, pipeline_iteration, pipeline_rows, pipeline_types
-from tilewright.cost.pipeline_crowds import ask, go_on, later, now_of, parted, reset
+from tilewright.cost.pipeline_crowds import ask, end_of, go_on, later, parted, reset
 from tilewright.cost.pipeline_iteration import (
     begin_iteration,
     end_iteration,
@@ -154,8 +154,9 @@ def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> 
         later(own, shift)
         for place in range(crowd, clock.places, 2):
             served = at(s.served, place)
-            if served.last > since:
+            if served.free > since:
                 later(served, shift)
+                served.free += shift
     clock.free += (clock.free - before.free) * times
 
 
@@ -220,7 +221,7 @@ def _play_candidate(s: PipelineState) -> None:
     for d in range(outermost, -1, -1):
         play_items(s, at(s.levels, d).after, at(s.levels, d).after_end, 0)
     go_on(s, True)
-    s.clock.now = max(now_of(s), s.clock.free)
+    s.clock.now = end_of(s)
 
 
 @piece

@@ -40,6 +40,15 @@ def now_of(s: PipelineState) -> Any:
     return max(last, at(s.crowds, APART).last) if parted(s) else last
 
 
+@piece
+def end_of(s: PipelineState) -> Any:
+    """When all cores and all transfers are done."""
+    end = now_of(s)
+    for place in range(s.clock.places):
+        end = max(end, at(s.served, place).last)
+    return end
+
+
 @hot_piece
 def later(crowd: Crowd | Served, cycles: float) -> None:
     """Move the times of a crowd."""
@@ -67,7 +76,7 @@ def reset(s: PipelineState) -> None:
         crowd.share, crowd.done, crowd.known = 1.0 - number, 0, 0
     for place in range(s.clock.places):
         served = at(s.served, place)
-        served.first = served.last = served.start = _NEVER
+        served.first = served.last = served.start = served.free = _NEVER
         served.part = 0.0
 
 
@@ -92,6 +101,7 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
         served, others = at(s.served, place), at(s.served, place + 1)
         if served.part == 1.0 and others.last < 0.0:
             _part(served.first, served.last, until, before, served, others)
+            others.free = served.free
 
 
 @piece
@@ -256,7 +266,7 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     served.first = served.start = min(max(start + before, arrival) + share, end)
     served.last = end
     later(own, cost.issue)
-    clock.free = end
+    served.free = clock.free = start + service
 
 
 @piece

@@ -107,13 +107,15 @@ class BufferSlots(Protocol):
 
 
 class Served(Protocol):
-    """When a transfer of a crowd is done (`Crowd`); that of the first crowd says which `part` of
-    the cores moves anything, 0 where none is under way, all of them among the part `until`.
+    """When a transfer of a crowd is done (`Crowd`), and its engine `free` of what was asked up to
+    it; that of the first crowd says which `part` of the cores moves anything, 0 where none is under
+    way, all of them among the part `until`.
     """
 
     first: float
     last: float
     start: float
+    free: float
     part: float
     until: float
 

@@ -139,6 +139,20 @@ def test_the_price_serves_cores_without_a_part_from_the_first_that_asks() -> Non
         assert model == pytest.approx(simulated, rel=0.03)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_cores_far_apart_keep_the_engine_only_while_it_serves_them(dtype: str) -> None:
+    """One core of eight has any pixels: until it asks for its next ones, others fetch factors."""
+    op = ops.conv2d(
+        batch=1, in_channels=96, out_channels=64, height=1, width=4, kernel=1, dtype=dtype
+    )
+    (seed,) = seeds_for(op, "implicit")
+    (ranking,) = rank([(op, seed)], MACHINE, keep=8)
+    for candidate in ranking.best:
+        model, simulated = compared(Case(MACHINE, candidate))
+        text = checked_time(CODE.emit(candidate.program(MACHINE), MACHINE), MACHINE).cycles
+        assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
+
+
 @pytest.mark.parametrize(
     "layer",
     [

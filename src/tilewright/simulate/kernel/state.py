@@ -189,7 +189,7 @@ class KernelState:
         served = min(max(start + others, arrive.first) + share, end)
         self.ready[ask.slot, crowd] = Clocks(served, end, served)
         self._move(crowd, self.clocks[crowd].after(cost.issue_cycles))
-        queue.serve(start, end)
+        queue.serve(start, start + service)
         return start
 
     def _serve_earlier(self, crowd: int, queue: str, cycle: int) -> None:
