@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from itertools import product
+from itertools import pairwise, product
 from math import gcd, prod
 
 import numpy as np
@@ -174,7 +174,7 @@ def test_every_core_is_charged_what_it_moves(
     cores = (MACHINE.mesh.rows, MACHINE.mesh.columns)
     apart = [max(1, tile - more) for tile, more in zip(tiles, overlap, strict=True)]
 
-    def shape_of(extents: Sequence[int]) -> TransferShape:
+    def shape_of(extents: Sequence[int], *_: Sequence[int]) -> TransferShape:
         return transfer_shape(8, sizes, extents, [1, 1])
 
     def extents_at(at: tuple[int, ...]) -> list[int]:
@@ -191,6 +191,34 @@ def test_every_core_is_charged_what_it_moves(
     assert asked_bytes(MACHINE, together) == pytest.approx(asked)
     if not any(overlap):
         assert moved_bytes(MACHINE, together) == pytest.approx(moved)
+
+
+@given(st.integers(1, 400), st.integers(16, 60), st.integers(1, 3), st.integers(0, 15))
+@example(size=114, tile=114, rows=1, offset=0)
+def test_cores_share_transactions_only_with_neighbours_that_have_a_part(
+    size: int, tile: int, rows: int, offset: int
+) -> None:
+    """Tiles side by side up to the end of their row, which whole transactions follow: the last one
+    is cut, and cores behind it move nothing.
+    """
+    columns, pitch = MACHINE.mesh.columns, 16 * (tile * MACHINE.mesh.columns + offset)
+    left = min(size, columns * tile)
+
+    def shape_of(
+        own: Sequence[int], cores: Sequence[int], before: Sequence[int] = ()
+    ) -> TransferShape:
+        line = [0, tile], cores
+        return transfer_shape(8, [9, pitch], own, [1, 1], *line, offset=offset, before=before)
+
+    edges = [rows, min(tile, size)], [0, tile], [1, columns], [0, left], ["", "cid"]
+    ends = [(offset + min(i * tile, left)) * 8 for i in range(columns + 1)]
+    counted = 0
+    for start, end in pairwise(ends):
+        if start < end:
+            neighbour = start % 128 > 0 and start > ends[0] and end - start >= 128
+            counted += (end - 1) // 128 - start // 128 + 1 - neighbour
+    moved = moved_bytes(MACHINE, with_edges(*edges, shape_of))
+    assert moved == pytest.approx(128 * counted * rows * MACHINE.mesh.rows)
 
 
 @given(st.integers(1, 90), st.integers(1, 40), st.integers(2, 5))
@@ -393,9 +421,9 @@ def test_parts_of_a_line_of_cores_are_what_its_cores_have(
     parts = _parts_of_line(extent, distance, cores, left)
     assert (parts == []) == (own == [extent] * cores)
     if parts:
-        assert sum(share * size for share, size in parts) * cores == pytest.approx(sum(own))
-        assert sum(share for share, _ in parts) * cores == pytest.approx(np.count_nonzero(own))
-        assert parts[0][0] * cores == own.count(extent)
+        assert sum(part.share * part.extent for part in parts) * cores == pytest.approx(sum(own))
+        assert sum(part.share for part in parts) * cores == pytest.approx(np.count_nonzero(own))
+        assert parts[0].share * cores == own.count(extent)
 
 
 TAPS = """\

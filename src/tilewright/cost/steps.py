@@ -115,13 +115,16 @@ class TransferStep:
         distances, cores, left = along
         rest = numbers[5 * rank :]
         moves = [*zip(self.moved, rest[::2], rest[1::2], strict=True)] if self.moved else []
-        place = distances, cores, self.space, moves, rest[0] if self.placed else 0
+        place = self.space, moves, rest[0] if self.placed else 0
 
-        def shape_of(own: Sequence[Value]) -> TransferShape:
-            return transfer_shape(self.element_bytes, tensor_shape, own, steps, *place)
+        def shape_of(
+            own: Sequence[Value], cores: Sequence[Value], before: Sequence[Value] = ()
+        ) -> TransferShape:
+            line = distances, cores, *place, before
+            return transfer_shape(self.element_bytes, tensor_shape, own, steps, *line)
 
         if not any(self.lines):
-            return shape_of(extents)
+            return shape_of(extents, cores)
         away = [distance // step for distance, step in zip(distances, steps, strict=True)]
         return with_edges(extents, away, cores, left, self.lines, shape_of)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import prod
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -61,7 +61,8 @@ class TransferShape:
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
     `alignment_bytes` divides the distance between any two block starts of one turn (0 where there
     is one block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes`
-    apart, which need not be a multiple. All move together, by the `moves` (bytes, turns), and lie
+    apart, which need not be a multiple, or one block is the end of those of others, which are
+    `before_bytes` long together. All move together, by the `moves` (bytes, turns), and lie
     `offset_bytes` behind a multiple. `space` is the memory of the core's. This is what a `share`
     of the cores moves; `others` move less, the rest nothing. The last one that moves anything is at
     the end of the share `until` of the cores, row after row.
@@ -79,6 +80,7 @@ class TransferShape:
     share: Value = field(default=1, repr=False)
     others: tuple[TransferShape, ...] = field(default=(), repr=False)
     until: Value = field(default=1, repr=False)
+    before_bytes: Value = field(default=0, repr=False)
 
     @property
     def asked_bytes(self) -> Value:
@@ -101,6 +103,7 @@ def transfer_shape(
     space: str = SCRATCHPAD,
     moves: Sequence[tuple[int, Value, Value]] = (),
     offset: Value = 0,
+    before: Sequence[Value] = (),
 ) -> TransferShape:
     """Requests to the memory that move a region of a row-major tensor.
 
@@ -108,7 +111,9 @@ def transfer_shape(
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
     each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not),
     `moves` (dimension, indices, turns) by how much the region moves how often, `offset` at which
-    element it starts. `space` is the memory on the core's side.
+    element it starts. `before` says for each dimension how many indices a core at the end of a line
+    is behind the first one; more than one of the `cores` then means that the others go up to it.
+    `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -125,10 +130,18 @@ def transfer_shape(
         Repeat(extent, stride * step)
         for extent, stride, step in zip(extents, strides, steps, strict=True)
     ]
-    joined = [np.equal(away, n) for away, n in zip(distances, extents, strict=False)]
+    behind = before or [0] * len(cores)
+    joined = [
+        np.equal(away, n) | np.greater(others, 0)
+        for away, n, others in zip(distances, extents, behind, strict=False)
+    ]
     beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
-    blocks = split_region(repeats, element_bytes, beside)
-    away = [distance * stride for distance, stride in zip(distances, strides, strict=False)]
+    others = [n * stride for n, stride in zip(behind, strides, strict=False)]
+    blocks = split_region(repeats, element_bytes, beside, others)
+    away = [
+        np.where(np.greater(count, 1) & np.equal(n, 0), distance * stride, 0)
+        for distance, stride, count, n in zip(distances, strides, cores, others, strict=False)
+    ]
     alignment, apart = _alignment(blocks, away, joined)
     return TransferShape(
         _plain(blocks.length),
@@ -139,7 +152,8 @@ def transfer_shape(
         space,
         _plain(apart),
         tuple((strides[d] * indices, turns) for d, indices, turns in moves),
-        offset * element_bytes,
+        offset * element_bytes + sum(others) - blocks.before,
+        before_bytes=_plain(blocks.before),
     )
 
 
@@ -173,37 +187,48 @@ def with_edges(
     cores: Sequence[Value],
     left: Sequence[Value],
     lines: Sequence[str],
-    shape_of: Callable[[Sequence[Value]], TransferShape],
+    shape_of: Callable[[Sequence[Value], Sequence[Value], Sequence[Value]], TransferShape],
 ) -> TransferShape:
-    """The transfers of all cores: `shape_of` the extents of core (0, 0), and of those that are cut.
+    """The transfers of all cores: `shape_of` the extents of core (0, 0), and of those that are cut,
+    the cores of their lines and the indices before them (`transfer_shape`).
 
     Along dimension d a core has the indices of `left[d]` that the cores before it in the line
     `lines[d]` leave, `distances[d]` for each of them, and `extents[d]` at most. Where these overlap
     and several are cut along a line, half of them count as the first, half as the last.
     """
-    ways: list[list[tuple[Value, dict[int, Value]]]] = []
+    ways: list[list[tuple[int, _Part]]] = []
     until: Value = 1
     for line in dict.fromkeys(lines):
         d = lines.index(line)
         if line and (parts := _parts_of_line(extents[d], distances[d], cores[d], left[d])):
-            ways.append([(share, {d: extent}) for share, extent in parts])
+            ways.append([(d, part) for part in parts])
             if line != "cid":  # the columns are in every row
-                until = until * sum(share * np.greater(extent, 0) for share, extent in parts)
+                until = until * sum(part.share * np.greater(part.extent, 0) for part in parts)
     shapes: list[TransferShape] = []
     for way in combinations(*ways):
-        share = prod(part for part, _ in way)
-        changed = {d: extent for _, parts in way for d, extent in parts.items()}
+        share = prod(part.share for _, part in way)
         if not shapes or np.any(np.greater(share, 0)):
-            own = shape_of([changed.get(d, extent) for d, extent in enumerate(extents)])
-            shapes.append(replace(own, share=_plain(share)))
+            own, count, before = [*extents], [*cores], [0] * len(extents)
+            for d, part in way:
+                own[d], count[d], before[d] = part.extent, part.cores, part.before
+            shapes.append(replace(shape_of(own, count, before), share=_plain(share)))
     return replace(shapes[0], others=tuple(shapes[1:]), until=_plain(until))
 
 
-def _parts_of_line(
-    extent: Value, distance: Value, cores: Value, left: Value
-) -> list[tuple[Value, Value]]:
-    """(share of the cores of a line, their extent): those with the whole, the first and the last
-    that are cut; empty where all have the whole.
+class _Part(NamedTuple):
+    """The `share` of the cores of a line that have this extent: so many `cores` side by side, or
+    one with indices `before` it, and then two if the others go up to it.
+    """
+
+    share: Value
+    extent: Value
+    cores: Value
+    before: Value
+
+
+def _parts_of_line(extent: Value, distance: Value, cores: Value, left: Value) -> list[_Part]:
+    """Those of a line with the whole extent, the first and the last that are cut; empty where all
+    have the whole.
     """
     away = np.maximum(distance, 1)
     moves = np.greater(distance, 0) & np.greater(extent, 0)
@@ -214,7 +239,11 @@ def _parts_of_line(
     last = np.where(np.greater(cut, 1), cut / 2, 0)
     ends = (left - whole * away, left - (whole + cut - 1) * away)
     first, final = (np.where(np.greater(cut, 0), end, extent) for end in ends)
-    return [(whole / cores, extent), ((cut - last) / cores, first), (last / cores, final)]
+    return [
+        _Part(whole / cores, extent, np.maximum(whole, 1), 0),
+        _Part((cut - last) / cores, first, 1 + np.equal(distance, extent), whole * away),
+        _Part(last / cores, final, 1, (whole + cut - 1) * away),
+    ]
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
@@ -226,26 +255,33 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
     the multiples of the gcd of their moves, too. Where the blocks of neighbouring cores lie side
     by side and are no smaller than a transaction, the one that two of them touch is moved once:
     measured swDNN kernels are no slower at blocks of 160 or 224 bytes
-    (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known.
+    (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known. A block that ends
+    others moves what the run of all has more than these.
     """
-    size = transaction_bytes
-    g = np.gcd(shape.alignment_bytes, size)
-    single = _in_turns(shape, shape.block_bytes, np.gcd(g, shape.beside_bytes), size)
+    size, before = transaction_bytes, shape.before_bytes
+    g, start = np.gcd(shape.alignment_bytes, size), shape.offset_bytes
+    single = _in_turns(
+        shape, start + before, shape.block_bytes, np.gcd(g, shape.beside_bytes), size
+    )
     joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
     if not np.any(joined):
         return _plain(single)
-    run = _in_turns(shape, shape.block_bytes * shape.adjoining, g, size)
-    return _plain(np.where(joined, run / shape.adjoining, single))
+    ends = np.greater(before, 0)
+    count = np.where(ends, 1, shape.adjoining)
+    run = _in_turns(shape, start, before + shape.block_bytes * count, g, size)
+    if np.any(ends):
+        run = run - np.where(ends, _in_turns(shape, start, before, g, size), 0)
+    return _plain(np.where(joined, run / count, single))
 
 
-def _in_turns(shape: TransferShape, length: Value, g: Value, size: int) -> Value:
+def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size: int) -> Value:
     """Bytes of the transactions that a run of this length touches, starts of one turn being g
     apart. Turns that all end before the next of these touch as many as the first one.
     """
-    first = (length - 1 + shape.offset_bytes % g) // g * g + size
+    first = (length - 1 + start % g) // g * g + size
     least: Value = g
     turns: Value = 1
-    end: Value = shape.offset_bytes % g + length
+    end: Value = start % g + length
     for move, count in shape.moves:
         shifts = np.greater(count, 1) & np.greater(move % g, 0)
         least, turns = np.gcd(least, np.where(shifts, move, 0)), turns * np.where(shifts, count, 1)

@@ -10,7 +10,7 @@ fewer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,7 +34,8 @@ class Blocks:
 
     A request is what one block size and one stride describe; `outer`, outermost first, are the
     repetitions around it. With one block in a request the stride is its length. The blocks of
-    `adjoining` neighbouring cores lie side by side.
+    `adjoining` neighbouring cores lie side by side, or this one lies at the end of those that are
+    `before` long.
     """
 
     length: Size
@@ -42,6 +43,7 @@ class Blocks:
     stride: Size
     outer: tuple[Repeat, ...] = ()
     adjoining: Size = 1
+    before: Size = field(default=0, repr=False)
 
     @property
     def requests(self) -> Size:
@@ -61,12 +63,17 @@ def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(product(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = ()) -> Blocks:
+def split_region(
+    repeats: Sequence[Repeat],
+    unit: Size,
+    cores: Sequence[Size] = (),
+    before: Sequence[Size] = (),
+) -> Blocks:
     """Split a region that counts through `repeats`, outermost first, from elements `unit` long.
 
     The innermost dimensions that follow each other without a gap are the block, the next ones that
     continue one stride its count; the scratchpad's side is packed. `cores` says for each dimension
-    how many neighbouring cores continue it.
+    how many neighbouring cores continue it, `before` how long those are whose end this one is.
 
     >>> split_region([Repeat(4, 512), Repeat(2, 32), Repeat(8, 1)], 1)
     Blocks(length=8, count=2, stride=32, outer=(Repeat(count=4, stride=512),), adjoining=1)
@@ -78,7 +85,8 @@ def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = 
     one: Size = Const(1) if isinstance(unit, Expr) else 1
     blocks, beside = Blocks(unit, one, unit), cores or [1] * len(repeats)
     whole: Size = True
-    for repeat, adjoining in zip(reversed(repeats), reversed(beside), strict=True):
+    along = zip(repeats, beside, before or [0] * len(repeats), strict=True)
+    for repeat, adjoining, others in reversed([*along]):
         several, single = repeat.count != one, blocks.count == one
         has_neighbours = np.greater(adjoining, 1)
         if several is False and not np.any(has_neighbours):
@@ -91,12 +99,14 @@ def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = 
         repeated = later ^ continues
         whole = whole & (repeated ^ True)
         length = _where(grows, repeat.count * blocks.length, blocks.length)
+        continued = grows | has_neighbours & follows
         blocks = Blocks(
             length,
             _where(begins | continues, repeat.count * blocks.count, blocks.count),
             _where(begins, repeat.stride, _where(grows, length, blocks.stride)),
             _around(blocks.outer, repeat, repeated, one),
-            _where(grows | has_neighbours & follows, adjoining, blocks.adjoining),
+            _where(continued, adjoining, blocks.adjoining),
+            _where(continued, others, blocks.before),
         )
     return blocks
 
