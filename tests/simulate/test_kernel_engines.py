@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import CapacityError, MachineError
-from tilewright.cost.pipeline_types import OWN
+from tilewright.cost.pipeline_types import APART, OWN
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
@@ -134,6 +134,22 @@ def test_an_engine_is_kept_only_while_it_serves(one: int, other: int, behind: in
     served = [state.ready[("t", slot), OWN].last for slot in range(2)]
     assert sum(end - start for start, end in state.queue("first").intervals) == one + other
     assert served[1] == max(one + other, behind + -(-other // 8))
+
+
+@given(st.integers(64, 999), st.integers(0, 9999))
+def test_the_first_of_a_crowd_goes_on_before_those_of_it_that_ask_late(
+    cycles: int, at: int
+) -> None:
+    """Some of the cores apart ask before those with a part do, the others after them."""
+    state, cost = KernelState(cores=64), MoveCost(5, 1, 0, cycles, Participants(64, 64), 40, 128)
+    state.own, state.clocks = Participants(8, 64), [Clocks(at, at, at), Clocks(0, 10000, 0)]
+    own, apart = (Ask(("t", OWN), 0, "first", 0, cost, cores) for cores in (8, 56))
+    state.behind[APART].append(apart)
+    state.ask(OWN, own)
+    state.ask(APART, state.behind[APART].pop())
+    early, share = 56 * at // 10000, cost.share_cycles
+    first = 0 if early else at + own.service_cycles(8)
+    assert state.ready[("t", OWN), APART].first == min(first + share, 10000 + share)
 
 
 @given(*[st.integers(1, 8)] * 4)

@@ -15,6 +15,7 @@ from tilewright.cost.pipeline_types import (
     MOST_AHEAD,
     MOST_BEHIND,
     OWN,
+    Clock,
     Cost,
     Crowd,
     KeptAction,
@@ -201,6 +202,7 @@ def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, pl
     action = at(s.actions, crowd * KEPT + own.known % KEPT)
     own.known += 1
     action.kind, action.amount, action.row, action.place = kind, amount, row, place
+    action.served = 0.0
 
 
 @piece
@@ -238,9 +240,19 @@ def _perform(s: PipelineState, crowd: int) -> None:
     if action.kind == _SPEND:
         later(own, action.amount)
     elif action.kind == _ASK:
-        _serve(s, crowd, at(s.costs, action.row), action.amount, at(s.served, action.place))
+        served, first = at(s.served, action.place), own.first
+        _serve(s, crowd, at(s.costs, action.row), action.amount, served)
+        if action.served > 0.0:
+            served.first = served.start = first + action.served
     else:
         _until(own, at(s.served, action.place))
+
+
+@hot_piece
+def _share(clock: Clock, cost: Cost) -> float:
+    """Cycles that the engine serves one request of one core."""
+    requests = cost.issue / clock.issue if cost.issue > clock.issue >= 1.0 else 1.0
+    return cost.service / cost.own / (requests * clock.cores)
 
 
 @piece
@@ -253,9 +265,7 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     if crowd == OWN and cost.apart < own.share:
         last = first + (last - first) * cost.apart / own.share
     behind = max(0.0, cost.issue - clock.issue)
-    requests = cost.issue / max(1.0, clock.issue) if behind > 0.0 else 1.0
-    each = cost.service / cost.own
-    share, service = each / (requests * clock.cores), each * part
+    share, service = _share(clock, cost), cost.service / cost.own * part
     arrival = first + cost.issue + clock.latency
     start = max(clock.free, arrival - behind)
     end = max(start + service, last + cost.issue + clock.latency + share)
@@ -283,3 +293,5 @@ def _serve_earlier(s: PipelineState, crowd: int, cycle: float) -> None:
             begin = max(clock.free, own.first + cost.issue + clock.latency)
             clock.free = begin + cost.service * early / cost.own
             action.amount -= early
+            if action.served == 0.0:
+                action.served = begin + _share(clock, cost) - own.first

@@ -139,13 +139,15 @@ class Crowd(Protocol):
 
 class KeptAction(Protocol):
     """An action of a crowd: the cycles of a call, or the part of the cores that ask for a transfer;
-    the row of its cost, and the place of what it waits for.
+    the row of its cost, and the place of what it waits for. Where some asked before the others, the
+    first one is `served` so many cycles later than its clock.
     """
 
     kind: int
     amount: float
     row: int
     place: int
+    served: float
 
 
 class Stride(Protocol):

@@ -72,6 +72,11 @@ class MoveCost:
     asked_bytes: int
     moved_bytes: int
 
+    @property
+    def share_cycles(self) -> int:
+        """Cycles that the engine serves one request of one core."""
+        return -(-self.service_cycles // (self.part.cores * self.requests))
+
     @cached_property
     def counters(self) -> Counters:
         """Amounts it adds to the counters of its tensor, from the first (`kernel.account`)."""

@@ -64,7 +64,9 @@ class Spend(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Requests of a crowd, of which so many `cores` have a part in the transfer."""
+    """Requests of a crowd, of which so many `cores` have a part in the transfer; where others of it
+    asked before, the first one is served so many cycles later than its clock.
+    """
 
     slot: Slot
     move: int
@@ -72,6 +74,7 @@ class Ask(NamedTuple):
     latency_cycles: int
     cost: MoveCost
     cores: int
+    served_cycles: int = 0
 
     def service_cycles(self, cores: int) -> int:
         """Cycles that the engine serves so many of the cores."""
@@ -178,7 +181,7 @@ class KernelState:
             last = first + (last - first) * min(cost.part.until, joined) // joined
         arrive = Clocks(first, last).after(cost.issue_cycles + ask.latency_cycles)
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
-        share = -(-cost.service_cycles // (cost.part.cores * cost.requests))
+        share = cost.share_cycles
         queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)
         start = max(queue.free, arrive.first - later)
         end = max(start + service, arrive.last + share)
@@ -187,6 +190,8 @@ class KernelState:
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service * (cost.requests - 1) / cost.requests)
         served = min(max(start + others, arrive.first) + share, end)
+        if ask.served_cycles:
+            served = first + ask.served_cycles
         self.ready[ask.slot, crowd] = Clocks(served, end, served)
         self._move(crowd, self.clocks[crowd].after(cost.issue_cycles))
         queue.serve(start, start + service)
@@ -201,7 +206,9 @@ class KernelState:
             begin = first + ask.cost.issue_cycles + ask.latency_cycles
             begin = max(self.queue(queue).free, begin)
             self.queue(queue).serve(begin, begin + ask.service_cycles(early))
-            kept[0] = ask._replace(cores=ask.cores - early)
+            served = ask.served_cycles or begin + ask.cost.share_cycles - first
+            if early:
+                kept[0] = ask._replace(cores=ask.cores - early, served_cycles=served)
 
     def let_go(self, part: Participants) -> None:
         """Let those go on that have no part in something."""
