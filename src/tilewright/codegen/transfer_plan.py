@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, evaluate
+from tilewright.common.expr import Const, Expr, evaluate, maximum
 from tilewright.ir.nodes import Buffer, Tensor, Transfer
 from tilewright.ir.regions import Blocks, Repeat, split_region, strides_of
 
@@ -38,7 +38,7 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
             fix="transfers of this machine fill slots from their first element on",
         )
     offset: Expr = Const(0)
-    some: Expr = Const(1)  # `some`: 0 where a core has not the only index of a dimension
+    some: Expr = Const(1)  # 0 where a core has no index of a dimension of which it has one at most
     repeats: list[Repeat] = []
     for r, stride, size in zip(
         transfer.ranges, strides_of(tensor.shape), tensor.shape, strict=True
@@ -46,10 +46,11 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
         if bounds_of(r.step, scope)[0] < 1:
             raise ProgramError(f"a region of {tensor.name!r} has step {r.step}; steps start at 1")
         offset = offset + r.start * stride
-        if size == Const(1):
-            some = some * r.extent
-        else:
+        low, high = bounds_of(r.extent, scope)
+        if size != Const(1) and high != 1:
             repeats.append(Repeat(r.extent, r.step * stride))
+        elif low < 1:
+            some = some * (r.extent if low == 0 else maximum(0, r.extent))
     blocks = split_region(repeats, Const(1))
     largest = _largest(transfer, tensor, buffer, scope)
     return TransferPlan(offset, replace(blocks, length=some * blocks.length), largest)

@@ -56,6 +56,11 @@ def plan(shape: tuple[int, ...], region: Region, scope: Scope = SCOPE, slot: int
         ((3, 8, 4, 32), ((0, 3), (1, 2), (1, 2), (0, 8, 2)), None),
         ((64, 32), (("rid * 8", 8), ("cid * 4", 4)), "8 of 4 every 32 from rid * 8 * 32 + cid * 4"),
         ((64, 30), ((0, 2), ("cid * 4", "min(4, 30 - cid * 4)")), None),
+        (
+            (8, 6, 32),
+            ((1, 2), ("cid", "min(1, 6 - cid)"), (0, 8)),
+            "2 of max(0, min(1, 6 - cid)) * 8 every 192 from 192 + cid * 32",
+        ),
     ],
 )
 def test_plan(shape, region, expected):
