@@ -407,7 +407,8 @@ def test_a_step_of_training_is_divided_as_a_network_is():
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     names = ["hidden", "outputs", "outputs_back", "outputs_change", "hidden_change"]
-    assert (found["network"], [own["name"] for own in found["layers"]]) == ("perceptron_step", names)
+    assert found["network"] == "perceptron_step"
+    assert [own["name"] for own in found["layers"]] == names
     assert found["moved_values"] == sum(
         own[kind] for own in found["layers"] for kind in ("activations", "inputs", "sums")
     )

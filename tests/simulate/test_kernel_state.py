@@ -51,9 +51,7 @@ def done(state: KernelState, action: tuple[Any, ...]) -> Any:
         case "let_go", part:
             state.let_go(part)
         case "wait", crowd, number:
-            return state.wait(
-                crowd if state.own else OWN, Await(("t", number), number, "get")
-            )
+            return state.wait(crowd if state.own else OWN, Await(("t", number), number, "get"))
         case "in_crowds", own, apart:
             state.in_crowds(max(own, apart), own, apart)
         case "next_crowd", whole:
