@@ -39,6 +39,19 @@ def test_sections_are_joined_with_their_alignment() -> None:
     assert image.is_linked
 
 
+def test_lines_move_with_the_bytes_that_they_made() -> None:
+    image = link([MAIN, LIBRARY], CPE)
+    placed = {(own.section, own.offset): own.instruction.line for own in image.instructions}
+    lines = [line for line in image.lines if line.section == ".text" and line.size_bytes]
+    assert {(line.section, line.offset): line.number for line in lines} == placed
+    data = [line for line in image.lines if line.section == ".data" and line.size_bytes]
+    assert [(line.text, line.offset, line.size_bytes) for line in data] == [
+        (".byte 7", 0, 1),
+        ("table: .quad 1, twice, table - 4", 16, 24),
+        (".word after", 40, 4),
+    ]
+
+
 def test_relocations_are_applied() -> None:
     image = link([MAIN, LIBRARY], CPE)
     assert [placed.instruction.text() for placed in image.instructions] == [

@@ -398,3 +398,17 @@ def test_what_cannot_be_divided_is_refused(arguments, message):
     done = run(*arguments)
     assert done.exit_code in (1, 2)
     assert done.stderr.startswith(message)
+
+
+def test_a_step_of_training_is_divided_as_a_network_is():
+    """Each layer, then back, then what its weights change by; all of it is the network."""
+    options = ("--training", "--batch", "1", "--machine", "cns1-128", "--json")
+    done = CliRunner().invoke(app, ["compile", "perceptron", *options])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    names = ["hidden", "outputs", "outputs_back", "outputs_change", "hidden_change"]
+    assert found["network"] == "perceptron_step"
+    assert [own["name"] for own in found["layers"]] == names
+    assert found["moved_values"] == sum(
+        own[kind] for own in found["layers"] for kind in ("activations", "inputs", "sums")
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -48,6 +49,8 @@ from tilewright.ops import (
     relu,
 )
 from tilewright.ops.op import Shape
+from tilewright.targets.host.emit.products import instruction_set_of
+from tilewright.targets.host.network.emit import Emitted
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.planner import HostPlanner
 from tilewright.targets.host.network.run import NetworkCode, load_network
@@ -88,6 +91,10 @@ def test_plans_of_random_networks_mean_their_reference(
         network, machine, ranked = found
         plan = build_plan(network, machine, ranked=ranked, planner=HostPlanner(machine))
         assert plan.layout_choice is None or plan.layout_choice.proven
+        emitted = Emitted("net", plan, cast(Any, None), 1, instruction_set_of(machine))
+        for first, *others in emitted.functions:  # what fills around a result is no stage apart
+            assert all(not plan.stages[number].reads for number in others)
+            assert {plan.stages[number].writes for number in others} <= {plan.stages[first].writes}
         weights, inputs = numbers_for(network)
         outputs = interpret_plan(plan, inputs, weights)
         for name, expected in network.evaluate({**weights, **inputs}).items():

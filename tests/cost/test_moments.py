@@ -4,6 +4,7 @@ other.
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -12,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.common.expr import Expr, Value, evaluate
+from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, evaluate
 from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.moments import edges_of, kind_indices
 from tilewright.cost.pipeline_types import Ints
 from tilewright.cost.steps import CallStep, first_core
+from tilewright.ir.nodes import For
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Op, gemm
 from tilewright.schedule.factors import blocks_of, factor_grid
@@ -98,3 +101,30 @@ def test_a_program_with_shared_tensors_is_prepared_from_the_plain_one() -> None:
         return [(getattr(step, "shared", None), str(step.stmt), *rest) for step, *rest in steps]
 
     assert said(take_apart(plain.staged).marked(program)) == said(take_apart(program))
+
+
+PLACE, COUNT = Var("place"), Var("count")
+
+
+@examples(200)
+@given(st.booleans(), st.integers(0, 3), st.integers(1, 3), st.integers(1, 20))
+def test_a_condition_holds_in_an_iteration_if_it_holds_in_its_kind(
+    begins: bool, last: int, turns: int, count: int
+) -> None:
+    """Conditions on the first iteration, each of the last ones, and every second or third one."""
+    tested = [Const(0)] * begins + [COUNT - 1 - n for n in range(last)]
+    compared = [BinaryExpr("==", PLACE, value) for value in tested]
+    repeated = [BinaryExpr("==", PLACE % turns, Const(0))] if turns > 1 else []
+    conditions = [*compared, *repeated]
+    loop = For("place", COUNT, ())
+    joined = reduce(lambda a, b: BinaryExpr("or", a, b), conditions, Const(0))
+    front, back, period = edges = edges_of(loop, [loop], [(joined.symbols, joined)])
+    assert (front > 0, back > 0) == (begins or turns > 1, bool(conditions))
+    between = range(front, count - back)
+    if len(between) >= period:
+        kinds = [i if i < front else front + (i - front) % period for i in range(count - back)]
+        kinds += range(front + period, front + period + back)
+        like = np.atleast_1d(kind_indices(edges, count, (-1,)))[kinds]
+        for condition in conditions:
+            holds = [evaluate(condition, {"place": i, "count": count}) for i in range(count)]
+            assert holds == [evaluate(condition, {"place": i, "count": count}) for i in like]

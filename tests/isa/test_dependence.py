@@ -12,6 +12,9 @@ from tilewright.isa.dependence import (
     build_dependences,
 )
 from tilewright.isa.effects import Bus, Effect
+from tilewright.isa.instruction import Memory, Register, make_instruction
+from tilewright.isa.load import load_table
+from tilewright.isa.operations import operations_of
 from tilewright.isa.table import IssueRules
 
 RULES = IssueRules(width=2)
@@ -154,3 +157,15 @@ def test_effects_that_others_do_not_pass():
         "HALT", "READ_SPECIAL", "MEMORY_BARRIER", "SYNC_ROW", "SYNC_COLUMN",
         "SET_VECTOR_LENGTH", "SET_VECTOR_SHIFT",
     } | {e.name for e in Effect if e.name.startswith("MESSAGE_")}  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "count"), [(1, 2), (2, 1)])
+def test_a_base_that_is_also_data_is_read_once_more(data, count):
+    """Only the displacement follows where an address moves past its advance: data would be off."""
+    table = load_table("sw26010_cpe")
+    access = make_instruction(table, "stl", (Register(data), Memory(8, Register(1))))
+    step = make_instruction(table, "addl", (Register(1), 8, Register(1)))
+    body = operations_of((access, step))
+    assert body[0].reads.count(1) == count
+    graph = build_dependences(body, rules=RULES)
+    assert graph.address_uses == (() if count == 2 else (AddressUse(0, 1, 8),))

@@ -37,6 +37,7 @@ def test_the_steps_give_what_the_definition_means(seed):
             assert step.op.result.is_whole(step.op.extents)
         elif isinstance(step.op, Definition):
             assert step.op.gather is None or len(step.op.operands) == 1
+            assert step.op.gather != "any" or not step.op.numerics.is_float
 
 
 def steps(text, **sizes):

@@ -46,6 +46,13 @@ def test_a_program_that_fits_waits_for_nothing(assemble: Assemble, order: UnitOr
     assert (run.cycles, run.instruction_cache_misses, run.stalls) == (8, 0, {})
 
 
+@pytest.mark.parametrize("ways", [1, 2, 4])
+def test_a_code_of_any_length_that_fits_stays(assemble: Assemble, ways: int) -> None:
+    for count in range(1, 17):
+        program = assemble("\n".join(["addl $1, 1, $1"] * count), _with_cache(4, ways=ways))
+        assert _run(program).instruction_cache_misses == 0
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_cold_cache_fetches_each_line_once(assemble: Assemble, order: UnitOrder) -> None:
     run = _run(assemble("\n".join(INDEPENDENT), _with_cache(4)), cold=True, order=order)

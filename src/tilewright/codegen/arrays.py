@@ -97,7 +97,7 @@ def in_element_type(name: str, array: Array, element: DType, path: Path) -> Arra
     one that the integer type lacks.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        own = array.astype(element.numpy, copy=False)
+        own = np.asarray(array, element.numpy)
     lost = np.isfinite(array) & ~np.isfinite(own) if element.is_float else own != array
     if not lost.any():
         return own

@@ -108,7 +108,7 @@ def converted(values: Any, kind: DType) -> Any:
     [-691, 32767, 0]
     """
     if kind.is_float:
-        return values.astype(kind.numpy, copy=False)
+        return np.asarray(values, kind.numpy)
     if kind == BOOL:
         return values != 0
     low, high = float_limits(kind)

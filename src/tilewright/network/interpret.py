@@ -107,7 +107,7 @@ def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, A
             stored, kind = value.form.stored(_constant_values(value, weights)), dtype(value.dtype)
             if kind.kind == "fixed":
                 stored = converted(stored, kind)
-            yield number, stored.astype(kind.numpy, copy=False)
+            yield number, np.asarray(stored, kind.numpy)
 
 
 def _constant_values(value: Value, weights: Mapping[str, Array]) -> Array:

@@ -93,8 +93,7 @@ class PlannedNetwork:
         compute = self.computed(self._known(weights))
         found, tensors = compute(self._inputs_by_name(inputs, named)), self.network.tensors
         outputs = Outputs(
-            (name, y.astype(dtype(tensors[name].dtype).numpy, copy=False))
-            for name, y in found.items()
+            (name, np.asarray(y, dtype(tensors[name].dtype).numpy)) for name, y in found.items()
         )
         outputs.saturated = found.saturated
         return outputs

@@ -197,6 +197,11 @@ CASES = {
         IMAGE,
         {},
     ),
+    "scatter_along_two_axes": (
+        [node("ScatterND", "xiu", "y")],
+        {"x": (3, 4, 5), "u": (2, 2, 5)},
+        {"i": ints([[0, -1], [2, 1]], [[1, 0], [-1, 3]])},
+    ),
 }
 
 

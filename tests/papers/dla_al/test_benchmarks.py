@@ -79,6 +79,15 @@ def test_at_the_segments_of_a_block_the_automatic_schedule_is_no_slower() -> Non
     assert found.order[0] == found.order[1]
 
 
+def test_weights_that_a_block_keeps_are_no_more_than_the_scratchpad_holds() -> None:
+    """288 Ki elements of two bytes; where they are too many, two segments of 36 Ki."""
+    program = segments.program_of_blocks("conv2", "forward")
+    for capacity, kept in ((589_824, 294_912), (589_824 - 128, 73_728)):
+        changed = {f"memory.{segments.MATRIX}.capacity_bytes": str(capacity)}
+        sizes, found = segments._segments(program, load_machine(segments.PAPER_MACHINE, changed))
+        assert (found, sizes) == (kept, {100_352: 1_792, 2_359_296: 36_864})
+
+
 def test_the_best_order_loads_ahead() -> None:
     """Of two tiles in turn, each loaded and then computed, it loads the second beside the first's
     computation.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,12 @@ def test_limits_of_the_hardware(overrides, program, message):
     with pytest.raises(CapacityError) as caught:
         CODE.emit(program, load_machine("sw26010", overrides))
     assert str(caught.value) == message
+    for name, value in re.findall(r"--set (\S+)=(\d+)", message):  # that is enough
+        assert CODE.emit(program, load_machine("sw26010", overrides | {name: value})).files
+
+
+def test_a_buffer_may_take_all_bytes_that_there_are():
+    assert CODE.emit(copying(128, 120, 64, 120), load_machine("sw26010")).files
 
 
 CONV = Conv2d(4, 32, 64, 8, 8, (3, 3), padding=(1, 1, 1, 1))

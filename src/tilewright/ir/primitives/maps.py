@@ -119,7 +119,7 @@ class Map(ScalarPrimitive, frozen=True):
             whole = wrapped(self.scalar, inputs, dtype(self.dtype))
             return np.broadcast_to(whole, y.shape).astype(y.dtype)
         with np.errstate(all="ignore"):  # infinities and what is no number are results, too
-            found = self.scalar.value([x.astype(np.float64, copy=False) for x in inputs])
+            found = self.scalar.value([np.asarray(x, np.float64) for x in inputs])
             whole = np.broadcast_to(np.asarray(found, np.float64), y.shape)
             return np.asarray(converted(whole, dtype_of(y.dtype)))
 
@@ -182,10 +182,10 @@ class Reduce(ScalarPrimitive, frozen=True):
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands
         with np.errstate(all="ignore"):
-            each = np.asarray(self.scalar.value([x.astype(np.float64, copy=False)]))
+            each = np.asarray(self.scalar.value([np.asarray(x, np.float64)]))
         gather = _GATHERED[self.function]
         gathered = gather.reduce(np.broadcast_to(each, x.shape), axis=2)
-        total: Array = gather(y.astype(np.float64, copy=False), gathered).astype(y.dtype)
+        total: Array = gather(np.asarray(y, np.float64), gathered).astype(y.dtype)
         return total
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:

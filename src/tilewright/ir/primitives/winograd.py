@@ -56,7 +56,7 @@ class WinogradInput(WinogradTransform, frozen=True):
         b = self.transforms.input
         window = _windows(x, 3, len(b), self.output_tile)  # (R, C, r, t, rest..., c)
         transformed: Array = np.einsum("ir,jc,RSrt...c->RSijt...", b, b, window)
-        return transformed.reshape(out.shape).astype(out.dtype, copy=False)
+        return np.asarray(transformed.reshape(out.shape), out.dtype)
 
 
 @register
@@ -70,7 +70,7 @@ class WinogradFilter(WinogradTransform, frozen=True):
         out, w = operands  # w: (r, c, rest), out: (x, rest)
         g = self.transforms.filter
         transformed: Array = np.einsum("ir,jc,RSrc...->RSij...", g, g, w)
-        return transformed.reshape(out.shape).astype(out.dtype, copy=False)
+        return np.asarray(transformed.reshape(out.shape), out.dtype)
 
 
 @register

@@ -144,7 +144,7 @@ class Importer:
 
     def _declared(self, name: str, kind: str) -> str:
         if not self.builder.has(name):
-            self.values[name] = self.constants[name].astype(dtype(kind).numpy, copy=False)
+            self.values[name] = np.asarray(self.constants[name], dtype(kind).numpy)
             self.builder.weight(name, tuple(self.constants[name].shape), kind)
         return name
 

@@ -38,5 +38,5 @@ def made(constant: PlacedConstant, weights: Mapping[str, Array], kind: DType) ->
             found = np.asarray(parse_scalar(constant.made).value(operands))
     else:
         found = np.array(constant.numbers)
-    elements = found.reshape(constant.form.shape).astype(kind.numpy, copy=False)
+    elements = np.asarray(found.reshape(constant.form.shape), kind.numpy)
     return constant.form.stored(elements)
