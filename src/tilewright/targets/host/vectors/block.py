@@ -44,7 +44,7 @@ def declared_parameters(kernel: Microkernel) -> list[str]:
 
 def runs_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches the next one's rows, too many for the hardware prefetcher."""
-    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
+    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k
 
 
 def streams_ahead(kernel: Microkernel) -> bool:
@@ -198,8 +198,12 @@ class RegisterBlock:
                         for name in self._residuals():
                             writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
         if runs_ahead(kernel):
-            for i in range(self.height):
-                writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
+            # Of rows of taps, those above the last are near; beyond the next row comes another's.
+            new = "if (r + 1 == count && p < ldx)"
+            hint = ", 0, 2" if kernel.offsets else ""
+            with writer.block(new) if kernel.offsets else writer.flat():
+                for i in range(self.height):
+                    writer.line(f"__builtin_prefetch({self._row(i)} + ahead{hint});")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
