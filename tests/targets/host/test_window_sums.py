@@ -19,8 +19,8 @@ from tilewright.targets.host.vectors.window_text import (
     block_pixels,
     emit_window_function,
     row_pixels,
-    rows_behind,
     shares_pixels,
+    summed_lines,
 )
 
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -34,8 +34,10 @@ static void check_NAME(long channels, long apart)
     const long in_y = (LINES * WINDOWS - 1) * apart + channels;
     TYPE *x = fenced(in_x * sizeof *x), *w = fenced(in_w * sizeof *w);
     TYPE *y = fenced(in_y * sizeof *y);
-    for (long i = 0; i < in_x; i++)
-        x[i] = i * 7 % 15 - 7;
+    for (long i = 0; i < in_x; i++) {
+        const long row = i / (30 * PIXEL), column = i / PIXEL % 30;
+        x[i] = row < TOP || row >= BOTTOM || column < LEFT || column >= RIGHT ? 0 : i * 7 % 15 - 7;
+    }
     for (long i = 0; i < in_w; i++)
         w[i] = i * 5 % 17 - 8;
     for (long i = 0; i < in_y; i++)
@@ -65,33 +67,38 @@ static void check_NAME(long channels, long apart)
 def windows(
     kind: DType, isa: InstructionSet, *, whole: bool = False, **numbers: int
 ) -> WindowFunction:
-    """Windows of pixels 41 elements apart, 30 of them in a row."""
+    """Windows of pixels 41 elements apart, 30 of them in a row, zeros outside a rectangle."""
     found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
     found = {"lines": 1, "down": 1, "row_step": 1, **found}
     apart, terms, columns, step = 41, found["terms"], found["columns"], found["row_step"]
-    of_two = rows_behind(found["rows"], columns, terms, found["down"], step, isa.registers)
-    behind = of_two if found["lines"] > 1 else 0
+    found = {"top": 0, "left": 0, "bottom": 99, "right": 99, **found}
+    several = summed_lines(found["rows"], columns, terms, found["down"], step, isa.registers)
+    summed = several if found["lines"] > 1 else 1
+    pixel = terms * apart
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers, lines=2 if behind else 1),
+        block_pixels(isa.registers, summed),
         windows=found["windows"],
         rows=found["rows"],
         columns=columns,
         terms=terms,
-        x_row=30 * step * terms * apart,
-        x_column=found["step"] * terms * apart,
+        x_row=30 * step * pixel,
+        x_column=found["step"] * pixel,
         x_term=apart,
-        x_window=found["stride"] * terms * apart,
+        x_window=found["stride"] * pixel,
         y_window=apart,
-        w_point=terms * apart,
+        w_point=pixel,
         w_term=apart,
         whole=whole,
         lines=found["lines"],
-        x_line=30 * found["down"] * terms * apart,
+        x_line=30 * found["down"] * pixel,
         y_line=found["windows"] * apart,
         shares_pixels=shares_pixels(columns, terms, isa.registers),
-        behind=behind,
+        summed=summed,
+        behind=found["down"] // step,
+        x_rows=range(30 * pixel * found["top"], 30 * pixel * found["bottom"]),
+        x_columns=range(pixel * found["left"], pixel * found["right"]),
     )
 
 
@@ -109,6 +116,11 @@ def check(one: WindowFunction, name: str) -> str:
         "X_WINDOW": one.x_window,
         "X_COLUMN": one.x_column,
         "X_LINE": one.x_line,
+        "PIXEL": one.terms * 41,
+        "TOP": one.x_rows.start // (30 * one.terms * 41),
+        "BOTTOM": one.x_rows.stop // (30 * one.terms * 41),
+        "LEFT": one.x_columns.start // (one.terms * 41),
+        "RIGHT": one.x_columns.stop // (one.terms * 41),
     }
     text = CHECK
     for word in sorted(words, key=len, reverse=True):
@@ -129,6 +141,10 @@ def program(isa: InstructionSet) -> str:
         "down": windows(F32, isa, lines=4, down=2, stride=2, rows=5, row_step=2),
         "separate": windows(F64, isa, lines=3, down=3, rows=3),
         "whole": windows(F32, isa, lines=3, whole=True),
+        "bordered": windows(F32, isa, lines=6, top=1, left=1, bottom=7, right=9),
+        "within": windows(F32, isa, lines=9, down=2, rows=5, columns=5, left=2, top=6, bottom=8),
+        "beyond": windows(F32, isa, windows=9, lines=7, left=6, top=4, right=8, bottom=5),
+        "dark": windows(F32, isa, lines=4, top=7, right=0),
         "terms": windows(F32, isa, lines=2, terms=2),
         "tall": windows(F64, isa, rows=4, columns=1, terms=2),
     }

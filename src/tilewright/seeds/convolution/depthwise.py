@@ -7,6 +7,8 @@ added into a tile of results by itself, at one multiply-add for each vector.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     CHANNELS_OUTER,
@@ -22,8 +24,8 @@ from tilewright.seeds.convolution.tensors import (
     under,
     weights,
 )
-from tilewright.seeds.nest import Nest, nest
-from tilewright.seeds.space import Seed, Space, layout
+from tilewright.seeds.nest import Nest, TensorSpec, nest
+from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Layout, Spread, Stage
 
 MOST_PAIRS = 64
@@ -100,11 +102,17 @@ def _has_groups_of_floats(op: Conv2d) -> bool:
     return op.groups > 1 and _has_few_pairs(op) and op.numerics.is_float
 
 
-@for_windows("depthwise", _has_groups_of_floats, addressed=True)
-def depthwise(window: Window) -> Seed:
+@seed("conv2d", name="depthwise", addressed=True)
+def depthwise(op: Conv2d) -> Seed | None:
     """For floats, several groups, and few channels of each."""
-    x, w, y = images(), weights(window[0]), results()
-    sums = _window_sums(window)
+    window = op.kernel, op.stride, op.dilation
+    return _depthwise(window, op.padding) if _has_groups_of_floats(op) else None
+
+
+@cache
+def _depthwise(window: Window, padding: tuple[int, int, int, int]) -> Seed:
+    x, w, y = images(padding), weights(window[0]), results()
+    sums = _window_sums(window, x)
     space = (
         Space(sums)
         .split("group", "out_row")
@@ -119,7 +127,7 @@ def depthwise(window: Window) -> Seed:
     return Seed("depthwise", (x, w, y), (space,), layouts, ("x", "w"), "y")
 
 
-def _window_sums(window: Window) -> Nest:
+def _window_sums(window: Window, x: TensorSpec) -> Nest:
     """The results of rows, of one channel of all groups."""
     kernel, stride, dilation = window
     return nest(
@@ -136,7 +144,7 @@ def _window_sums(window: Window) -> Nest:
             "g": "group",
         },
         results().on(pixel()),
-        images().on(behind(window, "in_row", "in_col")),
+        x.on(behind(window, "in_row", "in_col")),
         weights(kernel).on(KERNEL),
         inner="kernel_row kernel_col in_row in_col",
         extents=reach_of(window),

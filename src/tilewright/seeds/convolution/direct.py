@@ -8,7 +8,6 @@ pixels. Only the constant weights are copied: packed once, ahead of all calls.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from tilewright.ops import Conv2d
@@ -50,9 +49,7 @@ def direct(op: Conv2d) -> Seed | None:
 
 @cache
 def _direct(window: Window, padding: tuple[int, int, int, int]) -> Seed:
-    top, left, bottom, right = padding
-    border = tuple(b for b in (("rows", top, bottom), ("cols", left, right)) if any(b[1:]))
-    x, w, y = replace(images(), zeros=border), weights(window[0]), results()
+    x, w, y = images(padding), weights(window[0]), results()
     space = (
         Space(_by_row(window, x, w, y))
         .split("out_channel", "in_channel")

@@ -41,10 +41,12 @@ CHANNELS_OUTER = ("group", "channels", "rows", "cols", "batch")
 """Storage order of images with the pixels of a channel contiguous, row by row."""
 
 
-def images() -> TensorSpec:
-    """The input images with their border."""
+def images(padding: tuple[int, int, int, int] = (0, 0, 0, 0)) -> TensorSpec:
+    """The input images with their border, of which this `padding` is known: top, left and on."""
     dims = "group=groups, channels=in_channels, rows=in_rows, cols=in_cols, batch=batch"
-    return tensor("x", "input", dims, operand=0)
+    top, left, bottom, right = padding
+    border = tuple(b for b in (("rows", top, bottom), ("cols", left, right)) if any(b[1:]))
+    return replace(tensor("x", "input", dims, operand=0), zeros=border)
 
 
 def weights(kernel: tuple[int, int], kind: TensorKind = "constant") -> TensorSpec:

@@ -38,13 +38,13 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache, has_halves
-from tilewright.targets.host.taps import PaddedChain, padded_chains, without_padding
+from tilewright.targets.host.taps import PaddedChain, padded_chains, same_taps, without_padding
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
     row_pixels,
-    rows_behind,
     shares_pixels,
+    summed_lines,
 )
 
 
@@ -74,13 +74,13 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
     """For each vector of results and each point a multiply-add, or the loads where these take
     longer: of each pixel once for a block where its windows share pixels, otherwise for each point;
-    of factors once for a block. Results are stored once.
+    of factors once for a line of a block. Results are stored once.
     """
     windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
     lanes, dims = core.lanes(call.dtype), call.dims
     pixels, lines, terms = dims["t"], dims["u"], dims["k"]
-    depth, block = _block(windows, lines, terms, machine)
-    blocks = -(-pixels // block) * -(-lines // depth)
+    summed, block = _block(windows, pixels, lines, terms, machine)
+    blocks = -(-pixels // block) * lines
     vectors = dims["elements"] // (pixels * lines)
     vectors = -(-vectors // lanes)
     points = windows.rows * windows.cols * terms
@@ -88,7 +88,7 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
     if shares_pixels(windows.cols, 1, core.registers):
         row = windows.cols, windows.stride, windows.col_step
         once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
-        loaded = np.where(terms == 1, once * _rows_read(windows, lines, depth), loaded)
+        loaded = np.where(terms == 1, once * _rows_read(windows, lines, summed), loaded)
     loads = vectors * (loaded + points * blocks + pixels * lines) * vector.load_cycles
     per_cycle = core.peak_flops_per_cycle(call.dtype)
     added = points * pixels * lines * vectors * (2 * lanes / per_cycle)
@@ -97,21 +97,21 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
 
 
 def _block(
-    windows: WindowSums, lines: Value, terms: Value, machine: Machine
+    windows: WindowSums, pixels: Value, lines: Value, terms: Value, machine: Machine
 ) -> tuple[Value, Value]:
-    """Lines of a block of so many, and windows of each."""
+    """Lines of which a block has the sums at once, and windows of each, of so many."""
     registers = machine.core.registers
     steps = windows.row_stride, windows.row_step, registers
-    behind = rows_behind(windows.rows, windows.cols, 1, *steps)
-    two = np.greater(lines, 1) & np.equal(terms, 1) & (behind > 0)
-    pixels = np.where(two, block_pixels(registers, lines=2), block_pixels(registers))
-    return np.where(two, 2, 1), pixels
+    most = summed_lines(windows.rows, windows.cols, 1, *steps)
+    several = np.greater(lines, 1) & np.equal(terms, 1) & (most > 1)
+    width = np.where(several, block_pixels(registers, most), block_pixels(registers))
+    return np.where(several, most, 1), -(-pixels // -(-pixels // width))
 
 
-def _rows_read(windows: WindowSums, lines: Value, depth: Value) -> Value:
-    """Rows of pixels that blocks of `depth` lines read, those that blocks share each time."""
-    row = windows.rows, windows.row_stride, windows.row_step
-    return lines // depth * row_pixels(depth, *row) + row_pixels(lines % depth, *row)
+def _rows_read(windows: WindowSums, lines: Value, summed: Value) -> Value:
+    """Rows of pixels that blocks read: each once where several lines are summed together."""
+    once = row_pixels(lines, windows.rows, windows.row_stride, windows.row_step)
+    return np.where(np.greater(summed, 1), once, lines * windows.rows)
 
 
 def _timing(machine: Machine, kind: str) -> GemmTiming:
@@ -238,6 +238,10 @@ class HostPrices(Prices):
 
     def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
         """Without the taps in the border of zeros around images in place."""
+        call = _streaming(prepared)
+        if call is not None and isinstance(call.primitive, WindowSums):
+            pixels = next(o for o in call.operands if isinstance(o, Tile) and "r" in o.roles)
+            return _kept_points(call.primitive, pixels, prepared, machine, env)
         padded = next(padded_chains(prepared.program), None)
         return 1.0 if padded is None else _kept_share(padded, prepared, machine, env)
 
@@ -298,6 +302,35 @@ def _kept(
         whole = whole + (end - turn) * cycles(sum(p.pixels for p in pieces), dims["links"])
         turn = end
     return found / whole if kinds else 1.0
+
+
+def _kept_points(
+    windows: WindowSums,
+    pixels: Tile,
+    prepared: Prepared,
+    machine: Machine,
+    env: Mapping[str, Value],
+) -> Value:
+    """The share of the points of windows that the text has: those in a border of zeros are left out
+    where pixels are shared, and no loop moves their rows or columns.
+    """
+    tensor, share, registers = prepared.program.tensor(pixels.tensor), 1.0, machine.core.registers
+    terms = int(np.max(evaluate(pixels.ranges[pixels.roles.index("k")].extent, env)))
+    down = windows.rows, windows.row_step, windows.row_stride
+    across = windows.cols, windows.col_step, windows.stride
+    several = summed_lines(windows.rows, windows.cols, terms, *down[:0:-1], registers) > 1
+    ways = [("r", *down)] if several else []
+    ways += [("c", *across)] if shares_pixels(windows.cols, terms, registers) else []
+    for role, points, step, stride in ways:
+        d = pixels.roles.index(role)
+        before, behind = tensor.zeros_of(tensor.dims[d])
+        if before + behind and not free_vars(pixels.ranges[d].start) - set(env):
+            start, size = pixels.ranges[d].start, tensor.shape[d]
+            first, end = (int(np.max(evaluate(e, env))) for e in (start, size))
+            places = range(first, end - (points - 1) * step, stride)
+            parts = same_taps(places, range(0, points * step, step), range(before, end - behind))
+            share *= sum(p.count * p.taps for p in parts) / (len(places) * points)
+    return share
 
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
@@ -379,15 +412,16 @@ def _refilled(
     machine: Machine,
     caches: Caches,
 ) -> Value:
-    """Cycles in which the first cache is filled: a block of lines reads what the one before it had
-    again, where the lines of all channels exceed the cache. Blocks of fewer channels, whose lines
-    would stay, come as slowly, for they are not fetched ahead; but where more lines than are lie
-    side by side, those that do not stay come twice.
+    """Cycles in which the first cache is filled: lines that are not summed together read what those
+    before had again, where the pixels of all channels exceed the cache. Blocks of fewer channels,
+    whose lines would stay, come as slowly, for they are not fetched ahead; but where more lines
+    than are lie side by side, those that do not stay come twice.
     """
     (y, x, w), l1 = streams, caches.l1
     lines = y.extents.get("u", 1)
-    depth, pixels = _block(windows, lines, x.extents.get("k", 1), machine)
-    read = x.call_bytes * (_rows_read(windows, depth, depth) / x.extents["r"]) + w.call_bytes
+    summed, pixels = _block(windows, y.extents["t"], lines, x.extents.get("k", 1), machine)
+    depth = np.where(np.greater(summed, 1), lines, 1)
+    read = x.call_bytes * (_rows_read(windows, depth, summed) / x.extents["r"]) + w.call_bytes
     held = read + y.call_bytes * (depth / lines)
     turns, across = -(-lines // depth), held
     for moves, count in zip(w.moved_by, counts, strict=True):

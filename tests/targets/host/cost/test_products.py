@@ -110,16 +110,16 @@ def test_windows_are_loaded_or_multiplied_whichever_takes_longer(load_cycles, dt
     assert windows_of(load_cycles, WindowSums(rows=2, cols=3), 3, dtype) == longer
 
 
-def test_a_block_of_two_lines_loads_what_they_share_once():
-    """Five lines of 14 windows of 3 x 3 points are blocks of 2, 2 and 1 by 7: twice 4, 4 and 3 rows
-    of 9 pixels, 6 x 9 factors and 70 results for each of two vectors.
+def test_lines_that_are_summed_together_load_each_row_once():
+    """Five lines of 14 windows of 3 x 3 points are two blocks: twice 7 rows of 9 pixels, 5 x 9
+    factors, and 70 results for each of two vectors.
     """
     given = {"primitives.vector.load_cycles": 9.0, "primitives.vector.loop_cycles": 5.0}
     on = load_machine("host", {**given, "primitives.gemm.f64.call_cycles": 100})
     dims = {"t": 14, "u": 5, "elements": 5 * 14 * 16, "k": 1}
     call = PricedCall(WindowSums(rows=3, cols=3), dims, "f64")
-    loads = 2 * (2 * (4 + 4 + 3) * 9 + 6 * 9 + 70)
-    assert float(window_sums_cycles(on, call)) == 100 + 2 * 6 * 5 + loads * 9
+    loads = 2 * (2 * (7 * 9 + 5 * 9) + 70)
+    assert float(window_sums_cycles(on, call)) == 100 + 2 * 10 * 5 + loads * 9
 
 
 @pytest.mark.parametrize(("stride", "row"), [(1, 16 + 8), (2, 29 + 13)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.codegen.artifact import Panels
 from tilewright.codegen.c.expression import Scope, bounds_of
@@ -189,6 +190,9 @@ def _product(
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
+    size = kernel.vector_dtype.size_bytes
+    if loaded.panels and _stays_near(columns, links, size, scope, machine):
+        kernel = replace(kernel, inner=vectorised)
     if loaded.panels and bounds_of(rows, scope)[1] <= scalars:
         # One block takes each panel: all are one stream, which the processor fetches ahead.
         kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
@@ -197,6 +201,15 @@ def _product(
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
+
+
+def _stays_near(columns: Expr, links: Links, size: int, scope: Scope, machine: Machine) -> bool:
+    """True if all panels, of elements of this size, fill half the level 1 cache at most: rows are
+    swept once then, and results written whole.
+    """
+    caches = machine.find_section(Caches)
+    elements = links.count * prod(bounds_of(e, scope)[1] for e in (columns, links.k))
+    return caches is not None and 2 * elements * size <= caches.l1.capacity_bytes
 
 
 def _run(c: Side) -> int:

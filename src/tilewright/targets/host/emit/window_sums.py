@@ -12,7 +12,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
 from tilewright.ir.matrix import as_view
-from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.nodes import Call, Operand, Program, Tile, View
 from tilewright.ir.primitives import WindowSums
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
@@ -23,10 +23,11 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.window_text import (
+    EVERYWHERE,
     WindowFunction,
     block_pixels,
-    rows_behind,
     shares_pixels,
+    summed_lines,
 )
 
 
@@ -49,11 +50,11 @@ def window_function(
     kind = dtype(program.element_type(call.operands[0]))
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
-    behind = rows_behind(windows.rows, windows.cols, terms, *steps) if lines > 1 else 0
+    summed = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers, lines=2 if behind else 1),
+        block_pixels(isa.registers, summed),
         windows=_extent(y, "t"),
         rows=windows.rows,
         columns=windows.cols,
@@ -69,7 +70,10 @@ def window_function(
         x_line=_step(x, "r") * windows.row_stride,
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
-        behind=behind,
+        summed=summed,
+        behind=windows.row_stride // windows.row_step if summed > 1 else 0,
+        x_rows=_inside(call.operands[1], "r", program),
+        x_columns=_inside(call.operands[1], "c", program),
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
@@ -82,6 +86,19 @@ def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallCo
     arguments += [context.pointer(view, view_offset(view)) for view in (x, w, y)]
     given = arguments_of(call.operands[0], one.epilogue, context.program, view_offset(y))
     context.writer.call(name, arguments + [context.place(*each) for each in given])
+
+
+def _inside(pixels: Operand, role: str, program: Program) -> range:
+    """The elements from the first pixel on, along a dimension, that may be other than zero."""
+    d = pixels.roles.index(role)
+    start = pixels.ranges[d].start
+    if not isinstance(pixels, Tile) or not isinstance(start, Const):
+        return EVERYWHERE
+    tensor = program.tensor(pixels.tensor)
+    before, behind = tensor.zeros_of(tensor.dims[d])
+    size = _constant(tensor.shape[d])
+    step = _constant(product(tensor.shape[d + 1 :]))
+    return range((before - start.value) * step, (size - behind - start.value) * step)
 
 
 def _extent(view: View, role: str) -> int:

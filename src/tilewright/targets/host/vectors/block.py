@@ -24,6 +24,10 @@ _ROWS_PER_BASE = 7
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 _FETCHED_AT_ONCE = 8
 """Lines of C that the first cache fetches beside what is loaded; more go to the second one."""
+_STEPS_BEFORE = 64
+"""Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
+the one before it.
+"""
 _LINES_AHEAD = 48
 """Lines in flight that hide the latency of main memory: 24 rows of two 64-byte vectors."""
 
@@ -40,7 +44,7 @@ def declared_parameters(kernel: Microkernel) -> list[str]:
 
 def runs_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches the next one's rows, too many for the hardware prefetcher."""
-    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
+    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k
 
 
 def streams_ahead(kernel: Microkernel) -> bool:
@@ -112,6 +116,10 @@ class RegisterBlock:
             if self.tail == "half":
                 zero = f"tw_lower_{self.kernel.dtype}(zero)"
                 writer.line(f"tw_half_{self.kernel.dtype} h{i} = {zero};")
+        if "c" in self.kernel.prefetch:
+            steps = "k * count" if self.kernel.offsets else "k"
+            following = f"{steps} < {_STEPS_BEFORE} ? {self.height} * ldz : 0"
+            writer.line(f"const long coming = {following};")
         if self.kernel.runs:
             self._write_pointers(writer)
         elif self.kernel.scalar_runs_along_k:
@@ -184,14 +192,18 @@ class RegisterBlock:
                 further = [f"!({self._has_whole_lines()})"] if column == width - 1 else []
                 with writer.block(f"if ({' && '.join([self._at_line(number), *further])})"):
                     for i in range(self.height):
-                        here = self._offset_of(i, column)
+                        here = f"coming + {self._offset_of(i, column)}"
                         if not kernel.streams:
                             writer.line(f"__builtin_prefetch(z + {here}, {hint});")
                         for name in self._residuals():
                             writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
         if runs_ahead(kernel):
-            for i in range(self.height):
-                writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
+            # Of rows of taps, those above the last are near; beyond the next row comes another's.
+            new = "if (r + 1 == count && p < ldx)"
+            hint = ", 0, 2" if kernel.offsets else ""
+            with writer.block(new) if kernel.offsets else writer.flat():
+                for i in range(self.height):
+                    writer.line(f"__builtin_prefetch({self._row(i)} + ahead{hint});")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)

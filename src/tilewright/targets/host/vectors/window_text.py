@@ -1,19 +1,20 @@
 """Sums of windows as C on vectors of channels: the sums of several pixels stay in registers.
 
 In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. Out: a static
-function for lines of windows. A block is one vector of channels by some windows of two lines, or of
-one: each pixel of a row is loaded once and multiplied by the factors of all points at which windows
-of the block have it. Where those factors exceed the registers, it is two vectors by as many windows
-of a line, multiplied and added point by point. Fewer lines, windows and channels that are left take
-smaller blocks, the last channels with masks. The epilogue is applied to complete sums.
+function for lines of windows. A block is one vector of channels by some windows of every line: rows
+of pixels go by, each pixel is loaded once and multiplied by the factors of all points at which
+windows of the block have it, in as many lines as share a row; those in a border of zeros are left
+out. Where factors and sums exceed the registers, it is the windows of one line, row by row, or two
+vectors by as many windows, point by point. Windows and channels that are left take smaller blocks,
+the last channels with masks. The epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from math import gcd
 
 import numpy as np
@@ -35,6 +36,8 @@ _VECTORS = 2
 """Vectors of channels of a block that goes point by point: of 32 bytes they are a whole line of
 memory, and share the address of each point.
 """
+EVERYWHERE = range(1 << 62)
+"""Elements from the first pixel on that may be other than zero."""
 _PIXELS, _REGISTERS = 7, 16
 """Pixels of a block beside which so many registers hold a vector of factors each: images of common
 networks are multiples of 7 wide.
@@ -42,12 +45,14 @@ networks are multiples of 7 wide.
 
 
 def block_pixels(registers: int | None, lines: int = 1) -> int:
-    """Pixels of each line of a block of so many, for so many vector registers.
+    """Pixels of each line of a block that has the sums of so many at once: beside these, vector
+    registers hold a pixel and a factor.
 
-    >>> block_pixels(16), block_pixels(32), block_pixels(32, lines=2)
-    (7, 14, 7)
+    >>> [block_pixels(16, lines) for lines in (1, 2, 3)], [block_pixels(32, n) for n in (1, 2, 5)]
+    ([7, 7, 4], [14, 7, 6])
     """
-    return _PIXELS * max(1, (registers or _REGISTERS) // _REGISTERS // lines)
+    own = registers or _REGISTERS
+    return min(_PIXELS, (own - 2) // lines) if lines > 1 else max(1, own // _REGISTERS) * _PIXELS
 
 
 def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
@@ -60,20 +65,20 @@ def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
     return columns > 1 and terms == 1 and held <= (registers or _REGISTERS)
 
 
-def rows_behind(
+def summed_lines(
     rows: int, columns: int, terms: int, row_stride: int, row_step: int, registers: int | None
 ) -> int:
-    """Rows of points by which the windows of a block's second line are below those of the first, 0
-    where blocks have one line: no row of pixels is shared, or registers do not hold the sums of
-    two, a pixel and a factor.
+    """Lines of windows that a row of pixels is in, whose sums a block has at once; 1 where rows
+    are not shared, or registers do not hold two pixels of each line.
 
-    >>> [rows_behind(rows, 3, 1, *steps, 16) for rows, *steps in ((3, 2, 1), (2, 2, 1), (3, 1, 2))]
-    [2, 0, 0]
+    >>> [summed_lines(3, 3, 1, *steps, 16) for steps in ((1, 1), (2, 1), (1, 2), (3, 1))]
+    [3, 2, 1, 1]
     """
-    enough = 2 * block_pixels(registers, lines=2) + 2 <= (registers or _REGISTERS)
     behind, between = divmod(row_stride, row_step)
-    shared = between == 0 and behind < rows and shares_pixels(columns, terms, registers)
-    return behind if shared and enough else 0
+    if between or not behind or not shares_pixels(columns, terms, registers):
+        return 1
+    lines = -(-rows // behind)
+    return lines if block_pixels(registers, lines) > 1 else 1
 
 
 def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
@@ -94,9 +99,10 @@ class WindowFunction:
 
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
     to row, column to column and term to term of the pixels, from window to window and line to line
-    of pixels and results, from point to point and term to term of the factors. Those of a block's
-    second line are so many rows of points `behind` the first. Channels that are `whole` vectors
-    need no masks.
+    of pixels and results, from point to point and term to term of the factors. A block has the sums
+    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Pixels
+    that are so many elements down or across hold zeros if these are not in `x_rows` or `x_columns`.
+    Channels that are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -117,7 +123,10 @@ class WindowFunction:
     x_line: int = 0
     y_line: int = 0
     shares_pixels: bool = False
+    summed: int = 1
     behind: int = 0
+    x_rows: range = EVERYWHERE
+    x_columns: range = EVERYWHERE
     whole: bool = False
     epilogue: Finish = PLAIN_SUMS
 
@@ -127,20 +136,39 @@ class WindowFunction:
         return 1 if self.shares_pixels else _VECTORS
 
     @property
-    def heights(self) -> tuple[int, ...]:
-        """Pixels of the blocks, largest first."""
-        return _sizes(self.windows, self.pixels)
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        """Lines of the blocks, largest first."""
-        return _sizes(self.lines, 2 if self.behind else 1)
+    def swept(self) -> int:
+        """Lines of a block."""
+        return self.lines if self.summed > 1 else 1
 
 
-def _sizes(whole: int, block: int) -> tuple[int, ...]:
-    """Sizes of the blocks of a whole: that of full ones, and what these leave."""
-    full = (block,) if whole >= block else ()
-    return (*full, whole % block) if whole % block else full
+_Points = tuple[range, ...]
+"""The points in a row of each window of a block that are not zeros."""
+
+
+def _blocks(one: WindowFunction) -> dict[_Points, list[range]]:
+    """The windows at which blocks begin, run by run of neighbouring ones, by their points."""
+    count = -(-one.windows // one.pixels)
+    size = -(-one.windows // count)
+    found: dict[_Points, list[range]] = {}
+    last: _Points = ()
+    for first in range(0, one.windows, size):
+        points = tuple(
+            _inside(window * one.x_window, one.columns, one.x_column, one.x_columns)
+            for window in range(first, min(first + size, one.windows))
+        )
+        runs = found.setdefault(points, [])
+        if points == last:
+            runs[-1] = range(runs[-1].start, first + size, size)
+        else:
+            runs.append(range(first, first + size, size))
+        last = points
+    return found
+
+
+def _inside(first: int, count: int, step: int, inside: range) -> range:
+    """Those of `count` points from `first` on that are inside."""
+    found = [i for i in range(count) if first + i * step in inside]
+    return range(found[0], found[-1] + 1) if found else range(0)
 
 
 def emit_window_function(one: WindowFunction, name: str) -> str:
@@ -149,61 +177,39 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     """
     writer = CWriter()
     writer.lines(finish_function(one.epilogue, name, one.dtype))
-    for block in product(one.depths, one.heights):
+    blocks = _blocks(one)
+    for number, points in enumerate(blocks):
         for vectors in range(one.vectors, 0, -1):
-            _write_block(one, name, (*block, vectors), writer)
+            _write_block(one, name, _Block(f"{name}_{number}", points, vectors), writer)
         if not one.whole:
-            _write_block(one, name, (*block, 1), writer, "tail")
+            _write_block(one, name, _Block(f"{name}_{number}", points, 1, "tail"), writer)
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
     writer.head(
         f"static void {name}",
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
-    with writer.block():
-        for depth, line in _write_loops("u", one.lines, one.depths, writer):
-            with line:
-                for height, pixels in _write_loops("t", one.windows, one.heights, writer):
-                    with pixels:
-                        _write_channels(one, name, (depth, height), writer)
+    with writer.block(), writer.block(f"for (long u = 0; u < {one.lines}; u += {one.swept})"):
+        for number, runs in enumerate(blocks.values()):
+            for run in runs:
+                head = f"for (long t = {run.start}; t < {run.stop}; t += {run.step})"
+                with writer.block(head):
+                    _write_channels(one, f"{name}_{number}", writer)
     return writer.text()
 
 
-def _write_loops(
-    variable: str, whole: int, sizes: Sequence[int], writer: CWriter
-) -> Iterator[tuple[int, AbstractContextManager[None]]]:
-    """A loop over the blocks of each size, with that size."""
-    first = 0
-    for size in sizes:
-        end = first + (whole - first) // size * size
-        head = f"for (long {variable} = {first}; {variable} < {end}; {variable} += {size})"
-        yield size, writer.block(head)
-        first = end
-
-
-def _write_channels(
-    one: WindowFunction, name: str, block: tuple[int, int], writer: CWriter
-) -> None:
+def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
     """The calls for all channels of some pixels."""
     writer.line("long g = 0;")
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
         with writer.block(f"for (; g + {width} <= channels; g += {width})"):
-            writer.call(_block_name(name, (*block, vectors)), _places(one))
+            writer.call(_Block(name, (), vectors).function, _places(one))
     if one.whole:
         return
     writer.line("if (g < channels)")
     with writer.deeper():
-        tail = [*_places(one), "channels - g"]
-        writer.call(_block_name(name, (*block, 1), "tail"), tail)
-
-
-_Block = tuple[int, int, int]
-"""Lines, windows and vectors of a block."""
-
-
-def _block_name(name: str, block: _Block, tail: str = "") -> str:
-    return f"{name}_{'x'.join(map(str, block))}{'_tail' if tail else ''}"
+        writer.call(_Block(name, (), 1, "tail").function, [*_places(one), "channels - g"])
 
 
 def _places(one: WindowFunction) -> list[str]:
@@ -213,111 +219,146 @@ def _places(one: WindowFunction) -> list[str]:
     return own + advanced(one.epilogue, lambda _: "g", y)
 
 
-def _write_block(
-    one: WindowFunction, name: str, block: _Block, writer: CWriter, tail: str = ""
-) -> None:
-    """The function of a block; `tail` is the text of the number of channels of one with fewer than
-    a vector has lanes.
+@dataclass(frozen=True)
+class _Block:
+    """Some windows of each line by some vectors of channels; `tail` is the text of the number of
+    channels of one with fewer than a vector has lanes.
     """
-    kind, vector = one.dtype, f"tw_vector_{one.dtype}"
-    depth, width, vectors = block
-    height, c = depth * width, kind.c_name
+
+    name: str
+    points: _Points
+    vectors: int
+    tail: str = ""
+
+    @property
+    def function(self) -> str:
+        return f"{self.name}_{self.tail or self.vectors}"
+
+    @property
+    def width(self) -> int:
+        """Windows of a line."""
+        return len(self.points)
+
+    def load(self, kind: DType, at: str) -> str:
+        """C expression of a vector of channels."""
+        return f"tw_load_first_{kind}({at}, {self.tail})" if self.tail else f"tw_load_{kind}({at})"
+
+
+def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter) -> None:
+    """The function of a block; `name` is that of the one that calls it."""
+    kind, vector, c = one.dtype, f"tw_vector_{one.dtype}", one.dtype.c_name
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
+    operands += epilogue_parameters(one.epilogue, kind)
     writer.head(
-        f"static __attribute__((noinline)) void {_block_name(name, block, tail)}",
-        [
-            *operands,
-            *epilogue_parameters(one.epilogue, one.dtype),
-            *([f"long {tail}"] if tail else []),
-        ],
+        f"static __attribute__((noinline)) void {block.function}",
+        [*operands, *([f"long {block.tail}"] if block.tail else [])],
     )
-
-    def load(at: str) -> str:
-        return f"tw_load_first_{kind}({at}, {tail})" if tail else f"tw_load_{kind}({at})"
-
-    def place(row: str, v: int) -> VectorPosition:
-        column = str(v * one.lanes)
-        line, window = f"{row} / {width} * {one.y_line}", f"{row} % {width} * {one.y_window}"
-        return VectorPosition(row, column, f"{line} + {window} + {column}", tail)
-
-    cells = [(p, v) for p in range(height) for v in range(vectors)]
     with writer.block():
         writer.line(f"const {vector} zero = tw_broadcast_{kind}(0);")
-        for p in range(height):
-            names = ", ".join(f"s{p}_{v} = zero" for v in range(vectors))
+        for p in range(one.summed * block.width):
+            names = ", ".join(f"s{p}_{v} = zero" for v in range(block.vectors))
             writer.line(f"{vector} {names};")
-        if one.shares_pixels:
-            _write_rows(one, depth, width, load, writer)
+        if one.shares_pixels and one.summed > 1:
+            _write_lines(one, name, block, writer)
+        elif one.shares_pixels:
+            with writer.block(f"for (long i = 0; i < {one.rows}; i++)"):
+                _write_row(one, {0: "i"}, f"i * {one.x_row}", block, writer)
         else:
-            _write_points(one, cells, load, writer)
-        if one.epilogue:
-            write_finished(height, vectors, one.epilogue, name, kind, place, "n", writer)
-        for p, v in cells:
-            offset = p // width * one.y_line + p % width * one.y_window + v * one.lanes
-            if tail:
-                writer.line(f"tw_store_first_{kind}(y + {offset}, {tail}, s{p}_{v});")
-            else:
-                writer.line(f"tw_store_{kind}(y + {offset}, s{p}_{v});")
+            _write_points(one, block, writer)
+        if one.summed == 1:
+            _write_results(one, name, "0", block, writer)
     writer.line()
 
 
-def _write_rows(
-    one: WindowFunction, depth: int, width: int, load: Callable[[str], str], writer: CWriter
-) -> None:
-    """Products of a block of one vector, row by row of the pixels: those of two lines without a
-    loop, in which compilers would keep factors for the next turn, not sums.
+def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter) -> None:
+    """All lines of a block of one vector: the rows of the first window before its last ones, then
+    line by line what rows of pixels come, each multiplied for all lines that have it, and the
+    results.
     """
-    if depth == 1:
-        with writer.block(f"for (long i = 0; i < {one.rows}; i++)"):
-            _write_row(one, {0: "i"}, width, load, writer)
-        return
-    for row in range(one.rows + one.behind):
-        points = {line: row - line * one.behind for line in range(depth)}
-        used = {line: str(i) for line, i in points.items() if 0 <= i < one.rows}
-        with writer.block():
-            _write_row(one, used, width, load, writer)
+    before = one.rows - one.behind
+    for i in _inside(0, before, one.x_row, one.x_rows):
+        _write_taps(one, "0", i, one.lines, block, writer)
+
+    def kind_of(line: int) -> tuple[range, int]:
+        first = line * one.x_line + before * one.x_row
+        return _inside(first, one.behind, one.x_row, one.x_rows), min(one.summed, one.lines - line)
+
+    for (rows, left), alike in groupby(range(one.lines), key=kind_of):
+        lines = [*alike]
+        several, u = len(lines) > 1, str(lines[0])
+        head = f"for (long u = {lines[0]}; u <= {lines[-1]}; u++)"
+        with writer.block(head) if several else writer.flat():
+            for i in rows:
+                _write_taps(one, "u" if several else u, before + i, left, block, writer)
+            _write_results(one, name, "u" if several else u, block, writer)
+            for p in range(one.summed * block.width):
+                following = p + block.width
+                moved = f"s{following}_0" if following < one.summed * block.width else "zero"
+                writer.line(f"s{p}_0 = {moved};")
+
+
+def _write_taps(
+    one: WindowFunction, u: str, row: int, lines: int, block: _Block, writer: CWriter
+) -> None:
+    """Products of the pixels at this row of points of line u, for it and those below of `lines`."""
+    points = {line: row - line * one.behind for line in range(min(lines, one.summed))}
+    used = {line: str(i) for line, i in points.items() if i >= 0}
+    with writer.block():
+        _write_row(one, used, f"{u} * {one.x_line} + {row * one.x_row}", block, writer)
 
 
 def _write_row(
-    one: WindowFunction,
-    rows: Mapping[int, str],
-    width: int,
-    load: Callable[[str], str],
-    writer: CWriter,
+    one: WindowFunction, rows: Mapping[int, str], first: str, block: _Block, writer: CWriter
 ) -> None:
     """Products of a row of pixels, each loaded once for all windows that have it; `rows` of points
     by the lines that have one there.
     """
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
-    for (line, row), point in product(rows.items(), range(one.columns)):
-        factor = load(f"w + {row} * {one.columns * one.w_point} + {point * one.w_point}")
-        writer.line(f"const {vector} w{line}_{point} = {factor};")
-    first = f"{rows[0]} * {one.x_row}" if 0 in rows else f"{rows[1]} * {one.x_row} + {one.x_line}"
     users: dict[int, list[tuple[int, int]]] = {}
-    for window, point in product(range(width), range(one.columns)):
-        pixel = window * one.x_window + point * one.x_column
-        users.setdefault(pixel, []).append((window, point))
+    for window, points in enumerate(block.points):
+        for point in points:
+            pixel = window * one.x_window + point * one.x_column
+            users.setdefault(pixel, []).append((window, point))
+    used = sorted({point for pairs in users.values() for _, point in pairs})
+    for (line, row), point in product(rows.items(), used):
+        at = f"w + {row} * {one.columns * one.w_point} + {point * one.w_point}"
+        writer.line(f"const {vector} w{line}_{point} = {block.load(kind, at)};")
     for number, (pixel, pairs) in enumerate(sorted(users.items())):
-        x = load(f"x + {first} + {pixel}")
+        x = block.load(kind, f"x + {first} + {pixel}")
         writer.line(f"const {vector} x{number} = {x};")
         for line, (window, point) in product(rows, pairs):
-            s = f"s{line * width + window}_0"
+            s = f"s{line * block.width + window}_0"
             writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{line}_{point}, {s});")
 
 
-def _write_points(
-    one: WindowFunction,
-    cells: Sequence[tuple[int, int]],
-    load: Callable[[str], str],
-    writer: CWriter,
-) -> None:
-    """The products of a block, point by point; `cells` are its windows and vectors."""
+def _write_results(one: WindowFunction, name: str, u: str, block: _Block, writer: CWriter) -> None:
+    """The epilogue of the sums of line u, and the stores."""
+    kind, tail = one.dtype, block.tail
+
+    def offset(p: int | str, v: int) -> str:
+        return f"{u} * {one.y_line} + {p} * {one.y_window} + {v * one.lanes}"
+
+    def place(row: str, v: int) -> VectorPosition:
+        return VectorPosition(row, str(v * one.lanes), offset(row, v), tail)
+
+    if one.epilogue:
+        write_finished(block.width, block.vectors, one.epilogue, name, kind, place, "n", writer)
+    for p, v in product(range(block.width), range(block.vectors)):
+        if tail:
+            writer.line(f"tw_store_first_{kind}(y + {offset(p, v)}, {tail}, s{p}_{v});")
+        else:
+            writer.line(f"tw_store_{kind}(y + {offset(p, v)}, s{p}_{v});")
+
+
+def _write_points(one: WindowFunction, block: _Block, writer: CWriter) -> None:
+    """The products of a block, point by point."""
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
     with _points(one, writer):
-        for v in sorted({v for _, v in cells}):
-            writer.line(f"const {vector} w{v} = {load(f'b + {v * one.lanes}')};")
-        for p, v in cells:
-            x = load(f"a + {p * one.x_window + v * one.lanes}")
+        for v in range(block.vectors):
+            factor = block.load(kind, f"b + {v * one.lanes}")
+            writer.line(f"const {vector} w{v} = {factor};")
+        for p, v in product(range(block.width), range(block.vectors)):
+            x = block.load(kind, f"a + {p * one.x_window + v * one.lanes}")
             writer.line(f"s{p}_{v} = tw_multiply_add_{kind}({x}, w{v}, s{p}_{v});")
 
 
