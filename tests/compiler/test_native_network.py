@@ -25,9 +25,11 @@ from support.networks import (
 )
 from tilewright.common.dtypes import F32
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.constants import without_ahead
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
+from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network
 from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
@@ -48,6 +50,7 @@ from tilewright.ops import (
     conv2d,
     relu,
 )
+from tilewright.ops.notation import operator_of
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.targets.host.network.emit import Emitted
@@ -274,6 +277,30 @@ def test_a_part_with_a_summand_that_lies_elsewhere_is_copied(axis: int) -> None:
     bound.repeat(1)
     expected = network.evaluate({**weights, **inputs})["last"]
     np.testing.assert_array_equal(bound.outputs()["last"], expected)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+@pytest.mark.parametrize(
+    ("step", "kernel", "size", "batch"), [(2, 3, 14, 3), (2, 4, 7, 2), (3, 5, 8, 2), (2, 3, 6, 1)]
+)
+def test_phases_of_a_transposed_convolution_write_between_each_other(
+    step: int, kernel: int, size: int, batch: int
+) -> None:
+    op = operator_of(
+        f"y[n,o,{step}*r+u,{step}*c+v] += x[n,i,r,c] * w[i,o,u,v]", dtype="f32",
+        n=batch, o=64, i=16, r=size, c=size, u=kernel, v=kernel,
+    )  # fmt: skip
+    network = simplified(network_of(op))
+    weights, inputs = small_integers(network)
+    code = generated(network, NATIVE_HOSTS[0], DIRECT)
+    copied = [s for s in code.stages if "y" in s.nodes and s.work == "layout"]
+    assert len(copied) < step**2 or batch == 1
+    loaded = quickly_loaded(code)
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(2)
+    expected = network.evaluate({**weights, **inputs})["y"]
+    np.testing.assert_array_equal(bound.outputs()["y"], expected)
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")

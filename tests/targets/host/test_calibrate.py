@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +32,7 @@ from tilewright.targets.host.detect import CacheLevel, detect_host
 from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.vectors.instruction_sets import AVX512
-from tilewright.tune.sampling import Protocol
+from tilewright.tune.sampling import Contender, Protocol
 
 HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)
 
@@ -78,6 +79,13 @@ def test_a_disturbed_kernel_is_measured_again_and_given_up_after_a_few_runs():
         "in 8 runs the time of the f32 kernel did not grow with k; "
         "calibrate while nothing else runs"
     )
+
+
+def test_threads_that_waited_for_other_programs_tell_nothing():
+    wait = Contender("threads", lambda calls: time.sleep(1e-4), threads=2)
+    assert calibrate.of_threads([wait]) is None
+    alone = Contender("alone", lambda calls: sum(range(1000)))
+    assert calibrate.of_threads([alone, wait]) is None
 
 
 def test_samples_that_fix_too_little():
@@ -143,9 +151,11 @@ def test_the_copy_probe_copies(out):
 
 def test_a_calibration_is_complete(monkeypatch):
     monkeypatch.setattr(calibrate, "_WAITING_ROUNDS", 1)
+    monkeypatch.setattr(calibrate, "_TOGETHER_ROUNDS", 1)
     measured = measure_host(detect_host(), HURRIED)
     assert set(measured.kernels) == {"f32", "f64"}
-    numbers = [measured.clock_hz, measured.thread_start_seconds, measured.barrier_seconds]
+    numbers = [measured.clock_hz, measured.thread_start_seconds]
+    numbers += [x for x in (measured.barrier_seconds, measured.saturating) if x is not None]
     numbers += [r.bytes_per_cycle for r in (*measured.reads, *measured.gets, *measured.puts)]
     for kernel in measured.kernels.values():
         numbers += [kernel.peak_flops_per_cycle, kernel.cycles_per_k, kernel.best_peak_fraction]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import ToolError
-from tilewright.machine import load_machine
+from tilewright.machine import find_machine, load_machine
 from tilewright.machine.model import Threads
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.calibrating.description import (
@@ -25,6 +25,7 @@ from tilewright.targets.host.calibrating.measure import (
     Measurements,
     ProductExtents,
 )
+from tilewright.targets.host.calibration import _head
 from tilewright.targets.host.detect import CacheLevel, HostDescription
 from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.instruction_sets import AVX512
@@ -79,6 +80,26 @@ def test_what_was_not_measured_is_as_shipped():
     assert (tree["base"], tree["name"]) == ("host", "host")
     assert set(tree["primitives"]) == {"gemm"}
     assert "issue_cycles" not in tree["dma"]
+
+
+def test_what_threads_do_on_a_busy_computer_is_as_shipped():
+    shipped = find_machine("host").threads
+    busy = replace(MEASURED, barrier_seconds=None, saturating=None)
+    assert "threads" not in tomllib.loads(calibration_text(busy))
+    assert "meet" not in " ".join(tomllib.loads(calibration_text(busy))["sources"])
+    assert _head(MEASURED)[-1] == (
+        "2 threads, best of many: 20.0 us to start and join, 100 ns to meet, 1.5 times as much "
+        "from main memory as one"
+    )
+    assert _head(busy)[-2:] == (
+        "2 threads, best of many: 20.0 us to start and join",
+        "as shipped: threads.meet_cycles and threads.saturating; other programs had some of 2 "
+        "processors in nearly all samples",
+    )
+    one = replace(MEASURED, saturating=None)
+    assert _head(one)[-1].startswith("as shipped: threads.saturating; other")
+    assert tomllib.loads(calibration_text(one))["threads"] == {"meet_cycles": 370}
+    assert shipped.meet_cycles == 2000
 
 
 def test_the_last_cache_stands_for_a_missing_one(tmp_path):

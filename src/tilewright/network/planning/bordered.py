@@ -19,10 +19,17 @@ from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
-from tilewright.network.planning.form import Form
-from tilewright.network.planning.memory import Draft, Located, PlannedMemory, unbordered
+from tilewright.network.planning.form import Form, StoredDim
+from tilewright.network.planning.memory import (
+    Draft,
+    Located,
+    PlannedMemory,
+    is_unblocked,
+    unbordered,
+)
 from tilewright.ops import Op
-from tilewright.ops.access import straight
+from tilewright.ops.access import Access, straight
+from tilewright.ops.op import Shape
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
 
@@ -199,7 +206,9 @@ class JoinedPart:
 
 
 def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator[JoinedPart]:
-    """The operands that an operator puts side by side in what it has made, to fill all of it."""
+    """The operands that an operator puts side by side, or interleaves, in what it has made, to fill
+    all of it.
+    """
     if len(operands) < 2:  # reshapes of one need not have a definition
         return
     addends, whole = op.definitions[-1].addends, made.form
@@ -208,10 +217,36 @@ def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator
         return
     for addend in addends:
         own, plain = addend.definition, straight(addend.definition.extents)
-        if (own.body, own.operands, own.result.terms) == ("x0", (plain,), plain.terms):
-            pairs = zip(whole.before, own.result.offsets, strict=True)
-            form = Form(own.extents, whole.dims, tuple(a + b for a, b in pairs))
+        form = form_of_part(own.result, own.extents, whole)
+        if form and (own.body, own.operands) == ("x0", (plain,)):
             yield JoinedPart(operands[addend.reads[0]].value, made.value, form)
+
+
+def form_of_part(access: Access, extents: Shape, whole: Form) -> Form | None:
+    """The form in which the elements that an access reaches lie in a `whole` one, None where there
+    is none: where neighbours are some steps apart along an axis, what lies between them is beside
+    the places of the dimension inside it.
+
+    >>> from tilewright.network.planning.form import row_major
+    >>> odd_rows = Access((8, 3), (((0, 2),), ((1, 1),)), (1, 0))
+    >>> found = form_of_part(odd_rows, (4, 3), row_major((8, 3)))
+    >>> [d.extent for d in found.dims], found.before
+    ([4, 6], (0, 3))
+    """
+    steps = [dict(place).get(axis, 0) for axis, place in enumerate(access.terms)]
+    if min(steps) < 1 or any(len(place) > 1 for place in access.terms) or not is_unblocked(whole):
+        return None
+    dims, before = list[StoredDim](), [0] * len(extents)
+    beside, place = 1, 0
+    for d in whole.dims:
+        step = steps[d.axis]
+        place = place * d.extent + whole.before[d.axis] + access.offsets[d.axis]
+        before[d.axis], place = divmod(place, step)
+        if d.extent * beside % step:
+            return None
+        dims.append(StoredDim(d.axis, 1, d.extent * beside // step))
+        beside = step
+    return Form(extents, tuple(dims), tuple(before)) if beside == 1 else None
 
 
 def parts_written(

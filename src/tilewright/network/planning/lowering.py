@@ -326,6 +326,8 @@ class _Stages:
             form = in_order(shape, self.order)
         elif (number := 0 if self.node.op.is_named else _followed(tensor)) is not None:
             form = in_order(shape, [d.axis for d in sources[number].place.form.dims])
+        if self.memory.views is not None:
+            form = _of_whole_steps(form, tensor)
         if count + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(count)}", form)
         keeps = self.node.op.is_named
@@ -506,6 +508,23 @@ def _alike(first: Definition, addend: Addend) -> bool:
     same = (own.extents, own.result.terms) == (first.extents, first.result.terms)
     plain = (own.gather, own.finish, own.has_look_ups) == (None, "x0", False)
     return same and plain and own.numerics.is_float
+
+
+def _of_whole_steps(form: Form, tensor: Computed) -> Form:
+    """`form` with places behind the elements where that makes interleaved parts, whose elements lie
+    in runs, equally long: each then lies in it as a tensor of its own would inside a border.
+    """
+    results = [addend.definition.result for addend in tensor.addends]
+    steps = [
+        max((s for x in results for _, s in x.terms[axis]), default=1)
+        for axis in range(len(form.shape))
+    ]
+    if len(results) == 1 or not is_unblocked(form) or not form.dims or min(steps) < 1:
+        return form
+    if steps[form.dims[-1].axis] > 1:
+        return form
+    behind = [-n % step for n, step in zip(form.shape, steps, strict=True)]
+    return in_order(form.shape, [d.axis for d in form.dims], (), behind)
 
 
 def _followed(tensor: Computed) -> int | None:

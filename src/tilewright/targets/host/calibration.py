@@ -98,10 +98,25 @@ def _head(measured: Measurements) -> tuple[str, ...]:
         f"{host.cpu_name}, {host.processors} processors, {host.instruction_set.name}, "
         f"{measured.clock_hz / 1e9:.2f} GHz, load {measured.load:.1f}, {measured.date}",
         *(f"assumed: {text}" for text in host.assumptions),
-        f"{measured.threads} threads: {measured.thread_start_seconds * 1e6:.1f} us to start and "
-        f"join, {measured.barrier_seconds * 1e9:.0f} ns to meet, {measured.saturating:.1f} times "
-        "as much from main memory as one (best of many)",
+        f"{measured.threads} threads, best of many: "
+        f"{measured.thread_start_seconds * 1e6:.1f} us to start and join{_together(measured)}",
+        *_refused(measured),
     )
+
+
+def _together(measured: Measurements) -> str:
+    """What threads do together, as far as it was measured."""
+    meet, more = measured.barrier_seconds, measured.saturating
+    found = "" if meet is None else f", {meet * 1e9:.0f} ns to meet"
+    return found + ("" if more is None else f", {more:.1f} times as much from main memory as one")
+
+
+def _refused(measured: Measurements) -> tuple[str, ...]:
+    """A line that says what is as shipped."""
+    values = {"meet_cycles": measured.barrier_seconds, "saturating": measured.saturating}
+    names = " and ".join(f"threads.{name}" for name, value in values.items() if value is None)
+    why = f"other programs had some of {measured.threads} processors in nearly all samples"
+    return (f"as shipped: {names}; {why}",) if names else ()
 
 
 CALIBRATION = HostCalibration()

@@ -88,10 +88,12 @@ def settings(measured: Measurements) -> Iterator[Setting]:
     lanes = host.instruction_set.vector_bytes // 8
     yield "primitives.gemm.lanes", lanes, f"doubles in a vector of {host.instruction_set.name}"
     yield from _memory(measured, here)
-    meet = measured.barrier_seconds * measured.clock_hz
-    yield "threads.meet_cycles", meet, f"{measured.threads} threads at a barrier, {here}"
-    source = f"{measured.threads} threads and one reading, {here}"
-    yield "threads.saturating", measured.saturating, source
+    if measured.barrier_seconds is not None:
+        meet = measured.barrier_seconds * measured.clock_hz
+        yield "threads.meet_cycles", meet, f"{measured.threads} threads at a barrier, {here}"
+    if measured.saturating is not None:
+        source = f"{measured.threads} threads and one reading, {here}"
+        yield "threads.saturating", measured.saturating, source
     for direction, rates in (("get", measured.gets), ("put", measured.puts)):
         yield from _copies(direction, rates, measured.clock_hz, here)
     for name, timing in sorted(measured.kernels.items()):

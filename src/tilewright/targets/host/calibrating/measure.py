@@ -22,11 +22,12 @@ import numpy as np
 
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import FLOATS, DType
-from tilewright.common.errors import ToolError
+from tilewright.common.errors import BusyError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.targets.host.calibrating.probes import (
     CHAIN_ADDITIONS,
     LARGEST_TEAM,
+    MEETINGS,
     Probes,
     load_probes,
     peak_flops_per_call,
@@ -44,6 +45,7 @@ from tilewright.targets.host.vectors.microkernel import (
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
+    TOGETHER,
     Contender,
     Protocol,
     Timing,
@@ -132,10 +134,9 @@ _BLOCK_COUNTS = (1, 2, 4)
 _RUN_BYTES = (64, 128, 256, 512, 1024, 4096)
 _COPIED_BYTES = 65536
 _STREAM_DEPTH, _STREAM_BLOCKS, _STREAM_PANELS = 128, 4, 8
-_READING_ROUNDS = 20
+_TOGETHER_ROUNDS = 20
 _WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
-_MEETING_SECONDS = 1e-3
-"""Length of a sample of barriers: long enough for the start of the threads not to count."""
+_TOGETHER_SECONDS = 1e-3
 
 
 _STAGE, _PARTS = "measuring", len(FLOATS) + 3
@@ -190,7 +191,10 @@ class KernelTiming:
 
 @dataclass(frozen=True)
 class Measurements:
-    """All measurements, with the date and the load of the machine meanwhile."""
+    """All measurements, with the date and the load of the machine meanwhile.
+
+    `barrier_seconds` and `saturating` are None where other programs had the processors.
+    """
 
     host: HostDescription
     date: str
@@ -201,9 +205,9 @@ class Measurements:
     gets: tuple[CopyRate, ...]
     puts: tuple[CopyRate, ...]
     thread_start_seconds: float
-    barrier_seconds: float
+    barrier_seconds: float | None
     threads: int
-    saturating: float
+    saturating: float | None
 
 
 class ClockedRun:
@@ -245,8 +249,6 @@ def measure_host(
     threads = min(host.processors, LARGEST_TEAM)
     waiting = replace(protocol, share=0.0, sample_seconds=_WAITING_SECONDS, rounds=_WAITING_ROUNDS)
     start = interleaved([probes.start(threads)], waiting)["start"]
-    meeting = replace(waiting, sample_seconds=_MEETING_SECONDS)
-    barrier = interleaved([probes.barrier(threads)], meeting)["barrier"]
     return Measurements(
         host,
         datetime.now(UTC).date().isoformat(),
@@ -257,19 +259,39 @@ def measure_host(
         gets,
         puts,
         start.best_seconds,
-        barrier.best_seconds,
+        _barrier_seconds(probes, threads),
         threads,
-        _saturating(host, probes, threads, waiting),
+        _saturating(host, probes, threads),
     )
 
 
-def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Protocol) -> float:
-    """Read bandwidth of main memory of all threads together over that of one, at least 1."""
+def _barrier_seconds(probes: Probes, threads: int) -> float | None:
+    """Seconds for all threads to meet once, None where others had the processors meanwhile."""
+    timings = of_threads([probes.barrier(threads)])
+    return timings["barrier"].best_seconds / MEETINGS if timings else None
+
+
+def _saturating(host: HostDescription, probes: Probes, threads: int) -> float | None:
+    """Read bandwidth of main memory of all threads together over that of one, at least 1; None
+    where others had the processors meanwhile.
+    """
     size = working_sets(host)[-1] // threads
     alone, together = probes.read(size * threads), probes.read_together(size, threads)
-    long = replace(waiting, rounds=_READING_ROUNDS)
-    times = interleaved([alone, together], long)
+    times = of_threads([alone, together])
+    if times is None:
+        return None
     return max(1.0, times[alone.name].best_seconds / times[together.name].best_seconds)
+
+
+def of_threads(contenders: Sequence[Contender]) -> dict[str, Timing] | None:
+    """The timings of contenders with several threads; None where other programs had processors in
+    nearly all samples: a thread that has none keeps the others waiting, however long.
+    """
+    protocol = replace(TOGETHER, sample_seconds=_TOGETHER_SECONDS, rounds=_TOGETHER_ROUNDS)
+    try:
+        return interleaved(contenders, protocol)
+    except BusyError:
+        return None
 
 
 def working_sets(host: HostDescription) -> list[int]:

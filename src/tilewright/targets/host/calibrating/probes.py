@@ -12,7 +12,7 @@ import ctypes
 import platform
 from collections.abc import Callable
 from ctypes import c_long
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tilewright.common.dtypes import F32, FLOATS, DType
@@ -27,6 +27,8 @@ CHAIN_ADDITIONS = 1024
 PEAK_STEPS = 64
 LARGEST_TEAM = 64
 """Threads that the probes of starting, meeting and reading together have room for."""
+MEETINGS = 200
+"""Barriers in a call of their probe, beside which the start of the threads is short."""
 _SUMS = 12
 """Independent sums of the peak probe: more than the latency times the units of any processor."""
 
@@ -133,10 +135,10 @@ static void *tw_member(void *x)
         tw_meet(m);
     return 0;
 }
-/* `threads` threads meet `calls` times. */
+/* `threads` threads meet MEETINGS times a call. */
 int tw_barrier(long calls, int threads)
 {
-    struct tw_meeting m = {calls, threads, 0, 0};
+    struct tw_meeting m = {calls * MEETINGS, threads, 0, 0};
     pthread_t started[LARGEST_TEAM];
     for (int i = 1; i < threads; i++)
         if (pthread_create(&started[i], 0, tw_member, &m))
@@ -180,7 +182,7 @@ def probe_source(isa: InstructionSet) -> str:
     peaks = [_peak(kind) for kind in FLOATS]
     memory = _MEMORY.replace("LANES", str(isa.lanes(F32)))
     threads = _THREADS.replace("PAUSE", _PAUSES.get(platform.machine(), ""))
-    threads = threads.replace("LANES", str(isa.lanes(F32)))
+    threads = threads.replace("LANES", str(isa.lanes(F32))).replace("MEETINGS", str(MEETINGS))
     threads = threads.replace("LARGEST_TEAM", str(LARGEST_TEAM))
     return "\n".join([vector_text(isa, FLOATS), chain, *peaks, memory, threads])
 
@@ -244,7 +246,8 @@ class Probes:
         def read(calls: object, count: object) -> int:
             return int(function(calls, count, address(x), n))
 
-        return self._threaded(f"read {size_bytes} together", read, threads)
+        contender = self._threaded(f"read {size_bytes} together", read, threads)
+        return replace(contender, threads=threads)
 
     def read_bytes(self, size_bytes: int) -> int:
         """Largest size up to `size_bytes` that the reading loop can take, at least one step."""
@@ -273,8 +276,8 @@ class Probes:
         return self._threaded("start", self.library.tw_start, threads)
 
     def barrier(self, threads: int) -> Contender:
-        """In a call all threads meet once."""
-        return self._threaded("barrier", self.library.tw_barrier, threads)
+        """In a call all threads are started and meet `MEETINGS` times."""
+        return replace(self._threaded("barrier", self.library.tw_barrier, threads), threads=threads)
 
     def _threaded(self, name: str, function: Callable[..., int], threads: int) -> Contender:
         def run(calls: int) -> None:

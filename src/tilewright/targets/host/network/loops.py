@@ -39,6 +39,7 @@ _TURNS = 4
 _LINE_BYTES, _REGISTER_BYTES = 64, 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
+_SQUARES_AHEAD = 4
 _SHORT = 4
 """Most iterations of an innermost loop that is written out in the one around it: compilers then
 make vectors along that one, and interleave them.
@@ -199,14 +200,18 @@ def _write_turned(
     threads: int,
 ) -> None:  # fmt: skip
     """Squares of the turned operands are transposed into the first cache, a line of memory each
-    way, and elements computed from there.
+    way, and elements computed from there. Loops follow the memory in which the longer of both axes
+    runs, so that few rows are open there, and lines of y some squares ahead are fetched.
     """
     across, along, operands = turned
     kinds = op.numerics.operands
     side = _LINE_BYTES // kinds[operands[0]].size_bytes
     blocks = tuple(-(-n // side) if axis in turned[:2] else n for axis, n in enumerate(op.extents))
-    order = [axis for axis in range(len(blocks)) if axis not in (across, along)]
-    with _nest(blocks, [*order, across, along], writer, threads):
+    to, of = (_address(x, op.extents).strides for x in (op.result, op.operands[operands[0]]))
+    order, steps = [*range(len(blocks))], to if blocks[across] > blocks[along] else of
+    order.sort(key=lambda axis: -abs(steps[axis]))
+    ahead = to[order[-1]] * side * _SQUARES_AHEAD
+    with _nest(blocks, order, writer, threads):
         for axis in (across, along):
             index = f"i{axis} * {side}L" if blocks[axis] > 1 else "0"
             writer.line(f"const long first{axis} = {index}, rest{axis} = {op.extents[axis]} - "
@@ -227,6 +232,8 @@ def _write_turned(
             elements[i] = f"t{i}[k * {side} + j]"
         with writer.block(f"for (long k = 0; k < n{along}; k++)"):
             writer.line(f"const long i{along} = first{along} + k;")
+            first = _address(op.result, op.extents).text().replace(f"i{across}", f"first{across}")
+            writer.line(f"__builtin_prefetch(y + {first} + {ahead}L, 1);")
             for test, count in ((f"if (n{across} == {side})", side), ("else", f"n{across}")):
                 writer.line(test)
                 writer.line("#pragma GCC ivdep")
