@@ -28,7 +28,7 @@ from tilewright.targets.cambricon.finish_beside import FinishBeside
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
 from tilewright.targets.cambricon.round_elements import CopyInPlace, RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
-from tilewright.targets.cambricon.slide_windows import SlideWindows
+from tilewright.targets.cambricon.slide_windows import KeepRows, SlideWindows
 from tilewright.targets.cambricon.vector_steps import step_expression
 
 
@@ -133,6 +133,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
         RoundProducts(),
         FinishBeside(),
         SlideWindows(),
+        KeepRows(),
         SplitSteps(),
         CopyInPlace(),
     )

@@ -1,7 +1,7 @@
 """Windows moved row by row in the loops over them, ahead of the products that take them.
 
 In: a program that fetches or gathers the windows of a column together. Out: the moves in the loop,
-a row beside each product.
+a row beside each product, and fetches without the rows that neighbouring parts of an image share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import Copy, MatrixProduct
-from tilewright.ir.visit import calls_of, map_stmt, rewrite, used_symbols
+from tilewright.ir.visit import calls_of, map_stmt, rewrite, used_symbols, walk
 from tilewright.seeds.convolution.tensors import BORDERS
 
 
@@ -315,3 +315,122 @@ def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> St
         for view, d in ((made, dimension), (source, other))
     )
     return replace(stmt, operands=tuple(views))
+
+
+@dataclass(frozen=True)
+class KeepRows:
+    """Fetches the rows of a part alone that the part before had not, where they fill the places of
+    as many of its rows: row r is at place r modulo the rows of a part.
+
+    before:  for part: get(x[part * 2 : part * 2 + 4] -> x_tile)
+                       copy(windows_tile, x_tile[0 : 3])
+    after:   for part: if part == 0: get(x[0 : 4] -> x_tile)
+                       else: get(x[part * 2 + 2 : part * 2 + 4] -> x_tile, first=...)
+                       copy(windows_tile[0], x_tile[part * 2 % 4])
+                       copy(windows_tile[1], x_tile[(part * 2 + 1) % 4])
+                       copy(windows_tile[2], x_tile[(part * 2 + 2) % 4])
+    """
+
+    name: ClassVar[str] = "keep_rows"
+
+    def apply(self, program: Program) -> Program:
+        """The program with parts that keep rows."""
+        calls = [s for s in walk(program.body) if isinstance(s, Call)]
+
+        def kept(stmt: Stmt) -> tuple[Stmt, ...] | None:
+            if not isinstance(stmt, For):
+                return None
+            for s in stmt.body:
+                if isinstance(s, Transfer) and (rows := _shared(s, stmt, calls)):
+                    stmt = replace(stmt, body=rewrite(stmt.body, rows.change))
+            return (stmt,)
+
+        return replace(program, body=rewrite(program.body, kept))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The rows of the parts that a transfer fetches, along a dimension: in each turn of a loop
+    `step` more, of `places` rows in the buffer.
+    """
+
+    fetched: Transfer
+    loop: For
+    dimension: int
+    step: Expr
+    places: Expr
+
+    @property
+    def fit(self) -> Expr:
+        """If whole numbers of new rows fill the places."""
+        return binary("==", self.places % self.step, 0)
+
+    def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
+        """Statements in place of the transfer, and of copies from its buffer."""
+        if stmt is self.fetched:
+            later = binary("<", 0, Var(self.loop.var)) * self.fit
+            return (If(later, (self._new(),), (self.fetched,)),)
+        if isinstance(stmt, Call) and self.fetched.buffer in _sources(stmt):
+            return tuple(self._by_rows(stmt))
+        return None
+
+    def _new(self) -> Transfer:
+        """The transfer of the rows that the part before had not."""
+        ranges, d = list(self.fetched.ranges), self.dimension
+        old = self.places - self.step
+        ranges[d] = replace(ranges[d], start=ranges[d].start + old, extent=ranges[d].extent - old)
+        inner = product(r.extent for r in ranges[d + 1 :])
+        place = (Var(self.loop.var) * self.step + old) % self.places
+        return replace(self.fetched, ranges=tuple(ranges), first=place * inner)
+
+    def _by_rows(self, call: Call) -> Iterator[Call]:
+        """A copy for each row, from the place where the row is."""
+        made, source = (o for o in call.operands if isinstance(o, View))
+        rows = source.ranges[self.dimension]
+        other = made.roles.index(source.roles[self.dimension])
+        assert isinstance(rows.extent, Const)
+        passed = Var(self.loop.var) * self.step
+        shape = list(source.shape)
+        shape[self.dimension] = self.places
+        for number in range(rows.extent.value):
+            row = rows.start + number
+            place = (passed + row) % self.places * self.fit + row * (1 - self.fit)
+            own = _single(replace(source, shape=tuple(shape)), self.dimension, place)
+            to = _single(made, other, made.ranges[other].start + number)
+            yield replace(call, operands=(to, own))
+
+
+def _single(view: View, dimension: int, index: Expr) -> View:
+    """The view of one index of a dimension."""
+    ranges = list(view.ranges)
+    ranges[dimension] = Range(index, Const(1))
+    return replace(view, ranges=tuple(ranges))
+
+
+def _sources(call: Call) -> list[str]:
+    return [o.buffer for o in call.operands[1:] if isinstance(o, View)]
+
+
+def _shared(fetched: Transfer, loop: For, calls: list[Call]) -> _Kept | None:
+    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none, or
+    anything but copies of so many rows reads them.
+    """
+    moving = [d for d, r in enumerate(fetched.ranges) if loop.var in free_vars(r.start)]
+    if fetched.direction != "get" or len(moving) != 1:
+        return None
+    (d,) = moving
+    around = (*fetched.ranges[:d], *fetched.ranges[d + 1 :])
+    if any(loop.var in free_vars(r.extent) for r in around):
+        return None
+    step, places = (
+        coefficient(fetched.ranges[d].start, loop.var),
+        substitute(fetched.ranges[d].extent, {loop.var: 0}),
+    )
+    readers = [c for c in calls if fetched.buffer in _sources(c)]
+    rows = [c.operands[1].ranges[d] for c in readers if isinstance(c.primitive, Copy)]
+    single = all(r.extent == Const(1) for r in fetched.ranges[:d])
+    if not rows or len(rows) < len(readers) or not single:
+        return None
+    if not all(isinstance(r.extent, Const) and r.step == Const(1) for r in rows):
+        return None
+    return _Kept(fetched, loop, d, step, places)
