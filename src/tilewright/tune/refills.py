@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from typing import Protocol, TypeVar
 
 from tilewright.common.cache import CacheStore
 from tilewright.cost.prices import prices_of
+from tilewright.ir.nodes import Program
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.simulate.kernel.level import KernelTime, simulate, without_and_with
+from tilewright.simulate.kernel.level import KernelRun, KernelTime, simulate, without_and_with
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.prepared import keeps
@@ -121,12 +122,18 @@ def _evicts(machine: Machine) -> bool:
 
 
 def _refill_cycles(candidate: Candidate, machine: Machine) -> int:
-    program = candidate.program(machine)
-    lines = prices_of(machine).code(program, machine)
-    if lines is None:
+    runs = _without_and_with(candidate.program(machine), machine)
+    if runs is None:
         return 0
-    warm, refilled = without_and_with(lines, program, machine)
+    warm, refilled = runs
     return _kept_run(candidate, machine, lambda: refilled).cycles - warm.cycles
+
+
+# Candidates that differ in the places of loops of one iteration alone have one program.
+@lru_cache(maxsize=1 << 10)
+def _without_and_with(program: Program, machine: Machine) -> tuple[KernelRun, KernelRun] | None:
+    lines = prices_of(machine).code(program, machine)
+    return None if lines is None else without_and_with(lines, program, machine)
 
 
 def simulated(candidate: Candidate, machine: Machine) -> KernelTime:
