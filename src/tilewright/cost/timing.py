@@ -109,8 +109,9 @@ def transfer_shape(
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
-    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not),
-    `moves` (dimension, indices, turns) by how much the region moves how often, `offset` at which
+    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not); one
+    of several such distances is side by side with that which begins at its end.
+    `moves` (dimension, indices, turns) tell by how much the region moves how often, `offset` at which
     element it starts. `before` says for each dimension how many indices a core at the end of a line
     is behind the first one; more than one of the `cores` then means that the others go up to it.
     `space` is the memory on the core's side.
@@ -131,18 +132,23 @@ def transfer_shape(
         for extent, stride, step in zip(extents, strides, steps, strict=True)
     ]
     behind = before or [0] * len(cores)
+    each = [n // np.maximum(away, 1) for away, n in zip(distances, extents, strict=False)]
     joined = [
-        np.equal(away, n) | np.greater(others, 0)
-        for away, n, others in zip(distances, extents, behind, strict=False)
+        np.equal(away * several, n) | np.greater(others, 0)
+        for away, several, n, others in zip(distances, each, extents, behind, strict=False)
     ]
-    beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
+    beside = [
+        np.where(one, np.maximum(count // np.maximum(several, 1), 1), 1)
+        for one, count, several in zip(joined, cores, each, strict=False)
+    ]
     others = [n * stride for n, stride in zip(behind, strides, strict=False)]
     blocks = split_region(repeats, element_bytes, beside, others)
     away = [
         np.where(np.greater(count, 1) & np.equal(n, 0), distance * stride, 0)
         for distance, stride, count, n in zip(distances, strides, cores, others, strict=False)
     ]
-    alignment, apart = _alignment(blocks, away, joined)
+    apart = [one & np.less(n, 2) for one, n in zip(joined, each, strict=True)]
+    alignment, beside_bytes = _alignment(blocks, away, apart)
     return TransferShape(
         _plain(blocks.length),
         _plain(np.where(some, blocks.count * blocks.requests, 0)),
@@ -150,7 +156,7 @@ def transfer_shape(
         _plain(alignment),
         _plain(blocks.adjoining),
         space,
-        _plain(apart),
+        _plain(beside_bytes),
         tuple((strides[d] * indices, turns) for d, indices, turns in moves),
         offset * element_bytes + sum(others) - blocks.before,
         before_bytes=_plain(blocks.before),

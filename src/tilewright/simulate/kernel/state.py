@@ -124,11 +124,12 @@ Snapshot: TypeAlias = tuple[Any, ...]
 class KernelState:
     """The clocks of the cores, the engines' queues, the slots' transfers and contents.
 
-    All are done at `now`. Where some of the `cores`, which lie in rows of `columns`, have no part in a transfer they do not wait for
-    those that are its `own`, and are a crowd apart until all meet again. `spared` is how far either
-    will be ahead of the clock that all have before, by calls that take cores with and without data
-    less than others. Statements come in order, but what the crowd does that is later in time is
-    kept back until the other one, which may ask the engine for something before, has come as far.
+    All are done at `now`. Where some of the `cores`, which lie in rows of `columns`, have no part
+    in a transfer they do not wait for those that are its `own`, and are a crowd apart until all
+    meet again. `spared` is how far either will be ahead of the clock that all have before, by calls
+    that take cores with and without data less than others. Statements come in order, but what the
+    crowd does that is later in time is kept back until the other one, which may ask the engine for
+    something before, has come as far.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`), `code` is the number of what the instruction cache holds.
