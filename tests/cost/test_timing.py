@@ -221,6 +221,23 @@ def test_cores_share_transactions_only_with_neighbours_that_have_a_part(
     assert moved == pytest.approx(128 * counted * rows * MACHINE.mesh.rows)
 
 
+@given(st.integers(1, 9), st.sampled_from([1, 2, 4]))
+def test_windows_lie_side_by_side_with_those_that_start_at_their_end(
+    lines: int, several: int
+) -> None:
+    """Neighbours are half transactions apart, and each window reaches up to another core's."""
+    cores, away = MACHINE.mesh.columns, 8 * lines
+    window = away * several
+    shape = transfer_shape(8, [1, 1 << 20], [1, window], [1, 1], [0, away], [1, cores])
+    starts = [run * 8 * away for run in range(several)]
+    ends = [[at + i * window * 8 for i in range(cores // several + 1)] for at in starts]
+    counted = 0
+    for start, end in (pair for run in ends for pair in pairwise(run)):
+        shared = start % 128 > 0 and end - start >= 128 and start not in starts
+        counted += (end - 1) // 128 - start // 128 + 1 - shared
+    assert moved_bytes_per_block(128, shape) * cores == 128 * counted
+
+
 @given(st.integers(1, 90), st.integers(1, 40), st.integers(2, 5))
 def test_turns_start_their_blocks_where_they_move_them(
     elements: int, move: int, turns: int

@@ -152,6 +152,17 @@ def test_the_first_of_a_crowd_goes_on_before_those_of_it_that_ask_late(
     assert state.ready[("t", OWN), APART].first == min(first + share, 10000 + share)
 
 
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 5000))
+def test_the_last_core_with_a_part_is_in_the_last_row_that_has_any(
+    rows: int, columns: int, behind: int
+) -> None:
+    """Of 8 x 8 cores the first of some rows have a part, and go on when the last of these does."""
+    state = KernelState(cores=64, columns=8)
+    state.clocks[OWN] = Clocks(0, behind, 0)
+    state.let_go(Participants(rows * columns, 8 * rows))
+    assert state.clocks[OWN].last == behind * ((rows - 1) * 8 + columns) // 64
+
+
 @given(*[st.integers(1, 8)] * 4)
 def test_a_row_and_a_column_share_the_cores_where_they_cross(
     r: int, c: int, s: int, d: int

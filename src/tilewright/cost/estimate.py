@@ -294,6 +294,7 @@ def records_of(
             buffers=buffers,
             places=PLACES * buffers,
             cores=machine.cores,
+            columns=machine.mesh.columns,
             latency=max((engine.latency_cycles for engine in engines), default=0),
             issue=max((engine.issue_cycles for engine in engines), default=0),
         ),

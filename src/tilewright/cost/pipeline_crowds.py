@@ -95,13 +95,14 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     before = until if part == until else 0.0
     own.share, own.until, apart.share = part, until, 1.0 - part
-    _part(own.first, own.last, until, before, own, apart)
+    end = until - (1.0 - part / until) * s.clock.columns / s.clock.cores
+    _part(own.first, own.last, end, before, own, apart)
     later(own, -own.spared)
     later(apart, -apart.spared)
     for place in range(0, s.clock.places, 2):
         served, others = at(s.served, place), at(s.served, place + 1)
         if served.part == 1.0 and others.last < 0.0:
-            _part(served.first, served.last, until, before, served, others)
+            _part(served.first, served.last, end, before, served, others)
             others.free = served.free
 
 

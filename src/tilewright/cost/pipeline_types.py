@@ -202,6 +202,7 @@ class Clock(Protocol):
     buffers: int
     places: int  # of transfers
     cores: int
+    columns: int  # in which the cores lie
     latency: float  # of a transfer
     issue: float  # of one request
     now: float

@@ -109,11 +109,11 @@ def transfer_shape(
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
-    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not),
-    `moves` (dimension, indices, turns) by how much the region moves how often, `offset` at which
-    element it starts. `before` says for each dimension how many indices a core at the end of a line
-    is behind the first one; more than one of the `cores` then means that the others go up to it.
-    `space` is the memory on the core's side.
+    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not); one
+    of several distances lies beside that which begins at its end. `before` are the indices from the
+    first core to one at the end of a line, of two `cores` where the others go up to it. `moves`
+    (dimension, indices, turns) say by how much the region moves how often, `offset` at which
+    element it starts. `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -122,27 +122,13 @@ def transfer_shape(
     >>> transfer_shape(8, [64, 64], [8, 8], [1, 1], [0, 8], [1, 8]).adjoining
     8
     """
-    strides = _row_major_strides(element_bytes, tensor_shape)
-    some: Value = True
-    for extent in extents:
-        some = some & np.greater(extent, 0)
-    repeats = [
-        Repeat(extent, stride * step)
-        for extent, stride, step in zip(extents, strides, steps, strict=True)
-    ]
-    behind = before or [0] * len(cores)
-    joined = [
-        np.equal(away, n) | np.greater(others, 0)
-        for away, n, others in zip(distances, extents, behind, strict=False)
-    ]
-    beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
-    others = [n * stride for n, stride in zip(behind, strides, strict=False)]
-    blocks = split_region(repeats, element_bytes, beside, others)
-    away = [
-        np.where(np.greater(count, 1) & np.equal(n, 0), distance * stride, 0)
-        for distance, stride, count, n in zip(distances, strides, cores, others, strict=False)
-    ]
-    alignment, apart = _alignment(blocks, away, joined)
+    strides = [element_bytes * prod(tensor_shape[d + 1 :]) for d in range(len(tensor_shape))]
+    some = prod(np.greater(extent, 0) for extent in extents)
+    repeats = [Repeat(n, away * by) for n, away, by in zip(extents, strides, steps, strict=True)]
+    along = [*map(_along, extents, distances, cores, before or [0] * len(cores), strides)]
+    others = [one.before_bytes for one in along]
+    blocks = split_region(repeats, element_bytes, [one.cores for one in along], others)
+    alignment, beside_bytes = _alignment(blocks, along)
     return TransferShape(
         _plain(blocks.length),
         _plain(np.where(some, blocks.count * blocks.requests, 0)),
@@ -150,34 +136,47 @@ def transfer_shape(
         _plain(alignment),
         _plain(blocks.adjoining),
         space,
-        _plain(apart),
+        _plain(beside_bytes),
         tuple((strides[d] * indices, turns) for d, indices, turns in moves),
         offset * element_bytes + sum(others) - blocks.before,
         before_bytes=_plain(blocks.before),
     )
 
 
-def _row_major_strides(element_bytes: int, shape: Sequence[Value]) -> list[Value]:
-    """Bytes from one index to the next, for each dimension."""
-    strides: list[Value] = [element_bytes]
-    for size in reversed(shape):
-        strides.insert(0, strides[0] * size)
-    return strides[1:]
+class _Along(NamedTuple):
+    """A line of cores along a dimension: how many lie side by side, the bytes of those before this
+    one and those from each to the next, and whether these are a region.
+    """
+
+    cores: Value
+    before_bytes: Value
+    away_bytes: Value
+    touch: Value
 
 
-def _alignment(
-    blocks: Blocks, away: Sequence[Value], joined: Sequence[Value]
-) -> tuple[Value, Value]:
+def _along(extent: Value, distance: Value, cores: Value, before: Value, stride: Value) -> _Along:
+    """The cores of a line; windows of several distances lie in as many rows, side by side."""
+    rows, last = extent // np.maximum(distance, 1), np.greater(before, 0)
+    beside = np.equal(distance * rows, extent) | last
+    return _Along(
+        np.where(beside, np.maximum(cores // np.maximum(rows, 1), 1), 1),
+        before * stride,
+        np.where(np.greater(cores, 1) & ~last, distance * stride, 0),
+        beside & np.less(rows, 2),
+    )
+
+
+def _alignment(blocks: Blocks, along: Sequence[_Along]) -> tuple[Value, Value]:
     """(bytes that divide the distances of the starts of all blocks of one turn, of those of the
-    neighbours that are `joined`).
+    neighbours that touch).
     """
     alignment: Value = 0
     for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
         alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
     apart: Value = 0
-    for size, one in zip(away, joined, strict=True):
-        alignment = np.gcd(alignment, np.where(one, 0, size))
-        apart = np.gcd(apart, np.where(one, size, 0))
+    for line in along:
+        alignment = np.gcd(alignment, np.where(line.touch, 0, line.away_bytes))
+        apart = np.gcd(apart, np.where(line.touch, line.away_bytes, 0))
     return alignment, apart
 
 
@@ -258,17 +257,15 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
     (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known. A block that ends
     others moves what the run of all has more than these.
     """
-    size, before = transaction_bytes, shape.before_bytes
+    size, before, block = transaction_bytes, shape.before_bytes, shape.block_bytes
     g, start = np.gcd(shape.alignment_bytes, size), shape.offset_bytes
-    single = _in_turns(
-        shape, start + before, shape.block_bytes, np.gcd(g, shape.beside_bytes), size
-    )
-    joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
+    single = _in_turns(shape, start + before, block, np.gcd(g, shape.beside_bytes), size)
+    joined = np.greater(shape.adjoining, 1) & np.greater_equal(block, size)
     if not np.any(joined):
         return _plain(single)
     ends = np.greater(before, 0)
     count = np.where(ends, 1, shape.adjoining)
-    run = _in_turns(shape, start, before + shape.block_bytes * count, g, size)
+    run = _in_turns(shape, start, before + block * count, g, size)
     if np.any(ends):
         run = run - np.where(ends, _in_turns(shape, start, before, g, size), 0)
     return _plain(np.where(joined, run / count, single))

@@ -54,6 +54,10 @@ class Participants(NamedTuple):
     cores: int
     until: int
 
+    def end(self, columns: int) -> int:
+        """The place behind the last of them, in rows of so many columns."""
+        return self.until - columns + -(-self.cores * columns // self.until)
+
     def shared(self, other: Participants) -> int:
         """Cores with a part in both: the shorter rows of the fewer."""
         crossing = ((a.cores * b.until, a.until) for a, b in ((self, other), (other, self)))

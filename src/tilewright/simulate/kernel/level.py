@@ -105,7 +105,8 @@ class _Executor:
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
         self.ledger = Ledger(prepared)
-        self.state, self._fetches = KernelState(cores=machine.cores, code=code), fetches
+        columns = machine.mesh.columns
+        self.state, self._fetches = KernelState(machine.cores, columns, code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes, self.allocated_bytes = 0, prepared.allocated_bytes

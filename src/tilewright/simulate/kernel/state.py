@@ -124,17 +124,19 @@ Snapshot: TypeAlias = tuple[Any, ...]
 class KernelState:
     """The clocks of the cores, the engines' queues, the slots' transfers and contents.
 
-    All are done at `now`. Where some of the `cores` have no part in a transfer they do not wait for
-    those that are its `own`, and are a crowd apart until all meet again. `spared` is how far either
-    will be ahead of the clock that all have before, by calls that take cores with and without data
-    less than others. Statements come in order, but what the crowd does that is later in time is
-    kept back until the other one, which may ask the engine for something before, has come as far.
+    All are done at `now`. Where some of the `cores`, which lie in rows of `columns`, have no part
+    in a transfer they do not wait for those that are its `own`, and are a crowd apart until all
+    meet again. `spared` is how far either will be ahead of the clock that all have before, by calls
+    that take cores with and without data less than others. Statements come in order, but what the
+    crowd does that is later in time is kept back until the other one, which may ask the engine for
+    something before, has come as far.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`), `code` is the number of what the instruction cache holds.
     """
 
     cores: int = 1
+    columns: int = 1
     now: int = 0
     clocks: list[Clocks] = field(default_factory=lambda: [START, START])
     own: Participants | None = None
@@ -226,7 +228,7 @@ class KernelState:
         first, last, _ = clocks
         before = part.until if part.cores == part.until else 0
         return [
-            Clocks(first, first + (last - first) * part.until // self.cores, first),
+            Clocks(first, first + (last - first) * part.end(self.columns) // self.cores, first),
             Clocks(at := first + (last - first) * before // self.cores, last, at),
         ]
 
