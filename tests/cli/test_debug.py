@@ -68,6 +68,10 @@ def test_breakpoints_and_registers() -> None:
     ]
 
 
+def test_registers_that_nothing_has_written() -> None:
+    assert session("registers") == ["all registers are zero"]
+
+
 def test_a_watched_write() -> None:
     assert session("watch vector 1 2; run; run")[1:2] == [
         "2 watched elements of vector changed, the first at 1: 0 to 2"

@@ -103,3 +103,57 @@ def test_threads_share_what_a_group_needs_at_least() -> None:
         for count in (1, 4)
     )
     assert [-(-cycles // 4) for cycles in alone] == list(four)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        (
+            "sw26010",
+            [
+                "dma.get.peak_bytes_per_second=66200000000 "
+                "dma.put.peak_bytes_per_second=74800000000",
+                "dma.latency_cycles=797",
+                "dma.issue_cycles=15",
+                "memory.spm.capacity_bytes=131072",
+            ],
+        ),
+        (
+            "dla-al",
+            [
+                "engines.io.get.bytes_per_cycle=512 engines.io.put.bytes_per_cycle=512 "
+                "engines.io.get_matrix.bytes_per_cycle=512",
+                "engines.io.latency_cycles=50",
+                "memory.vector.capacity_bytes=131072 memory.matrix.capacity_bytes=1572864",
+            ],
+        ),
+    ],
+)
+def test_changes_are_twice_the_speed_half_the_cycles_and_twice_the_room(
+    name, settings, monkeypatch
+):
+    """What they say is what was simulated; with more room the first program is chosen anew. What
+    takes no cycles is left as it is.
+    """
+    seen = []
+    again = SimpleNamespace(program=lambda machine: "chosen anew")
+    chosen = SimpleNamespace(best=SimpleNamespace(candidate=again))
+    monkeypatch.setattr(explanation, "_cycles", lambda *given: seen.append(given) or len(seen))
+    monkeypatch.setattr(explanation, "choose", lambda *_, **__: (chosen,))
+    found = explanation.changes_that_help(
+        gemm(8, 8, 8), "g", ["first", "second"], load_machine(name)
+    )
+    assert [" ".join(change.settings) for change in found] == settings
+    more = len(settings) - 1
+    assert [(change.cycles, change.retuned) for change in found] == [
+        *((number, False) for number in range(1, more + 1)),
+        (more + 1, True),
+    ]
+    first = ["first"] * more + ["chosen anew"]
+    assert [programs for programs, _ in seen] == [[own, "second"] for own in first]
+    for (_, machine), change in zip(seen, found, strict=True):
+        said = dict(setting.split("=") for setting in change.settings)
+        expected = load_machine(name, said)
+        assert machine.transfer_engines == expected.transfer_engines
+        assert machine.memory == expected.memory
+        assert machine.groups.count == (1 if change.retuned else expected.groups.count)

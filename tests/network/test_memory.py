@@ -12,7 +12,13 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.network.planning.form import StoredDim, canonical, permuted, row_major
 from tilewright.network.planning.lowering import lowered
-from tilewright.network.planning.memory import Heading, PlannedMemory, in_order
+from tilewright.network.planning.memory import (
+    Heading,
+    PlannedMemory,
+    in_order,
+    unbordered,
+    with_border,
+)
 from tilewright.ops import max_pool2d
 from tilewright.seeds.mapping import mapping
 from tilewright.seeds.steps import Stage
@@ -111,3 +117,16 @@ def test_a_map_of_blocks_reads_operands_along_the_dimension_that_it_writes():
     steps, block = [*mapping(last.op).spaces[0].combinations()], len(last.arguments) - 2
     once = {tuple(s for s in own if s != Stage(f"x{block}", "i0")) for own in steps}
     assert len(once) == len(steps) // 2, "which place of a block: once, or for each tile"
+
+
+@pytest.mark.parametrize("views", [None, {}])
+def test_what_gathers_reads_a_tensor_as_it_lies_only_where_stages_work_on_views(views):
+    """And of a tensor in blocks a copy in either case."""
+    shape = (3, 12)
+    for form in (in_blocks(shape, 6), with_border(row_major(shape), (0, 1), (0, 1))):
+        memory = PlannedMemory("f64", views)
+        memory.held["x"] = [memory.value("x", form)]
+        found = memory.source("x")
+        stays = views is not None and form != in_blocks(shape, 6)
+        assert (found.form == form, len(memory.drafts)) == (stays, 0 if stays else 1)
+        assert found.form == (form if stays else unbordered(form))

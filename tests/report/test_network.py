@@ -177,6 +177,25 @@ def test_stages_that_were_not_measured_are_the_last_of_the_slowest():
     ]
 
 
+def test_of_many_stages_the_ten_slowest_are_listed():
+    every = [
+        msgspec.structs.replace(
+            STAGE, name=f"s{n}", cycles=n, causes={"launch": n}, measured_milliseconds=float(n)
+        )
+        for n in range(1, 13)
+    ]
+    run = msgspec.structs.replace(RUN, stages=tuple(every), cycles=78, layouts=())
+    for text in (
+        measured_explanation_text(measured_explanation(run)),
+        network_explanation_text(explained(run)),
+    ):
+        head, *lines = text.splitlines()[:12]
+        assert head.startswith("the 10 slowest of 12 stages")
+        shares = [f"  {f's{n}':3}  {100 * n / 78:4.1f} %: " for n in range(12, 2, -1)]
+        assert [line[: len(shares[0])] for line in lines[:10]] == shares
+        assert not lines[10].startswith("  s2")
+
+
 SIMULATED = msgspec.structs.replace(
     RUN,
     cycles=1000,

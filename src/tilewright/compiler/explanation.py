@@ -374,7 +374,7 @@ def changes_that_help(
         _halved("latency_cycles", engines),
         _halved("issue_cycles", engines),
     ]
-    tried, found = own or same_schedule, list[Change]()
+    tried, found = own or [*filter(None, same_schedule)], list[Change]()
     for settings in tried:
         progress("changes", len(found), len(tried) + 1)
         cycles = _cycles(programs, changed(machine, settings))
@@ -404,8 +404,9 @@ def _faster(path: str, way: Direction) -> tuple[str, float]:
 
 
 def _halved(field: str, engines: Mapping[str, Engine]) -> dict[str, int]:
-    """The field of all engines, halved."""
-    return {document_key(f"{p}.{field}"): getattr(e, field) // 2 for p, e in engines.items()}
+    """The field of all engines that have any, halved."""
+    own = ((p, getattr(e, field)) for p, e in engines.items())
+    return {document_key(f"{p}.{field}"): cycles // 2 for p, cycles in own if cycles}
 
 
 def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -308,8 +308,7 @@ def seed(
 
     def register(rule: SeedRule) -> SeedRule:
         rules = _ADDRESSED if addressed else _RULES
-        known = rules.get((kind, name))
-        if known is not None and known.rule is not rule:
+        if (kind, name) in rules:
             raise ScheduleError(f"two seeds for {kind} are named {name!r}")
         rules[kind, name] = _Registered(rule, baseline, staged, whole)
         return rule

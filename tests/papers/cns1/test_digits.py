@@ -5,13 +5,16 @@ import pytest
 
 from support.examples import one_in
 from tilewright.common.digits import handwritten_digits
+from tilewright.graph.tables import RATE, SCALING
 from tilewright.papers.cns1.digits import (
+    Digits,
     Trial,
     _accuracy,
     _digits,
     accuracy,
     bits_agree,
     first_weights,
+    in_floating_point,
     recall_agrees,
 )
 
@@ -55,3 +58,27 @@ def test_nodes_recall_digits_with_the_bits_of_the_fixed_point_network(shape):
 def test_a_row_is_the_mean_over_seeds_and_names_larger_sets(kind, name):
     row = _accuracy(kind, [95.0, 97.0])
     assert (row.name, row.ours, row.note) == (name, 96.0, "2 seeds, 95.0 to 97.0")
+
+
+def test_in_floating_point_weights_go_down_the_gradient_of_the_cross_entropy():
+    """By the rate that whole numbers of errors have too, twice for a pattern given twice."""
+    weights, digits = first_weights(0), _digits()
+    given = Digits(digits.inputs[5:6], digits.classes[5:6])
+    x, wanted, unit = given.inputs[0] / 127, given.wanted[0, :10] / 127, 1 << SCALING.weight_bits
+
+    def loss(a, b):
+        made = 1 / (1 + np.exp(-(1 / (1 + np.exp(-x @ a))) @ b))
+        return -np.sum(wanted * np.log(made) + (1 - wanted) * np.log(1 - made))
+
+    start = weights.hidden / unit, weights.outputs[:, :10] / unit
+    once = in_floating_point(weights, given, np.array([0]))
+    rate = RATE / (1 << (SCALING.error_bits - 7))
+    for which, place in ((0, (3, 7)), (0, (64, 200)), (1, (11, given.classes[0])), (1, (9, 1))):
+        moved = [[m.copy() for m in start] for _ in range(2)]
+        moved[0][which][place] -= 1e-4
+        moved[1][which][place] += 1e-4
+        slope = (loss(*moved[1]) - loss(*moved[0])) / 2e-4
+        change = once[which][place] - start[which][place]
+        assert change == pytest.approx(-rate * slope, rel=1e-4, abs=1e-9)
+    twice = in_floating_point(weights, given, np.array([0, 0]))
+    assert loss(*twice) < loss(*once) < loss(*start)
