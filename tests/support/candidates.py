@@ -51,7 +51,7 @@ ALGORITHMS = (
     "swdnn_image",
     "swdnn_batch",
 )
-HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "depthwise", "pointwise")
+HOST_ALGORITHMS = (*ALGORITHMS, "winograd5", "winograd6", "direct", "depthwise", "pointwise")
 BATCHES = {
     "winograd2_fours": (32, 64),
     "swdnn_image": (32, 64),

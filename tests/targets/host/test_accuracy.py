@@ -16,7 +16,9 @@ LAYER = conv2d(
 )
 
 
-@pytest.mark.parametrize("algorithm", ["implicit", "winograd2", "winograd4", "winograd6"])
+@pytest.mark.parametrize(
+    "algorithm", ["implicit", "winograd2", "winograd4", "winograd5", "winograd6"]
+)
 def test_measured_errors_are_within_the_expected(algorithm):
     kernel = kernel_of(LAYER, NATIVE_HOSTS[0], algorithm=algorithm, measure=False)
     generator = np.random.default_rng(5)

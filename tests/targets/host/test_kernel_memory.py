@@ -18,7 +18,9 @@ from tilewright.targets.host.emit.products import compiler_flags
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.tune.choose import choose
 
-CHOSEN = ("gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", "winograd6")
+CHOSEN = (
+    "gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", "winograd5", "winograd6"
+)  # fmt: skip
 
 pytestmark = [
     pytest.mark.hypothesis,

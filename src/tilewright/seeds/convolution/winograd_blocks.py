@@ -36,7 +36,12 @@ from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Blocks, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE
 
-POINTS = {2: "0 1 -1", 4: "0 5/8 -5/8 3/2 -3/2", 6: "0 1/2 -1/2 1 -1 2 -2"}
+POINTS = {
+    2: "0 1 -1",
+    4: "0 5/8 -5/8 3/2 -3/2",
+    5: "1/3 -1/3 7/8 -7/8 8/5 -8/5",
+    6: "0 1/2 -1/2 1 -1 2 -2",
+}
 """The finite interpolation points of each output tile; infinity is one more."""
 
 BLOCK_ROWS, WHOLE_ROWS, BLOCKS = Var("block_rows"), Var("whole_rows"), Var("blocks")
@@ -65,6 +70,12 @@ def winograd2(op: Conv2d) -> Seed | None:
 def winograd4(op: Conv2d) -> Seed | None:
     """F(4x4, 3x3): 36 products, 4 times fewer multiplications."""
     return _blocked(4, op)
+
+
+@seed("conv2d", name="winograd5", addressed=True)
+def winograd5(op: Conv2d) -> Seed | None:
+    """F(5x5, 3x3): 49 products, 4.59 times fewer multiplications."""
+    return _blocked(5, op)
 
 
 @seed("conv2d", name="winograd6", addressed=True)

@@ -190,26 +190,37 @@ def _product(
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
-    size = kernel.vector_dtype.size_bytes
-    if loaded.panels and _stays_near(columns, links, size, scope, machine):
-        kernel = replace(kernel, inner=vectorised)
-    if loaded.panels and bounds_of(rows, scope)[1] <= scalars:
-        # One block takes each panel: all are one stream, which the processor fetches ahead.
-        kernel = replace(kernel, prefetch=kernel.prefetch - {"panels"})
-    if streams_ahead(kernel):
-        kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
+    if loaded.panels:
+        kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine)
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
 
 
-def _stays_near(columns: Expr, links: Links, size: int, scope: Scope, machine: Machine) -> bool:
-    """True if all panels, of elements of this size, fill half the level 1 cache at most: rows are
-    swept once then, and results written whole.
-    """
+def _for_panels(
+    kernel: Microkernel,
+    loaded: Side,
+    extents: tuple[Expr, Expr],
+    chain: Chain,
+    links: Links,
+    scope: Scope,
+    machine: Machine,
+) -> Microkernel:
+    """How rows and columns of these extents are swept, and panels fetched ahead."""
+    rows, columns = extents
     caches = machine.find_section(Caches)
     elements = links.count * prod(bounds_of(e, scope)[1] for e in (columns, links.k))
-    return caches is not None and 2 * elements * size <= caches.l1.capacity_bytes
+    size = kernel.vector_dtype.size_bytes
+    if caches and 2 * elements * size <= caches.l1.capacity_bytes:
+        # All panels stay near: rows are swept once, and results written whole.
+        kernel = replace(kernel, inner=kernel.vectorised)
+    if bounds_of(rows, scope)[1] <= kernel.scalars:
+        # One block takes each panel: all are one stream.
+        far: frozenset[Prefetch] = frozenset({"stream"} if "panels" in kernel.prefetch else ())
+        return replace(kernel, prefetch=kernel.prefetch - {"panels"} | far)
+    if streams_ahead(kernel):
+        kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
+    return kernel
 
 
 def _run(c: Side) -> int:

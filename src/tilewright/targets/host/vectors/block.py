@@ -24,6 +24,8 @@ _ROWS_PER_BASE = 7
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 _FETCHED_AT_ONCE = 8
 """Lines of C that the first cache fetches beside what is loaded; more go to the second one."""
+_STEPS_AHEAD = 64
+"""Steps of a stream of panels that are fetched ahead."""
 _STEPS_BEFORE = 64
 """Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
 the one before it.
@@ -55,6 +57,11 @@ def streams_ahead(kernel: Microkernel) -> bool:
 def strides_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches rows that it loads by vectors, which lie far apart in place."""
     return "panels" in kernel.prefetch and kernel.vector_layout != "panels"
+
+
+def fetches_steps(kernel: Microkernel) -> bool:
+    """True if each step prefetches all lines of a later one of the operand that it loads."""
+    return strides_ahead(kernel) or "stream" in kernel.prefetch
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,7 @@ class RegisterBlock:
                 writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
         if streams_ahead(self.kernel):
             writer.line("const char *next = (const char *)y0 + beyond;")
-        if not self.kernel.prefetch:
+        if self.kernel.prefetch <= {"stream"}:
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long p = 0; p < k; p++)")
             return
@@ -222,8 +229,10 @@ class RegisterBlock:
         """The loop that loads, broadcasts and multiplies."""
         kind, step = self.kernel.dtype, self._x_step()
         with writer.block(loop):
-            for column in self._lines() if strides_ahead(self.kernel) else ():
-                writer.line(f"__builtin_prefetch(y0 + beyond + {column}, 0, 2);")
+            stream = str(_STEPS_AHEAD * self.kernel.width)
+            ahead = "beyond" if strides_ahead(self.kernel) else stream
+            for column in self._lines() if fetches_steps(self.kernel) else ():
+                writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
             if streams_ahead(self.kernel):
                 # One each step: in bursts they would wait for each other.
                 writer.line("__builtin_prefetch(next, 0, 2);")

@@ -17,7 +17,7 @@ from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 Layout = Literal["row", "column", "panels"]
 Start = Literal["accumulate", "overwrite", "either"]
-Prefetch = Literal["c", "rows", "panels"]
+Prefetch = Literal["c", "rows", "panels", "stream"]
 PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
@@ -47,7 +47,8 @@ class Microkernel:
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
-    memory. Where that operand is in place, it prefetches rows of it. One that `streams` has
+    memory; where one block takes each panel, what comes next in the `stream` of them. Where that
+    operand is in place, it prefetches rows of it. One that `streams` has
     non-temporal stores where rows of C are whole lines; other threads see them after a fence.
 
     Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
