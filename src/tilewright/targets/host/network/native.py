@@ -105,13 +105,9 @@ class HostNetwork:
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         given = self.given(inputs, named)
-        if self.code.cases:
-            if weights is not None:
-                self.give_weights(weights)
-            return self._bound.for_shapes(given)
-        bound = self.bind(given, weights)
-        bound.repeat(1)
-        return bound.outputs()
+        if weights is not None:
+            self.give_weights(weights)
+        return (self._bound.for_shapes if self.code.cases else self._bound.computed)(given)
 
     def bind(
         self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
