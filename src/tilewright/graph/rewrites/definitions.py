@@ -7,21 +7,28 @@ distances need no tensor of all differences.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.rewriting import simplified
 from tilewright.ir.scalar import operations
 from tilewright.ops.access import Access, straight
+from tilewright.ops.conv2d import Conv2d
 from tilewright.ops.definition import Addend, Definition
 from tilewright.ops.definitions import Assembly, definitions_in, moves
+from tilewright.ops.moves import Reshape
 from tilewright.ops.normal_form import normal_form
-from tilewright.ops.op import Op
+from tilewright.ops.op import Op, Shape
 
 _MOST_OPERATIONS = 8
 """Longer bodies are functions, which loops of their own compute by vectors."""
+
+_INTO: dict[tuple[int, ...], bool] = {(0, 3, 1, 2): True, (0, 2, 1, 3): False}
+"""Orders of the dimensions of images before they are lines, and whether these are columns."""
+_BACK = {True: (0, 2, 3, 1), False: (0, 2, 1, 3)}
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,66 @@ def _along(access: Access, axes: tuple[int, ...]) -> Access:
     """The access by the numbers that its axes have in the gathering."""
     terms = tuple(tuple((axes[a], step) for a, step in place) for place in access.terms)
     return replace(access, terms=terms)
+
+
+@dataclass(frozen=True)
+class LinesOfImages:
+    """Puts convolutions of images in the place of those of their rows or columns, between
+    transposes, which phases of transposed convolutions are that have one window. Loops that read
+    images in any layout need no transposes.
+    """
+
+    name: ClassVar[str] = "lines_of_images"
+
+    def apply(self, network: Network) -> Network:
+        """The network without batches of lines."""
+        taken = {*network.tensors, *(node.name for node in network.nodes)}
+        made = {node.output: node for node in network.nodes}
+        nodes = list[Node]()
+        for node in network.nodes:
+            nodes += _of_images(node, made, taken) or [node]
+        found = replace(network, nodes=tuple(nodes))
+        return network if found.nodes == network.nodes else simplified(found)
+
+
+def _of_images(last: Node, made: Mapping[str, Node], taken: set[str]) -> list[Node] | None:
+    """The steps in place of the last transpose behind a convolution of lines."""
+    chain = [last]
+    while len(chain) < 5 and chain[-1].inputs and chain[-1].inputs[0] in made:
+        chain.append(made[chain[-1].inputs[0]])
+    if len(chain) < 5:
+        return None
+    back, split, _, join, turn = (node.op for node in chain)
+    lines, columns = chain[2].op.convolution, _INTO.get(turn.permutation or ())
+    moved = columns is not None and back.permutation == _BACK[columns]
+    if lines is None or columns is None or not (moved and join.reshapes and split.reshapes):
+        return None
+    images = turn.input_shapes[0]
+    op = _on_images(lines, images, columns=columns)
+    whole = (images[0] * turn.out_shape[1], *turn.out_shape[2:3], 1, *turn.out_shape[3:])
+    if op is None or join.out_shape != whole or op.out_shape != back.out_shape:
+        return None
+    x, (_, weights) = chain[4].inputs[0], chain[2].inputs
+    if not columns:
+        return [replace(last, inputs=(x, weights), op=op)]
+    turned = Reshape(lines.input_shapes[1], op.input_shapes[1], op.dtype)
+    name = fresh(f"{last.name}_w", taken)
+    return [Node(name, turned, (weights,), name), replace(last, inputs=(x, name), op=op)]
+
+
+def _on_images(lines: Conv2d, images: Shape, *, columns: bool) -> Conv2d | None:
+    """The convolution of images that computes one of their rows or columns."""
+    top, left, bottom, right = lines.padding
+    if (lines.height, lines.kernel[0], lines.stride[0], top, bottom) != (1, 1, 1, 0, 0):
+        return None
+    batch, _, height, width = images
+    own = lines.kernel, lines.stride, lines.dilation
+    kernel, stride, dilation = (pair[::-1] if columns else pair for pair in own)
+    padding = (left, top, right, bottom) if columns else lines.padding
+    return replace(
+        lines, batch=batch, height=height, width=width, kernel=kernel, stride=stride,
+        dilation=dilation, padding=padding,
+    )  # fmt: skip
 
 
 REWRITE = Definitions()

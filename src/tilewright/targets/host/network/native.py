@@ -48,6 +48,7 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.constants import WithAhead, without_ahead
+from tilewright.graph.rewrites.definitions import LinesOfImages
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
 from tilewright.network.plans import Other
@@ -104,13 +105,9 @@ class HostNetwork:
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         given = self.given(inputs, named)
-        if self.code.cases:
-            if weights is not None:
-                self.give_weights(weights)
-            return self._bound.for_shapes(given)
-        bound = self.bind(given, weights)
-        bound.repeat(1)
-        return bound.outputs()
+        if weights is not None:
+            self.give_weights(weights)
+        return (self._bound.for_shapes if self.code.cases else self._bound.computed)(given)
 
     def bind(
         self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
@@ -301,7 +298,8 @@ def compile_network(
     """
     _require_addressable(network)
     network = without_look_ups(network, reads=False)
-    own, ahead = without_ahead(FoldedNormalisation().apply(network))
+    own = LinesOfImages().apply(FoldedNormalisation().apply(network))
+    own, ahead = without_ahead(own)
     code = _code(own, machine, search, progress)
     loaded = load_network(code, progress)
     warn_of_smaller_caches(machine)

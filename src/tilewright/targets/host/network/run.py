@@ -175,11 +175,34 @@ class BoundNetwork:
         """Copy inputs to where the network reads them; GraphError or ShapeError if they do not
         fit.
         """
+        self._require(inputs)
+        for name, _ in self.network.code.inputs:
+            self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
+
+    def computed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of these inputs, which are read where they are if they lie as the network reads
+        them, in new arrays; GraphError or ShapeError if inputs do not fit.
+        """
+        code = self.network.code
+        if code.states:
+            self.give(inputs)
+            self.repeat(1)
+            return self.outputs()
+        self._require(inputs)
+        given = [
+            np.require(inputs[n], dtype(code.types[n]).numpy, ("C", "A")) for n, _ in code.inputs
+        ]
+        made = {
+            name: np.empty(shape, dtype(code.types[name]).numpy) for name, shape in code.outputs
+        }
+        arrays = (*given, *made.values(), *self.arrays[-2:])
+        self.network.library[f"{code.name}_run"](*map(address, arrays))
+        return made
+
+    def _require(self, inputs: Mapping[str, Array]) -> None:
         for name, shape in self.network.code.inputs:
             _require_given("input", name, inputs)
             _require_shape("input", name, inputs[name], shape)
-        for name, _ in self.network.code.inputs:
-            self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
 
     def memory(self, name: str) -> Array:
         """The elements of an input or output, where the code has them."""
