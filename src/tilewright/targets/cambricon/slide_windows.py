@@ -371,7 +371,7 @@ class _Kept:
             later = binary("<", 0, Var(self.loop.var)) * self.fit
             return (If(later, (self._new(),), (self.fetched,)),)
         if isinstance(stmt, Call) and self.fetched.buffer in _sources(stmt):
-            return tuple(self._by_rows(stmt))
+            return (If(self.fit, tuple(self._by_rows(stmt)), (stmt,)),)
         return None
 
     def _new(self) -> Transfer:
@@ -393,8 +393,7 @@ class _Kept:
         shape = list(source.shape)
         shape[self.dimension] = self.places
         for number in range(rows.extent.value):
-            row = rows.start + number
-            place = (passed + row) % self.places * self.fit + row * (1 - self.fit)
+            place = (passed + (rows.start + number)) % self.places
             own = _single(replace(source, shape=tuple(shape)), self.dimension, place)
             to = _single(made, other, made.ranges[other].start + number)
             yield replace(call, operands=(to, own))
