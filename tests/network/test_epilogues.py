@@ -12,6 +12,7 @@ from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import variants
 from tilewright.ops import Bias, Conv2d, Unary, conv2d, gemm, relu
 from tilewright.ops.op import Op
+from tilewright.seeds.convolution.winograd import applies
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.refills import with_refills
 
@@ -25,7 +26,7 @@ def with_bias(op: Conv2d, behind: Op) -> Network:
 
 
 def request_of(whole: Network) -> Request:
-    (variant,) = variants(whole, fuse=True)
+    (variant,) = variants(whole, applies, fuse=True)
     (request,) = [chain.request for chain in variant.chains]
     assert request is not None
     return request

@@ -10,6 +10,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planning.variants import variants
 from tilewright.ops import BatchNorm, Binary, Unary, conv2d, max_pool2d
+from tilewright.seeds.convolution.winograd import applies
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
@@ -49,7 +50,7 @@ def numbers():
 
 
 def test_signs_of_a_scale_are_in_the_filters_ahead_of_all_runs():
-    plain, early = variants(normalised_windows(), fuse=True)
+    plain, early = variants(normalised_windows(), applies, fuse=True)
     assert [node.name for node in plain.ahead] == []
     assert [[n.name for n in chain.nodes] for chain in plain.chains] == [
         ["conv", "norm", "relu"],
@@ -63,7 +64,7 @@ def test_signs_of_a_scale_are_in_the_filters_ahead_of_all_runs():
     }  # fmt: skip
     used = {t.name for t in early.network.weights}
     assert used == {"norm_filters", "norm_scale", "shift", "norm_mean", "variance"}
-    (unfused,) = variants(normalised_windows(), fuse=False)
+    (unfused,) = variants(normalised_windows(), applies, fuse=False)
     assert len(unfused.chains) == len(unfused.network.nodes)
 
 

@@ -57,7 +57,7 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.seeds.steps import IN_PLACE
 
 # The innermost statements of a seed-stage program: the main call, and the calls around it that
@@ -218,11 +218,12 @@ class InferDma:
         if made != sums and stages.get(made) != IN_PLACE:
             stages = {**stages, **({sums: stages[made]} if made in stages else {})}
         if made in stages and stages[made] != IN_PLACE:
-            stages = {**dict.fromkeys(_addends(inner), stages[made]), **stages}
+            beside = {*_addends(inner), *_of_sums(inner)}
+            stages = {**dict.fromkeys(beside, stages[made]), **stages}
         stages = {**stages, **wholes(inner, main, loops)}
         own = {sums, *made_behind(inner)}
         staged = [_stage(o, loops, stages, o.tensor in own) for o in tiles_of(inner, main)]
-        staged, housed = _housed(staged, inner, own - {sums, made})
+        staged, housed = _housed(staged, inner, own - {sums, made, *_of_sums(inner)})
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         start = _start(program, sums, main)
         views = {s.tile.tensor: s.view for s in staged}
@@ -360,7 +361,7 @@ def _at_depth(
     before += [prepared[name] for name in here if name in prepared]
     if output.depth == depth:
         before = [*_initialised(output, loops, inner, start), *before]
-        after = [*_finished(staged, inner, late), *_moved(result, "put")]
+        after = [*_finished(staged, inner, late, loops), *_moved(result, "put")]
     return (*before, *body, *after)
 
 
@@ -413,11 +414,14 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
     return replace(s.view, ranges=ranges, roles=letters)
 
 
-def _part(s: _Staged, tile: Tile) -> Operand:
-    """The operand of a call in a buffer: all of it, or the part that the call's tile covers."""
+def _part(s: _Staged, tile: Tile, inside: list[For]) -> Operand:
+    """The operand of a call in a buffer: all of it, or the part that the call's tiles cover in the
+    loops `inside`.
+    """
     if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
         return _whole(s, tile.roles)
-    pairs = zip(tile.ranges, s.region, strict=True)
+    touched = (_union(r, inside, tile.tensor)[0] for r in tile.ranges)
+    pairs = zip(touched, s.region, strict=True)
     ranges = tuple(Range(_beyond(r.start, whole.start), r.extent, r.step) for r, whole in pairs)
     return replace(s.view, ranges=ranges, roles=tile.roles)
 
@@ -467,7 +471,15 @@ def _addends(inner: tuple[Stmt, ...]) -> set[str]:
     return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
 
 
-def _finished(staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str]) -> list[Stmt]:
+def _of_sums(inner: tuple[Stmt, ...]) -> set[str]:
+    """The tensors of sums that are requantised."""
+    calls = _guarded(inner, after=True)
+    return {operands_of(c)[0].tensor for c in calls if isinstance(c.primitive, Requantise)}
+
+
+def _finished(
+    staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str], loops: list[For]
+) -> list[Stmt]:
     """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
@@ -477,7 +489,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[s
         for part in parts[1:]:
             fetched = part.tile.tensor in late and not part.written
             result += _moved(part, "get") if fetched else []
-        operands = (_part(s, o) for s, o in zip(parts, tiles, strict=True))
+        operands = (_part(s, o, loops[s.depth :]) for s, o in zip(parts, tiles, strict=True))
         result.append(replace(call, operands=tuple(operands)))
     return result
 

@@ -210,7 +210,7 @@ def _pooled(p: Decisions, pooling: Pooling) -> Call:
     output, source = (tile(p, use, 0) for use in (pooling.output, pooling.source))
     letters = dict(zip(_names(p, pooling.output), ascii_letters, strict=False))
     names = _names(p, pooling.source)
-    roles = "".join(letters[name] for name in names)
+    roles = "".join(letters.get(name, ".") for name in names)
     tiles = [replace(output, roles="".join(letters.values()))]
     counts = dict(pooling.window)
     for place in combinations(*(range(counts.get(name, 1)) for name in names)):

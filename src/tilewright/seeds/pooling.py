@@ -2,27 +2,31 @@
 
 In: a seed whose last nest makes whole windows of its result in one call, and windows that do not
 overlap. Out: the same seed with the windows for its result, a fraction of what would be put; None
-where a tile may end within a window. Winograd's transform back gives tiles of 2 x 2 or 4 x 4.
+where a tile may end within a window. Winograd's transform back gives tiles of 2 x 2 or 4 x 4; where
+loops walk over single pixels, inner ones go over the places of a window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf, log2, prod
 from typing import Literal, TypeAlias, get_args
 
-from tilewright.common.expr import Const, Expr, coefficient, free_vars, total
+from tilewright.common.expr import Const, Expr, Var, coefficient, free_vars, substitute, total
 from tilewright.ir.primitives import Map
 from tilewright.ir.scalar import Apply, Element, Number, Scalar
 from tilewright.ops import Op, Pool2d
 from tilewright.ops.op import Shape
 from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Use
-from tilewright.seeds.space import Seed
+from tilewright.seeds.space import Alternative, Seed
+from tilewright.seeds.steps import Layout, Reorder, Split, Spread, Stage, Step, Walk
 
 Pooled: TypeAlias = Literal["max", "average"]
 POOLED: tuple[Pooled, ...] = get_args(Pooled)
 UNPOOLED = "unpooled"
 """The tensor whose windows are pooled; only scratchpads hold it."""
+_NAMES = "rows", "cols"
 MOST_PLACES = 4
 """Elements of a window; the nine of a 3 x 3 window are too many operands for a map routine."""
 
@@ -67,25 +71,30 @@ def windows_of(pool: Pool2d) -> PoolWindows | None:
     return PoolWindows(pool.reduction, pool.kernel)
 
 
+def pooled_extents(seed: Seed) -> dict[str, int]:
+    """Rows and columns of the windows that a seed's nest pools, by the names of dimensions."""
+    pooling = seed.spaces[-1].nest.pooling
+    return dict(zip(_NAMES, (n for _, n in pooling.window), strict=True)) if pooling else {}
+
+
 def result_shape(seed: Seed, op: Op) -> Shape:
     """Shape of a seed's result, pooled if its nest pools."""
-    pooling = seed.spaces[-1].nest.pooling
-    if pooling is None:
-        return op.out_shape
     images, channels, rows, columns = op.out_shape
-    extents = dict(pooling.window)
-    return images, channels, rows // extents["rows"], columns // extents["cols"]
+    extents = pooled_extents(seed)
+    return images, channels, rows // extents.get("rows", 1), columns // extents.get("cols", 1)
 
 
 def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
     """The seed with these windows of its result for its result."""
     *before, last = seed.spaces
-    nest, extents = last.nest, dict(zip(("rows", "cols"), windows.extents, strict=True))
+    nest, extents = last.nest, dict(zip(_NAMES, windows.extents, strict=True))
     whole = nest.finished
     if whole.tensor.name != seed.result or nest.pooling or nest.epilogue:
         return None
     if not extents.keys() <= dict(whole.tensor.dims).keys():
         return None
+    if (walked := _walked(seed, extents)) is not None:
+        return _by_places(seed, extents, walked, windows.expression)
     names = [name for name, _ in whole.tensor.dims]
     axes, pooled, source = [], [], []
     for name, index in zip(names, whole.indices, strict=True):
@@ -146,3 +155,110 @@ def _renamed(nest: Nest, inside: TensorSpec) -> Nest:
     if nest.after:
         return replace(nest, after=replace(nest.after, output=Use(inside, nest.finished.indices)))
     return replace(nest, output=Use(inside, nest.finished.indices))
+
+
+def _walked(seed: Seed, names: Iterable[str]) -> dict[str, tuple[str, str]] | None:
+    """For each of these dimensions of the result the axis over it and the loop that walks over its
+    single indices; None where there is no such loop.
+    """
+    last = seed.spaces[-1]
+    steps = [s for choice in last.choices for steps in choice for s in steps]
+    loops = {s.axis: s.over for s in steps if isinstance(s, Walk)}
+    dims = (name for name, _ in last.nest.finished.tensor.dims)
+    places = dict(zip(dims, last.nest.finished.indices, strict=True))
+    axes = {name: place.name for name in names if isinstance(place := places[name], Var)}
+    found = {name: (axis, loops[axis]) for name, axis in axes.items() if axis in loops}
+    return found if found.keys() == {*names} and last.nest.after is None else None
+
+
+def _by_places(
+    seed: Seed, extents: Mapping[str, int], walked: Mapping[str, tuple[str, str]], expression: str
+) -> Seed:
+    """The seed with axes that count windows, a row of them a tile, and loops over the places of a
+    window. What is finished lies in the scratchpad place by place: elements of all windows side by
+    side.
+    """
+    *before, last = seed.spaces
+    nest, places = _nest_by_places(last.nest, extents, walked, expression)
+    rows, _ = (axis for axis, _ in walked.values())
+    loops = {loop: place for (_, loop), place in zip(walked.values(), places, strict=True)}
+    choices = tuple(
+        tuple(_over_places(steps, rows, loops, seed.result) for steps in choice)
+        for choice in last.choices
+    )
+    assert nest.pooling is not None
+    inner, made = tuple(name for name, _ in nest.pooling.window), nest.pooling.output.tensor
+
+    def laid(x: Layout) -> tuple[Layout, ...]:
+        return (x, Layout(UNPOOLED, (*inner, *x.dims))) if x.tensor == seed.result else (x,)
+
+    return replace(
+        seed,
+        tensors=tuple(made if t.name == made.name else t for t in seed.tensors),
+        spaces=(*before, replace(last, nest=nest, choices=choices)),
+        layouts=tuple(
+            tuple(tuple(own for x in chosen for own in laid(x)) for chosen in choice)
+            for choice in seed.layouts
+        ),
+    )
+
+
+def _nest_by_places(
+    nest: Nest, extents: Mapping[str, int], walked: Mapping[str, tuple[str, str]], expression: str
+) -> tuple[Nest, tuple[str, ...]]:
+    """The nest that pools, its axis over rows without a role, and its axes over places."""
+    whole, counts = nest.finished, {axis: extents[name] for name, (axis, _) in walked.items()}
+    places = tuple(Axis(f"{axis}_place", Const(count)) for axis, count in counts.items())
+    moved = {
+        axis: Var(axis) * count + place.var
+        for (axis, count), place in zip(counts.items(), places, strict=True)
+    }
+
+    def own(use: Use) -> Use:
+        return replace(use, indices=tuple(substitute(i, moved) for i in use.indices))
+
+    before = nest.before
+    if before:
+        before = replace(before, output=own(before.output), source=own(before.source))
+    dims = tuple((d, e // extents.get(d, 1)) for d, e in whole.tensor.dims)
+    window = tuple((f"{name}_places", extents[name]) for name in walked)
+    within = tuple((name, Const(count)) for name, count in window)
+    inside = TensorSpec(UNPOOLED, "scratch", (*dims, *within))
+    output = Use(replace(whole.tensor, dims=dims), whole.indices)
+    source = Use(inside, (*whole.indices, *(Const(0) for _ in within)))
+    axes = (replace(a, extent=a.extent // counts.get(a.name, 1)) for a in nest.axes)
+    made = replace(
+        nest,
+        axes=(*axes, *places),
+        roles=tuple((axis, letter) for axis, letter in nest.roles if axis != next(iter(counts))),
+        output=Use(inside, (*whole.indices, *(place.var for place in places))),
+        inputs=tuple(map(own, nest.inputs)),
+        before=before,
+        pooling=Pooling(Map(expression), output, source, window),
+    )
+    return made, tuple(place.name for place in places)
+
+
+def _over_places(
+    steps: Alternative, rows: str, loops: Mapping[str, str], result: str
+) -> Alternative:
+    """The steps for a nest whose axis over `rows` is a loop, and where inside the `loops` of walks,
+    that over rows first, are those over places: the result is made outside these.
+    """
+    inner, outer = loops.values()
+    found = list[Step]()
+    for step in steps:
+        match step:
+            case Split(axis) | Spread(axis) | Walk(axis) if axis == rows:
+                pass
+            case Reorder(order):
+                own = (
+                    (loop, loops[loop]) if loops.get(loop) == outer else (loop,) for loop in order
+                )
+                named = (loop for pair in own for loop in pair)
+                found.append(Reorder(tuple(inner if loops.get(o) == inner else o for o in named)))
+            case Stage(tensor, at) if loops.get(at) == inner:
+                found.append(Stage(tensor, outer if tensor == result else inner))
+            case _:
+                found.append(step)
+    return tuple(found)

@@ -20,7 +20,7 @@ from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.form import Form, Indices, StoredDim, canonical, form_of, like
 from tilewright.network.planning.pieces import Share
 from tilewright.ops import Op
-from tilewright.seeds.pooling import result_shape
+from tilewright.seeds.pooling import pooled_extents, result_shape
 from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
@@ -145,10 +145,9 @@ def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
     """
     seed = candidate.seed
     dims = next(t.dims for t in seed.tensors if t.name == name)
-    if _is_pooled(seed, name):
-        dims = seed.spaces[-1].nest.finished.tensor.dims
+    pooled = pooled_extents(seed) if name == seed.result else {}
     values = {**parameters(op), **candidate.blocks}
-    return {d: int(evaluate(e, values)) for d, e in dims}
+    return {d: int(evaluate(e, values)) * pooled.get(d, 1) for d, e in dims}
 
 
 @cache

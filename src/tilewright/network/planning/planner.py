@@ -27,7 +27,9 @@ from tilewright.network.planning.products import (
 )
 from tilewright.network.planning.together import asked_parts, best_parts
 from tilewright.network.planning.variants import Variant, variants
+from tilewright.ops import Conv2d
 from tilewright.ops.op import Op
+from tilewright.seeds.convolution.winograd import applies as winograd_applies
 from tilewright.tune.candidate import Candidate
 
 
@@ -71,7 +73,11 @@ class Planner:
         """The ways to compute a network that plans are drafted of, with all elements in whole
         words.
         """
-        return variants(Widening().apply(network), fuse=fuse)
+        return variants(Widening().apply(network), self.pools, fuse=fuse)
+
+    def pools(self, conv: Conv2d) -> bool:
+        """True if an algorithm of a convolution may make windows of its result."""
+        return winograd_applies(conv)
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked

@@ -7,7 +7,7 @@ gathered early. What needs weights alone is apart: it is computed ahead of all r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.graph.fused import members
@@ -17,9 +17,8 @@ from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.network.planning.epilogues import Request, epilogue_of
 from tilewright.network.planning.layouts import NodeChain
-from tilewright.ops import CONTRACTIONS
+from tilewright.ops import CONTRACTIONS, Conv2d
 from tilewright.ops.op import Shape
-from tilewright.seeds.convolution.winograd import applies
 from tilewright.seeds.pooling import windows_of
 
 
@@ -34,18 +33,22 @@ class Variant:
     chains: tuple[NodeChain, ...]
 
 
-def variants(network: Network, *, fuse: bool) -> list[Variant]:
+Pools = Callable[[Conv2d], bool]
+"""If an algorithm of a convolution may make windows of its result."""
+
+
+def variants(network: Network, pools: Pools, *, fuse: bool) -> list[Variant]:
     """The network as it stands and, if it may `fuse`, also with early pooling."""
     if not fuse:
-        return [_variant(network, fuse=False)]
+        return [_variant(network, pools, fuse=False)]
     distinct = dict.fromkeys(n.nodes for n in (network, EarlyPooling().apply(network)))
-    return [_variant(replace(network, nodes=nodes), fuse=True) for nodes in distinct]
+    return [_variant(replace(network, nodes=nodes), pools, fuse=True) for nodes in distinct]
 
 
-def _variant(network: Network, *, fuse: bool) -> Variant:
+def _variant(network: Network, pools: Pools, *, fuse: bool) -> Variant:
     own, ahead = without_ahead(network)
     chains = _fused(own) if fuse else [(node,) for node in own.nodes]
-    return Variant(own, ahead, tuple(_chains(_pooled(chains, own) if fuse else chains, own)))
+    return Variant(own, ahead, tuple(_chains(_pooled(chains, own, pools) if fuse else chains, own)))
 
 
 def as_it_stands(network: Network) -> Variant:
@@ -63,7 +66,9 @@ def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[NodeCha
     return [NodeChain(nodes, _request(nodes, shapes)) for nodes in whole]
 
 
-def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[Node, ...]]:
+def _pooled(
+    chains: Sequence[tuple[Node, ...]], network: Network, pools: Pools
+) -> list[tuple[Node, ...]]:
     """The nodes that are computed in one go, with a convolution before windows of its result where
     one of its algorithms may make these.
     """
@@ -75,7 +80,7 @@ def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[
         if pool is not None and windows_of(pool) and read[nodes[0].inputs[0]] == 1:
             made = found.get(nodes[0].inputs[0], ())
             conv = made[0].op.convolution if len(made) == 1 else None
-            if conv is not None and applies(conv):
+            if conv is not None and pools(conv):
                 nodes = (*found.pop(nodes[0].inputs[0]), *nodes)
         found[nodes[-1].output] = nodes
     return list(found.values())

@@ -32,7 +32,7 @@ from tilewright.network.planning.form import Form
 from tilewright.network.planning.planner import Planner
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
-from tilewright.ops import Op
+from tilewright.ops import Conv2d, Op
 from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import check_type, declared, image_of
@@ -77,6 +77,10 @@ class _Planner(Planner):
 
     arranges = gathers_channels = True
     fills = False  # each value has memory of its own, which the host has cleared
+
+    def pools(self, conv: Conv2d) -> bool:
+        """Where windows may be gathered, of taps side by side."""
+        return conv.kernel[1] > 1
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """More for shorter runs, which are transfers; few where neighbouring dimensions trade

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice, takewhile
 from typing import ClassVar
 
 from tilewright.common.expr import (
@@ -38,6 +38,8 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import Copy, MatrixProduct
 from tilewright.ir.visit import calls_of, map_stmt, rewrite, used_symbols, walk
 from tilewright.seeds.convolution.tensors import BORDERS
+from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
+from tilewright.targets.cambricon.vector_steps import step_expression
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,8 @@ def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> St
 @dataclass(frozen=True)
 class KeepRows:
     """Fetches the rows of a part alone that the part before had not, where they fill the places of
-    as many of its rows: row r is at place r modulo the rows of a part.
+    as many of its rows: row r is at place r modulo the rows of a part. Where results are mapped
+    behind the loop that makes them, rows of the next part come between the steps of that.
 
     before:  for part: get(x[part * 2 : part * 2 + 4] -> x_tile)
                        copy(windows_tile, x_tile[0 : 3])
@@ -342,7 +345,8 @@ class KeepRows:
                 return None
             for s in stmt.body:
                 if isinstance(s, Transfer) and (rows := _shared(s, stmt, calls)):
-                    stmt = replace(stmt, body=rewrite(stmt.body, rows.change))
+                    body = rows.ahead(stmt.body) or rewrite(stmt.body, rows.fetched_late)
+                    stmt = replace(stmt, body=rewrite(body, rows.change))
             return (stmt,)
 
         return replace(program, body=rewrite(program.body, kept))
@@ -365,20 +369,45 @@ class _Kept:
         """If whole numbers of new rows fill the places."""
         return binary("==", self.places % self.step, 0)
 
+    def fetched_late(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
+        """Statements in place of the transfer, where a part is fetched as it begins."""
+        later = binary("<", 0, Var(self.loop.var)) * self.fit
+        return (If(later, (self._new(),), (self.fetched,)),) if stmt is self.fetched else None
+
+    def ahead(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The body with rows of the next part between the steps of maps; none where there are no
+        such maps, or the number of rows is not known.
+        """
+        place = next((i for i, s in enumerate(body) if isinstance(s, For)), len(body))
+        maps = [s for s in takewhile(_is_map, body[place + 1 :]) if isinstance(s, Call)]
+        if not maps or not isinstance(self.step, Const) or self.fit != Const(1):
+            return ()
+        var, found = Var(self.loop.var), list[Stmt]()
+        goes_on = binary("<", var + 1, self.loop.extent)
+        rows = iter(range(self.step.value))
+        for number, step in enumerate(s for call in maps for s in _in_steps(call)):
+            found.append(step)
+            for row in islice(rows, 1 - number % 2):
+                new = _at(self._new(row, Const(1)), {var.name: var + 1})
+                found.append(If(goes_on, (new, Wait(self.fetched.buffer, Const(0)))))
+        for row in rows:
+            new = _at(self._new(row, Const(1)), {var.name: var + 1})
+            found.append(If(goes_on, (new, Wait(self.fetched.buffer, Const(0)))))
+        is_first = If(binary("==", var, 0), (self.fetched,))
+        before = (is_first if s is self.fetched else s for s in body[: place + 1])
+        return (*before, *found, *body[place + 1 + len(maps) :])
+
     def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """Statements in place of the transfer, and of copies from its buffer."""
-        if stmt is self.fetched:
-            later = binary("<", 0, Var(self.loop.var)) * self.fit
-            return (If(later, (self._new(),), (self.fetched,)),)
+        """Copies row by row in place of one from the transfer's buffer."""
         if isinstance(stmt, Call) and self.fetched.buffer in _sources(stmt):
-            return tuple(self._by_rows(stmt))
+            return (If(self.fit, tuple(self._by_rows(stmt)), (stmt,)),)
         return None
 
-    def _new(self) -> Transfer:
-        """The transfer of the rows that the part before had not."""
+    def _new(self, first: int = 0, count: Expr | None = None) -> Transfer:
+        """The transfer of the rows that the part before had not, or so many of them."""
         ranges, d = list(self.fetched.ranges), self.dimension
-        old = self.places - self.step
-        ranges[d] = replace(ranges[d], start=ranges[d].start + old, extent=ranges[d].extent - old)
+        own, old = ranges[d], self.places - self.step + first
+        ranges[d] = replace(own, start=own.start + old, extent=count or own.extent - old)
         inner = product(r.extent for r in ranges[d + 1 :])
         place = (Var(self.loop.var) * self.step + old) % self.places
         return replace(self.fetched, ranges=tuple(ranges), first=place * inner)
@@ -393,8 +422,7 @@ class _Kept:
         shape = list(source.shape)
         shape[self.dimension] = self.places
         for number in range(rows.extent.value):
-            row = rows.start + number
-            place = (passed + row) % self.places * self.fit + row * (1 - self.fit)
+            place = (passed + (rows.start + number)) % self.places
             own = _single(replace(source, shape=tuple(shape)), self.dimension, place)
             to = _single(made, other, made.ranges[other].start + number)
             yield replace(call, operands=(to, own))
@@ -405,6 +433,27 @@ def _single(view: View, dimension: int, index: Expr) -> View:
     ranges = list(view.ranges)
     ranges[dimension] = Range(index, Const(1))
     return replace(view, ranges=tuple(ranges))
+
+
+def _is_map(stmt: Stmt) -> bool:
+    """True for a map whose steps may be calls of their own."""
+    if not isinstance(stmt, Call) or not isinstance(stmt.primitive, RoundedMap):
+        return False
+    steps = stmt.primitive.steps(len(stmt.operands) - 1)
+    return not steps.constants and steps.temporaries < 2
+
+
+def _in_steps(call: Call) -> Iterator[Call]:
+    """A call for each step of a map that needs one temporary."""
+    primitive, y = call.primitive, call.operands[0]
+    assert isinstance(primitive, RoundedMap)
+    extents = tuple(r.extent for r in y.ranges)
+    ranges = tuple(Range(Const(0), n) for n in extents)
+    places = (*call.operands, View(primitive.work or "", Const(0), extents, ranges, y.roles))
+    for step in primitive.steps(len(call.operands) - 1).steps:
+        expression, sources = step_expression(step, primitive.fraction_bits)
+        own = tuple(places[place] for place in (step.out, *sources))
+        yield Call(RoundedStep(expression, primitive.fraction_bits), own)
 
 
 def _sources(call: Call) -> list[str]:

@@ -144,6 +144,8 @@ def _plain(scalar: Scalar) -> Scalar:
         } == {a, b} and a != b:
             takes_larger = (then == a) == (test in {">", ">="})
             return _plain(Apply("max" if takes_larger else "min", (a, b)))
+        case Apply("max", (a, Number(value)) | (Number(value), a)) if value == -inf:
+            return _plain(a)
         case Apply("max", (a, b)):
             return Apply("max", (_plain(a), _plain(b)))
         case Apply("/", (a, Apply("pow", (b, Number(by))))):

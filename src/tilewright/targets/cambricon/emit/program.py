@@ -92,10 +92,10 @@ class _Writer:
                 self.body(loop.body)
 
     def _written_parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
-        """The parts of a loop, few turns of an innermost one each by itself."""
-        is_inmost = not any(isinstance(s, For) for s in walk(loop.body))
+        """The parts of a loop, few turns each by itself where none inside has many."""
+        inmost = not self._has_many_turns(loop.body)
         for low, high in self._parts(loop, count):
-            step = 1 if is_inmost and high - low <= UNROLLED_TURNS else max(1, high - low)
+            step = 1 if inmost and high - low <= UNROLLED_TURNS else max(1, high - low)
             yield from ((turn, turn + step) for turn in range(low, high, step))
 
     def _in_periods(self, loop: For, count: int, period: int) -> None:
@@ -124,13 +124,19 @@ class _Writer:
 
     def _is_even(self, body: Sequence[Stmt], variable: str) -> bool:
         """True if no extent in the body differs from turn to turn of the loop, nor any branch where
-        it is one of the two innermost.
+        it is one of the two innermost or has none of many turns inside.
         """
         statements = [*walk(tuple(body))]
-        inmost = sum(isinstance(s, For) for s in statements) < 2
+        loops = sum(isinstance(s, For) for s in statements)
+        inmost = loops < 2 or not self._has_many_turns(body)
         known = [e for s in statements for e in _extents(s)]
         known += [s.condition for s in statements if isinstance(s, If) and inmost]
         return all(variable not in free_vars(self.out.folded(e)) for e in known)
+
+    def _has_many_turns(self, body: Sequence[Stmt]) -> bool:
+        """True if a loop inside has more turns than are written out."""
+        turns = (self.out.constant(s.extent) for s in walk(tuple(body)) if isinstance(s, For))
+        return any(count is None or count > UNROLLED_TURNS for count in turns)
 
     def _branch(self, condition: Expr, then: Sequence[Stmt], orelse: Sequence[Stmt]) -> None:
         known = self.out.constant(condition)
