@@ -44,7 +44,7 @@ from tilewright.targets.cambricon.primitives import SaturatingAdd
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.legal import structures_on
 from tilewright.tune.roundings import roundings
-from tilewright.tune.search import _price
+from tilewright.tune.search import _Case, _price
 
 STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-cambricon"
 """Where a run notes how far it has come."""
@@ -137,7 +137,7 @@ def random_candidate(op: Op, rng: np.random.Generator) -> Candidate | None:
         try:
             structures = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
             structure = structures[rng.integers(len(structures))]
-            ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, 8)
+            ((priced,),) = _price([structure], [_Case(op, {})], MACHINE, seed, 8)
         except (ScheduleError, CapacityError):
             continue
         best = priced.top(8) if priced.cycles.size else []
