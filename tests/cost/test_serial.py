@@ -57,6 +57,6 @@ def test_every_tile_costs_as_much(op: Op, algorithm: str, data: st.DataObject) -
     nest = BoundNest(prepared, env, np.zeros(grid.tile_count, np.int64), doubles)
     (costs,) = costs_of([nest], HOST, prices_of(HOST))
     tables = tables_of(nest, costs)
-    every, calls, _ = item_sums(prepared, costs, tables.uniform)
+    every, calls = item_sums(prepared, costs, tables.uniform)
     for summed, expected in zip((every, calls), played(prepared, tables), strict=True):
         np.testing.assert_allclose(summed, expected, rtol=1e-12)

@@ -86,6 +86,19 @@ def test_operations_wait_for_a_place_among_those_in_flight(in_flight) -> None:
     agree(PIXELS, "loading_order", {"out_channel_tile": 1, "out_row_tile": 2}, machine)
 
 
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+@pytest.mark.parametrize("op", [PIXELS, gemm(8, 12, 134, transpose_b=True, dtype=KINDS)])
+def test_candidates_that_are_not_played_are_slower(op, in_flight) -> None:
+    """Operations that run alone, and the others of the busiest unit, follow one another."""
+    machine = load_machine(MACHINE.name, {"issue.in_flight": in_flight})
+    cases = [(op, seed) for seed in seeds_for(op, whole=True)]
+    some, every = (rank(cases, machine, keep=keep) for keep in (2, EVERYTHING))
+    for few, all_played in zip(some, every, strict=True):
+        best = [c.cycles for c in all_played.best]
+        assert [c.cycles for c in few.best[:2]] == best[:2]
+    assert sum(r.counts.played for r in some) < sum(r.counts.played for r in every)
+
+
 def agree(op: Op, algorithm: str, factors: Mapping[str, int], machine: Machine) -> None:
     """Prices are within 2 % of the simulated code."""
     (seed,) = seeds_for(op, algorithm, whole=True)

@@ -56,7 +56,14 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.sums import Cycles, NestCosts, item_sums, uniform_loops
+from tilewright.cost.sums import (
+    Cycles,
+    NestCosts,
+    UnitSums,
+    item_sums,
+    uniform_loops,
+    unit_sums,
+)
 from tilewright.cost.timing import issue_cycles, where_data_lie, where_no_data_lie
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
@@ -105,7 +112,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item where it happens; zero of those that never do."""
-    found: list[Cycles] = [(0.0,) * (7 if machine.has_window else 4)] * len(items)
+    found: list[Cycles] = [(0.0,) * (8 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -145,7 +152,9 @@ def _priced_once(
     code, first = classes_of_table(table)
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
-    return tuple(_of_classes(c, code) for c in _cycles(items[0], numbers, machine, prices))
+    cycles = _cycles(items[0], numbers, machine, prices)
+    every = {id(c): _of_classes(c, code) for c in cycles}
+    return tuple(every[id(c)] for c in cycles)
 
 
 def _varies(column: Sequence[Value]) -> bool:
@@ -186,7 +195,8 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
             return cycles, 0.0, own, apart
         cycles = call_cycles(machine, call, prices.costs)
         if machine.has_window:
-            return cycles, prices.operations(machine, call), cycles, *prices.ends(machine, call)
+            count, ends = prices.operations(machine, call), prices.ends(machine, call)
+            return cycles, count, cycles, *ends, _alone(machine, cycles, count, *ends[:2])
         return cycles, 0.0, cycles, cycles
     return _transfer_cycles(step, numbers, machine, prices)
 
@@ -218,11 +228,25 @@ def _transfer_cycles(
     if machine.has_window:
         each = service / np.maximum(1, shape.blocks)
         moved = shape.blocks * shape.block_bytes
-        return service, shape.blocks, moved, each, each, *prices.around(shape)
+        alone = _alone(machine, service, shape.blocks, each, each)
+        return service, shape.blocks, moved, each, each, *prices.around(shape), alone
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return service + issue, 0.0, service + issue, service + issue
     return service, issue, shape.moving, shape.until
+
+
+def _alone(machine: Machine, cycles: Value, count: Value, first: Value, last: Value) -> Value:
+    """The cycles of an item's operations beside which none of another item is in flight, as slots
+    are freed in order and operations of the item fill them.
+    """
+    rules = machine.issue
+    assert rules is not None
+    if rules.freed != "in_order":
+        return 0.0
+    others = np.maximum(count, 2) - 2
+    each = (cycles - first - last) / np.maximum(others, 1)
+    return each * np.maximum(others - 2 * max(rules.in_flight - 2, 0), 0)
 
 
 Env = dict[str, Any]
@@ -433,13 +457,18 @@ def estimate(
 
 
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
-    """Price several nests together."""
-    nests = [_bound(case, machine) for case in cases]
-    every = costs_of(nests, machine, prices_of(machine))
-    return [
-        _played(nest, own, case, machine)
-        for nest, own, case in zip(nests, every, cases, strict=True)
-    ]
+    """Price several nests together; with a window of operations in flight in the order of their
+    least cycles: what is far from the best need not be played then.
+    """
+    nests, prices = [_bound(case, machine) for case in cases], prices_of(machine)
+    every = [*zip(nests, costs_of(nests, machine, prices), cases, strict=True)]
+    if not machine.has_window:
+        return [_played(*own, machine) for own in every]
+    sums = [unit_sums(n.prepared, own, prices, n.contest.size) for n, own, _ in every]
+    least = [np.min(window.least_in_window(own), initial=np.inf) for own in sums]
+    order = sorted(range(len(sums)), key=least.__getitem__)
+    found = {i: _played(*every[i], machine, sums[i]) for i in order}
+    return [found[i] for i in range(len(sums))]
 
 
 def _bound(case: PricedNest, machine: Machine) -> BoundNest:
@@ -451,14 +480,21 @@ def _bound(case: PricedNest, machine: Machine) -> BoundNest:
     return BoundNest(case.prepared, env, contest, _doubles(case.prepared.program, env))
 
 
-def _played(nest: BoundNest, costs: NestCosts, case: PricedNest, machine: Machine) -> Estimate:
-    """The estimate of a nest by its costs."""
+def _played(
+    nest: BoundNest,
+    costs: NestCosts,
+    case: PricedNest,
+    machine: Machine,
+    known: UnitSums | None = None,
+) -> Estimate:
+    """The estimate of a nest by its costs; its sums are `known` for a window."""
     prepared, prices, width = nest.prepared, prices_of(machine), nest.contest.size
     shape = (len(nest.doubles), width)
     wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     best = np.empty((0, 0)) if case.best is None or prices.waits else case.best
-    if machine.has_window:
-        cycles, sums = _in_window(nest, costs, wanted, machine, best)
+    if known is not None:
+        cycles = _in_window(nest, costs, wanted, machine, best, window.least_in_window(known))
+        sums = np.stack([known.cycles.calls, known.cycles.transfers])
     elif all(_kind(i.step, prices) <= COPY for i in prepared.items):
         own = item_sums(prepared, costs, uniform_loops(costs, width))
         left_out = own.calls * (1 - prices.kept_share(prepared, machine, nest.env))
@@ -489,14 +525,12 @@ def _overlapped(
 
 
 def _in_window(
-    nest: BoundNest, costs: NestCosts, wanted: Flags, machine: Machine, best: Floats
-) -> tuple[Floats, Floats]:
-    """`_overlapped` with a window of operations in flight: candidates are played in the order of
+    nest: BoundNest, costs: NestCosts, wanted: Flags, machine: Machine, best: Floats, least: Floats
+) -> Floats:
+    """The cycles with a window of operations in flight: candidates are played in the order of
     their least cycles, some at a time, until none is left that may be among the best.
     """
     prepared, prices, width = nest.prepared, prices_of(machine), wanted.shape[1]
-    sums = item_sums(prepared, costs, np.zeros((len(prepared.loops), width), np.bool_))
-    least = window.least_of_units(sums)
     limit = best[:, -1] if best.size else np.full(1 + np.max(nest.contest, initial=0), np.inf)
     cycles, order = np.full(wanted.shape, np.inf), np.flatnonzero(wanted)
     order = order[np.argsort(least[order % width], kind="stable")]
@@ -515,7 +549,7 @@ def _in_window(
         window.play_window(first_of(own[1]), own[0], tables, places, bound, best, found)
         cycles.ravel()[now] = found.ravel()[places]
         count *= 2
-    return cycles, np.stack([sums.calls, sums.transfers])
+    return cycles
 
 
 def _doubles(program: Program, env: Env) -> Flags:

@@ -7,36 +7,46 @@ Out: sums for each tile, by arrays, with nothing to compile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.common.expr import Value
-from tilewright.cost.chain import Prepared
-from tilewright.cost.moments import Costed, Edges, Kinds
+from tilewright.cost.chain import UNITS, Prepared
+from tilewright.cost.moments import Edges, Kinds
 from tilewright.cost.pipeline_types import Flags, Floats, Ints
+from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep
-from tilewright.ir.primitives import MatrixProduct
 
 Cycles = tuple[Value, ...]
 """(of service or of the call, of issue, `own` and `apart` as of `Cost`); where cores keep a window
-of operations in flight its other four instead of the fourth.
+of operations in flight its next four instead of the fourth, then those of its operations that no
+other unit's overlap.
 """
 
 
 class CycleSums(NamedTuple):
-    """Cycles of all items of each tile, of its calls, and of products among them."""
+    """Cycles of all items of each tile, and of its calls."""
 
     every: Floats
     calls: Floats
-    products: Floats
 
     @property
     def transfers(self) -> Floats:
         """Cycles of all transfers."""
         return self.every - self.calls
+
+
+class UnitSums(NamedTuple):
+    """The sums of a nest with a window of operations in flight: cycles of those that run `alone`,
+    and of the others of the unit that is `busy` for longest.
+    """
+
+    cycles: CycleSums
+    alone: Floats
+    busy: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +62,9 @@ class NestCosts:
         return cycles[0] * holds
 
     def of(self, tiles: Ints) -> NestCosts:
-        """The costs of some tiles."""
+        """The costs of some tiles that a window is played for."""
         items = [
-            (_of_tiles(holds, tiles), tuple(_of_tiles(c, tiles) for c in cycles))
+            (_of_tiles(holds, tiles), tuple(_of_tiles(c, tiles) for c in cycles[:-1]))
             for holds, cycles in self.items
         ]
         return NestCosts(items, [_of_tiles(count, tiles) for count in self.counts])
@@ -70,28 +80,52 @@ def item_sums(prepared: Prepared, costs: NestCosts, uniform: Flags) -> CycleSums
     nothing overlaps, as the core makes all transfers itself, those of all items are what
     `cost.pipeline` comes to without an engine.
     """
-    width = uniform.shape[1]
-    services = [costs.service(number) for number in range(len(costs.items))]
-    times = _times(prepared, costs.counts, uniform)
-    bodies = dict[tuple[int, tuple[int, ...]], Floats]()
-    sums = CycleSums(*np.zeros((3, width)))
-    for item, own, service in zip(prepared.items, prepared.moments.items, services, strict=True):
-        body = times[item.level]
-        alike = tuple(d for d, kinds in enumerate(own.kinds) if kinds == 1)
-        if (item.level, alike) not in bodies:
-            bodies[item.level, alike] = body.sum(alike, keepdims=True)
-        told_apart = _told_apart(service, own.kinds, body)
-        cycles = (bodies[item.level, alike] * told_apart).reshape(-1, width).sum(0)
-        for total, counts in zip(sums, _counting(item.step), strict=True):
-            total += cycles if counts else 0.0
+    total = _total(prepared, costs, uniform)
+    return _sums(prepared, [total(n, costs.service(n)) for n in range(len(costs.items))], uniform)
+
+
+def unit_sums(prepared: Prepared, costs: NestCosts, prices: Prices, width: int) -> UnitSums:
+    """The sums of a nest where its loops' iterations are told apart."""
+    uniform = np.zeros((len(prepared.loops), width), np.bool_)
+    total = _total(prepared, costs, uniform)
+    every, alone, units = list[Floats](), np.zeros(width), np.zeros((UNITS, width))
+    for number, (item, (holds, cycles)) in enumerate(zip(prepared.items, costs.items, strict=True)):
+        unit = prices.unit(item.step)
+        every.append(total(number, costs.service(number)))
+        units[unit] += every[-1]
+        if np.any(cycles[-1]):
+            own = total(number, cycles[-1] * holds)
+            units[unit] -= own
+            alone += own
+    return UnitSums(_sums(prepared, every, uniform), alone, units.max(axis=0))
+
+
+def _sums(prepared: Prepared, every: Sequence[Floats], uniform: Flags) -> CycleSums:
+    """The sums of all items by those of each."""
+    sums = CycleSums(*np.zeros((2, uniform.shape[1])))
+    for item, cycles in zip(prepared.items, every, strict=True):
+        sums.every[:] += cycles
+        if isinstance(item.step, CallStep):
+            sums.calls[:] += cycles
     return sums
 
 
-def _counting(step: Costed) -> tuple[bool, bool, bool]:
-    """Which of the sums a step counts in."""
-    if not isinstance(step, CallStep):
-        return True, False, False
-    return True, True, isinstance(step.stmt.primitive, MatrixProduct)
+def _total(prepared: Prepared, costs: NestCosts, uniform: Flags) -> Callable[[int, Value], Floats]:
+    """What adds up a value of an item over all iterations, for each tile."""
+    width = uniform.shape[1]
+    times = _times(prepared, costs.counts, uniform)
+    bodies = dict[tuple[int, tuple[int, ...]], Floats]()
+
+    def total(number: int, value: Value) -> Floats:
+        level, kinds = prepared.items[number].level, prepared.moments.items[number].kinds
+        alike = tuple(d for d, own in enumerate(kinds) if own == 1)
+        if (level, alike) not in bodies:
+            bodies[level, alike] = times[level].sum(alike, keepdims=True)
+        told_apart = _told_apart(value, kinds, times[level])
+        found: Floats = (bodies[level, alike] * told_apart).reshape(-1, width).sum(0)
+        return found
+
+    return total
 
 
 def uniform_loops(costs: NestCosts, width: int) -> Flags:

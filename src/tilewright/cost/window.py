@@ -49,7 +49,7 @@ from tilewright.cost.pipeline_types import (
 )
 
 if TYPE_CHECKING:  # no source of what is compiled here
-    from tilewright.cost.sums import CycleSums
+    from tilewright.cost.sums import UnitSums
 
 KEPT_TURNS = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
@@ -497,11 +497,11 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     return _finish_window(s, w)
 
 
-def least_of_units(sums: CycleSums) -> Floats:
-    """The cycles that each tile takes at least: those of transfers, of products, and half of those
-    of all calls, which two units execute.
+def least_in_window(sums: UnitSums) -> Floats:
+    """The cycles that each tile takes at least: those of operations that run alone, and of the
+    others of the busiest unit.
     """
-    return _BOUND * np.maximum(np.maximum(sums.products, sums.transfers), sums.calls / 2.0)
+    return _BOUND * (sums.alone + sums.busy)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)

@@ -13,11 +13,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import parse_expr
-from tilewright.isa import Effect, Instruction, Memory, Register, SymbolReference
+from tilewright.isa import Effect, Instruction, Memory, Operand, Register, SymbolReference
 from tilewright.simulate.window.operations import Meaning
 from tilewright.simulate.window.state import READS, SPAN_COUNT, WRITES, Code, Ints
 
@@ -92,8 +93,7 @@ class SpanStep:
     writes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedInstruction:
+class DecodedInstruction(Struct, frozen=True):
     """One instruction. `operands` pairs each role with a register, or with None and a number.
 
     `cycles` is there for operations that take a slot of the window. `compute` is there for what
@@ -103,18 +103,18 @@ class DecodedInstruction:
 
     instruction: Instruction
     number: int
+    target: int
     units: tuple[str, ...]
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    operands: tuple[tuple[str, int | None, int], ...]
     spans: tuple[SpanStep, ...]
     cycles: Function | None
     compute: Scalar | None
     meaning: Meaning | None
     taken: Callable[[int], bool] | None
-    target: int
     target_role: str
     halts: bool
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    operands: tuple[tuple[str, int | None, int], ...]
 
     def values(self, registers: Sequence[int]) -> dict[str, int]:
         """The values of the operands by role."""
@@ -134,19 +134,28 @@ def decode_steps(
 
     Errors: SimulationError, for every other effect that cores with a window lack too.
     """
-    return tuple(
-        _step(instruction, number, meanings, parameters, _KNOWN | timed)
-        for number, instruction in enumerate(instructions)
-    )
+    kinds: dict[int, tuple[Any, ...]] = {}
+    named: dict[tuple[int, tuple[Operand, ...]], tuple[Any, ...]] = {}
+    found = list[DecodedInstruction]()
+    for number, instruction in enumerate(instructions):
+        key = id(instruction.spec), instruction.operands
+        kind, own = kinds.get(key[0]), named.get(key)
+        if kind is None:
+            kind = kinds[key[0]] = _of_kind(instruction, meanings, parameters, _KNOWN | timed)
+        if own is None:
+            own = named[key] = _of_operands(instruction)
+        distance, *rest = own
+        found.append(DecodedInstruction(instruction, number, number + distance, *kind, *rest))
+    return tuple(found)
 
 
-def _step(
+def _of_kind(
     instruction: Instruction,
-    number: int,
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
     known: frozenset[Effect],
-) -> DecodedInstruction:
+) -> tuple[Any, ...]:
+    """The fields that a step shares with all others of its instruction."""
     spec = instruction.spec
     if spec.operation and spec.operation not in meanings:
         raise SimulationError(
@@ -154,31 +163,32 @@ def _step(
         )
     if spec.effect not in known:
         raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
-    target = instruction.target
-    return DecodedInstruction(
-        instruction=instruction,
-        number=number,
-        units=spec.units,
-        reads=instruction.reads,
-        writes=instruction.writes,
-        operands=tuple(_operands(instruction)),
-        spans=tuple(
-            SpanStep(
-                span.memory,
-                function_of(parsed(span.address)),
-                function_of(parsed(span.count)),
-                span.access == "write",
-            )
-            for span in spec.spans
-        ),
-        cycles=_cycles(spec.cycles, parameters) if spec.cycles else None,
-        compute=SCALARS.get(spec.effect),
-        meaning=meanings.get(spec.operation),
-        taken=TAKEN.get(spec.effect),
-        target=number + 1 + target if isinstance(target, int) else number + 1,
-        target_role=_TARGET_ROLES.get(spec.effect, ""),
-        halts=spec.effect is Effect.HALT,
+    spans = (
+        SpanStep(
+            span.memory,
+            function_of(parsed(span.address)),
+            function_of(parsed(span.count)),
+            span.access == "write",
+        )
+        for span in spec.spans
     )
+    return (
+        spec.units,
+        tuple(spans),
+        _cycles(spec.cycles, parameters) if spec.cycles else None,
+        SCALARS.get(spec.effect),
+        meanings.get(spec.operation),
+        TAKEN.get(spec.effect),
+        _TARGET_ROLES.get(spec.effect, ""),
+        spec.effect is Effect.HALT,
+    )
+
+
+def _of_operands(instruction: Instruction) -> tuple[Any, ...]:
+    """How far the same operands branch; the registers that they read and write, and themselves."""
+    target = instruction.target
+    distance = 1 + target if isinstance(target, int) else 1
+    return distance, instruction.reads, instruction.writes, tuple(_operands(instruction))
 
 
 def _operands(instruction: Instruction) -> list[tuple[str, int | None, int]]:
@@ -270,25 +280,30 @@ def encoded_steps(
     memories = list(sizes)
     codes: list[tuple[int, float]] = []
     kinds: dict[tuple[object, ...], tuple[int, tuple[Any, ...] | None]] = {}
-    rows = list[list[int]]()
+    rows = dict[tuple[int, tuple[Operand, ...]], tuple[int, list[int]]]()
     for step in steps:
-        spec, operands = step.instruction.spec, ordered(step)
-        key = id(spec), step.instruction.latency_cycles, *[role for role, _, _ in operands]
+        spec = step.instruction.spec
+        if (id(spec), step.instruction.operands) in rows:
+            continue
+        operands = ordered(step)
+        key = id(spec), *[role for role, _, _ in operands]
         if key not in kinds:
             kinds[key] = len(kinds), _kind(step, units, memories, parameters, codes)
         number, kind = kinds[key]
         if kind is None or len(step.reads) > READS or len(step.writes) > WRITES:
             return None
         registers = [-1 if register is None else register for _, register, _ in operands]
-        rows.append(
-            [number, step.target, *_padded(step.reads, READS), *_padded(step.writes, WRITES),
-             *_padded(registers, OPERANDS), *_padded([n for _, _, n in operands], OPERANDS)]
-        )  # fmt: skip
-    own = np.array(rows, np.int64)
+        rows[id(spec), step.instruction.operands] = len(rows), [
+            number, *_padded(step.reads, READS), *_padded(step.writes, WRITES),
+            *_padded(registers, OPERANDS), *_padded([n for _, _, n in operands], OPERANDS)
+        ]  # fmt: skip
+    numbers = [rows[id(s.instruction.spec), s.instruction.operands][0] for s in steps]
+    own = np.array([row for _, row in rows.values()], np.int64)[numbers]
     of_kinds = zip(*(kind for _, kind in kinds.values() if kind), strict=True)
     columns: Any = [np.array(column, np.int64)[own[:, 0]] for column in of_kinds]
-    places = np.cumsum([1, 1, READS, WRITES, OPERANDS])
-    parts: Any = [np.ascontiguousarray(part) for part in np.split(own, places, axis=1)[2:]]
+    places = np.cumsum([1, READS, WRITES, OPERANDS])
+    parts: Any = [np.ascontiguousarray(part) for part in np.split(own, places, axis=1)[1:]]
+    targets = np.array([step.target for step in steps], np.int64)
     ranges = [(memories.index(memory), first, end) for memory, first, end in read_only]
     rest: Any = (
         np.array([c for c, _ in codes], np.int64),
@@ -297,7 +312,7 @@ def encoded_steps(
         np.array(ranges, np.int64).reshape(-1, 3),
         _loops(steps),
     )
-    return Code._make((*columns, own[:, 1].copy(), *parts, *rest))
+    return Code._make((*columns, targets, *parts, *rest))
 
 
 def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
