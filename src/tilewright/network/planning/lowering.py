@@ -335,7 +335,8 @@ class _Stages:
         if self.order:
             form = in_order(shape, self.order)
         elif (number := 0 if self.node.op.is_named else _followed(tensor)) is not None:
-            form = ordered_like(unbordered(sources[number].place.form), shape)
+            own = sources[number].place.form
+            form = ordered_like(own if self.node.op.is_named else unbordered(own), shape)
         if count + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(count)}", form)
         keeps = self.node.op.is_named
