@@ -14,7 +14,7 @@ from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planning.access import forwards_gathered, normalised
-from tilewright.network.planning.form import row_major
+from tilewright.network.planning.form import StoredDim, canonical, row_major
 from tilewright.network.planning.lowering import lowered
 from tilewright.network.planning.memory import PlannedMemory
 from tilewright.ops.access import Access, straight
@@ -126,6 +126,22 @@ def test_generated_code_reads_backwards(op) -> None:
     (found,) = run_emulated_many([(artifact, {**given, artifact.block: constant_block(plan, {})})])
     assert not isinstance(found, Exception), found
     np.testing.assert_array_equal(found["y"], expected)
+
+
+@given(blocks=st.tuples(*[st.sampled_from((1, 2, 3, 6))] * 3), step=st.integers(1, 3))
+@examples(40)
+def test_a_copy_runs_along_the_blocks_that_its_operand_lies_in(blocks, step) -> None:
+    op = operator_of(f"y[k,{step}*i,j] = x[i,j,k]", i=6, j=6, k=6)
+    (node,), memory = network_of(op).nodes, PlannedMemory("f64")
+    outer = [StoredDim(axis, n, 6 // n) for axis, n in enumerate(blocks)]
+    inner = [StoredDim(axis, 1, n) for axis, n in enumerate(blocks)]
+    form = canonical((6, 6, 6), [*outer, *inner], (0, 0, 0))
+    memory.held["x0"] = [memory.value("x0", form, "input")]
+    y, last = lowered(memory, node), memory.drafts[-1]
+    x = np.arange(6.0**3).reshape(6, 6, 6)
+    assert last.arguments[0] == ("x0", 0)  # read where it lies
+    found = last.op.reference(form.stored(x).reshape(last.op.input_shapes[0]))
+    np.testing.assert_array_equal(y.form.read(found), op.reference(x))
 
 
 def test_cores_read_backwards_in_one_stage() -> None:

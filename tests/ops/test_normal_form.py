@@ -101,6 +101,25 @@ def test_a_product_of_every_pixel_is_a_convolution_of_single_places():
     ]
 
 
+def test_places_beside_the_only_window_are_windows_of_one_place():
+    """A product over these would transpose the images and the result."""
+    sizes = {"n": 2, "i": 3, "r": 5, "c": 6, "o": 4}
+    assert steps("y[n,o,r,c] += x[n,i,r,c+v] * w[o,i,v]", v=2, **sizes) == [
+        "reshape 4x3x2 -> 4x3x1x2",
+        "conv2d 2x3x5x7 -> 4, 1x2 s1 p0",
+    ]
+    assert steps("y[n,o,r,c] += x[n,i,r+u,c] * w[o,i,u]", u=3, **sizes) == [
+        "reshape 4x3x3 -> 4x3x3x1",
+        "conv2d 2x3x7x6 -> 4, 3x1 s1 p0",
+    ]
+    assert steps("y[n,o,c] += x[n,i,c+v] * w[o,i,v]", n=2, i=3, c=6, o=4, v=2) == [
+        "reshape 2x3x7 -> 2x3x1x7",
+        "reshape 4x3x2 -> 4x3x1x2",
+        "conv2d 2x3x1x7 -> 4, 1x2 s1 p0",
+        "reshape 2x4x1x6 -> 2x4x6",
+    ]
+
+
 def test_what_is_filled_backwards_or_in_part_is_copied_first():
     convolution = "y[o,r] += x[i,r+u-1] * w[o,i,2-u]"
     assert steps(convolution, o=4, r=6, i=3, u=3, x=(3, 6), fill={"x": 2}) == [

@@ -8,7 +8,7 @@ known of the named operator holds for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.common.errors import ShapeError
@@ -36,10 +36,12 @@ class Recognised:
 
 @dataclass(frozen=True)
 class _Window:
-    """A dimension at `stride` times an axis of the result plus `dilation` times a tap."""
+    """A dimension at `stride` times an axis of the result plus `dilation` times a tap, if there is
+    one.
+    """
 
     axis: int
-    tap: int
+    tap: int | None
     stride: int
     dilation: int
     before: int
@@ -128,7 +130,7 @@ def _by_roles(
     op: Definition, x: _StoredTensor, w: _StoredTensor, result: _StoredTensor, *, swapped: bool
 ) -> Recognised | None:
     """`x` has the windows, if there are any."""
-    wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows]
+    wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows if p.tap is not None]
     in_x, in_w, kept = {*x.axes}, {*w.axes}, {*result.axes} - {*wide}
     both = in_x & in_w
     plain = w.windows == () and len(wide) <= _MOST_WINDOWS and {*taps} <= {*w.axes}
@@ -215,7 +217,8 @@ def _convolution(
     *,
     swapped: bool,
 ) -> Recognised | None:
-    (x, *_), (images, groups, rows, terms) = held, roles
+    (x, w, result), (images, groups, rows, terms) = held, roles
+    x, images = _as_plane(x, result, images, (*groups, *terms))
     windows = x.windows
     sizes = [size for size, p in zip(x.extents, x.parts, strict=True) if isinstance(p, _Window)]
     count = [prod(op.extents[a] for a in axes) for axes in (images, groups, rows, terms)]
@@ -242,16 +245,33 @@ def _convolution(
     wide = tuple(op.extents[p.axis] for p in windows)
     if made.out_shape[4 - len(wide) :] != wide:
         return None
-    taps = tuple(p.tap for p in windows)
+    taps = tuple(p.tap for p in windows if p.tap is not None)
     axes = (*images, *groups, *rows, *(p.axis for p in windows))
     pixels: tuple[_Part, ...] = (*images, *groups, *terms, *windows)
     orders = pixels, (*groups, *rows, *terms, *taps), axes
-    return _arranged(op, made, held, orders, swapped=swapped)
+    return _arranged(op, made, (x, w, result), orders, swapped=swapped)
+
+
+def _as_plane(
+    x: _StoredTensor, result: _StoredTensor, images: list[int], channels: Sequence[int]
+) -> tuple[_StoredTensor, list[int]]:
+    """(images, the axes that number them), where beside the only window lie places in the order of
+    the result: windows of single places, as a product over these would transpose both.
+    """
+    *first, a, b = (None, *x.parts)
+    pair = tuple(p.axis if isinstance(p, _Window) else p for p in (a, b))
+    plane = next((p for p in (a, b) if p in images), None)
+    rest = [axis for axis in images if axis != plane]
+    if plane is None or result.axes[-2:] != pair or (*first[1:],) != (*rest, *channels):
+        return x, images
+    parts = (_Window(p, None, 1, 1, 0) if p == plane else p for p in x.parts)
+    return replace(x, parts=tuple(parts)), rest
 
 
 def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, int, int, int]:
     """Places, taps, stride, dilation, and the border before and after, of one dimension."""
-    taps, count = op.extents[window.tap], op.extents[window.axis]
+    taps = 1 if window.tap is None else op.extents[window.tap]
+    count = op.extents[window.axis]
     reach = (count - 1) * window.stride + (taps - 1) * window.dilation + 1
     after = max(0, reach - size - window.before)
     return size, taps, window.stride, window.dilation, window.before, after

@@ -36,7 +36,7 @@ from tilewright.network.planning.memory import (
 from tilewright.network.planning.products import Ranked, constants_of
 from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import CONTRACTIONS, Op
-from tilewright.ops.definitions import definitions_in
+from tilewright.ops.definitions import definitions_in, moves
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Solution, cheapest
 from tilewright.tune.candidate import Candidate
@@ -85,6 +85,11 @@ class _Way:
     reads: tuple[str, ...] = ()
     blocks: bool = False
     plain: Candidate | None = None
+
+    @property
+    def is_put_together(self) -> bool:
+        """True if parts are copied one after the other, each along the blocks that it lies in."""
+        return bool(self.follows and self.reads) and not self.blocks
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -291,6 +296,8 @@ class WholeNetwork:
 
     def _edge(self, node: Node, name: str, held: Form, way: _Way) -> float:
         """Cycles for a way of a fused node to take a tensor that is held in a form."""
+        if way.is_put_together:
+            held = unbordered(held)
         if name == way.follows:
             if not is_unblocked(held):
                 return 0.0 if self.planner.views else self._copy(held, unbordered(held))
@@ -364,9 +371,11 @@ class WholeNetwork:
         if len(chain.nodes) == 1 and writes_any_form(chain.first.op):
             return self._mapped_ways(chain)
         name = next((x for x in chain.first.inputs if x in self._held), "")
+        beside = self._put_together(chain.first, name)
+        alike = len({d.extents for d in definitions_in(chain.first.op)}) == 1
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
-            own = _kept_order(chain.first.op, held)
+            own = _kept_order(chain.first.op, held, follows=bool(beside))
             alone = len(chain.nodes) == 1
             as_read = alone and not (self.planner.views and _writes_any(chain.first.op))
             takes = {name: held} if name else {}
@@ -376,8 +385,16 @@ class WholeNetwork:
             for f in others:
                 grain = self._grain(own, f)
                 cycles = (grain - 1) * self._moving(f) if alone else self._pass(f, grain)
-                found.append(_Way(cycles, f, takes, follows=name))
+                found.append(_Way(cycles, f, takes, follows=name, reads=beside, blocks=alike))
         return found
+
+    def _put_together(self, node: Node, name: str) -> tuple[str, ...]:
+        """The tensors beside the first that are put together in its order of dimensions."""
+        if node.op.is_named or not moves(node.op) or self.planner.views:
+            return ()
+        rank = len(node.op.out_shape)
+        every = (x for x in dict.fromkeys(node.inputs) if x in self._held and x != name)
+        return tuple(x for x in every if len(self._shapes[x]) == rank)
 
     def _mapped_ways(self, chain: NodeChain) -> list[_Way]:
         """Ways of maps that write any form; several write blocks of places together."""
@@ -525,11 +542,13 @@ def _writes_any(op: Op) -> bool:
     return op.is_named and op.permutation is None
 
 
-def _kept_order(op: Op, held: Form) -> Form:
-    """Form of the result of `op`, a move or gather of a tensor in form `held`."""
+def _kept_order(op: Op, held: Form, *, follows: bool = False) -> Form:
+    """Form of the result of `op`, a move or gather of a tensor in form `held`; one without a name
+    `follows` it or gives a C array.
+    """
     if op.permutation is not None:
         return permuted(held, op.permutation)
-    if not op.is_named:
+    if not op.is_named and not follows:
         return row_major(op.out_shape)
     return in_order(op.out_shape, _order(held))
 

@@ -172,6 +172,8 @@ class _Stages:
             tensor = self._interleaved(tensor)
         self.order = self._common_order(tensor)
         self.together = self.form if tensor is not given else None
+        if tensor is not given:
+            self.together = self.together or self._followed_form(tensor)
         sources = [
             [self._source(tensor, n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
             for a in tensor.addends
@@ -251,6 +253,12 @@ class _Stages:
         orders = [order for _, order in sorted(found, key=lambda pair: -pair[0])]
         return orders[0] if len(orders) > 1 else ()
 
+    def _followed_form(self, tensor: Computed) -> Form | None:
+        """The form of the operand whose order of dimensions the result has."""
+        number = _followed(tensor)
+        held = None if number is None else self.held[tensor.addends[0].reads[number]]
+        return self.memory.held[held][0].form if isinstance(held, str) else None
+
     def _source(
         self, tensor: Computed, number: int, op: Definition, operand: int, *, mapped: bool
     ) -> _Source:
@@ -283,6 +291,8 @@ class _Stages:
                                                    if turned & {a for a, _ in place}]))  # fmt: skip
         if self.together and form.dims[-1].axis != self.together.dims[-1].axis:
             return _Source(memory.in_form(held, ordered_like(self.together, form.shape)))
+        if _runs_along_blocks(op, form):
+            return _Source(memory.held[held][0])
         return _Source(memory.as_it_lies(held))
 
     def _border(self, tensor: Computed, number: int, access: Access) -> tuple[list[int], list[int]]:
@@ -325,7 +335,8 @@ class _Stages:
         if self.order:
             form = in_order(shape, self.order)
         elif (number := 0 if self.node.op.is_named else _followed(tensor)) is not None:
-            form = in_order(shape, [d.axis for d in sources[number].place.form.dims])
+            own = sources[number].place.form
+            form = ordered_like(own if self.node.op.is_named else unbordered(own), shape)
         if self.memory.views is not None:
             form = _of_whole_steps(form, tensor)
         if count + 1 < len(self.node.inputs) + len(self.node.op.definitions):
@@ -472,6 +483,9 @@ class _Stages:
         """The definition where operands and result lie, the gathered axes behind the others."""
         if op.has_look_ups:
             return InMemory(op.extents, op.result, op.operands, op.body, dtype=op.dtype)
+        for source in sources:
+            if not is_unblocked(source.place.form):
+                op = _along_blocks(op, source.place.form)
         order = (*op.kept, *op.gathered)
         number, extents = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
         result, *operands = (
@@ -495,6 +509,34 @@ class _Stages:
         finish = op.finish.replace("x0", f"{sign}x0")
         dtype = real_types(self.memory.dtype)
         return InMemory(extents, result, tuple(given), body, gather, finish, dtype)
+
+
+def _runs_along_blocks(op: Definition, form: Form) -> bool:
+    """True if an axis of a copy counts the indices along each dimension that lies in blocks."""
+    if is_unblocked(form) or form.has_zeros or len(op.operands) > 1:
+        return False
+    (access,) = op.operands
+    blocked = [d for d in range(len(form.shape)) if len(form.along(d)) > 1]
+    return all(len(access.terms[d]) == 1 and access.runs_through(d, op.extents) for d in blocked)
+
+
+def _along_blocks(op: Definition, form: Form) -> Definition:
+    """A copy with axes that run along and through the blocks of its operand's form."""
+    for d, place in enumerate(op.operands[0].terms):
+        for step in [own.step for own in form.along(d) if own.step > 1]:
+            axis, number = place[0][0], len(op.extents)
+            outer = op.extents[axis] // step
+            extents = (*op.extents[:axis], step, *op.extents[axis + 1 :], outer)
+            accesses = [_split(x, axis, number, step) for x in (op.result, *op.operands)]
+            op = replace(op, extents=extents, result=accesses[0], operands=tuple(accesses[1:]))
+    return op
+
+
+def _split(access: Access, axis: int, outer: int, size: int) -> Access:
+    """The access where every so many steps of an axis are one of an `outer` one."""
+    own = (((outer, s * size) for a, s in place if a == axis) for place in access.terms)
+    terms = ((*more, *place) for more, place in zip(own, access.terms, strict=True))
+    return replace(access, terms=tuple(terms))
 
 
 def _longer(block: Shape) -> list[int]:
