@@ -14,7 +14,7 @@ from tilewright.tune import brute_force
 from tilewright.tune.brute_force import BOUND_MARGIN, search_by_simulation
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.measure import EVERYTHING
-from tilewright.tune.search import rank
+from tilewright.tune.search import choice_of, rank
 
 MACHINE = load_machine("sw26010_cg")
 SMALL = conv2d(batch=1, in_channels=8, out_channels=32, height=8, width=8, kernel=3, padding=1)
@@ -60,6 +60,32 @@ def test_no_candidate_runs_below_its_bound(algorithm):
     for nest in random.Random(0).sample(nests, 25):
         program = Candidate(op, seed, (nest,)).program(MACHINE)
         assert simulate(program, MACHINE).cycles >= (1 - BOUND_MARGIN) * nest.bound_cycles > 0
+
+
+def test_candidates_of_structures_that_are_alike_are_one_program():
+    """It does not matter outside which loop over the one tap of a kernel tiles are transferred."""
+    op = conv2d(batch=2, in_channels=32, out_channels=32, height=4, width=4, kernel=1)
+    (seed,) = seeds_for(op, "implicit")
+    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    alike: dict[object, list[Candidate]] = {}
+    for candidate in ranking.best:
+        (nest,) = candidate.nests
+        alike.setdefault((nest.structure.alike, nest.schedule.factors), []).append(candidate)
+    pairs = [own for own in alike.values() if len(own) > 1]
+    for one, other in random.Random(0).sample(pairs, 20):
+        assert one.nests[0].schedule.steps != other.nests[0].schedule.steps
+        assert one.program(MACHINE) == other.program(MACHINE)
+        assert one.cycles == other.cycles
+        apart = choice_of(
+            other.nests[0].schedule,
+            op,
+            seed,
+            seed.spaces[0],
+            MACHINE,
+            blocks={},
+            shared=frozenset(),
+        )
+        assert apart.cycles == pytest.approx(other.cycles, rel=1e-12)
 
 
 def test_there_is_no_best_where_nothing_fits():

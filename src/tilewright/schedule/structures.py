@@ -16,15 +16,15 @@ from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
 from tilewright.ir.matrix import Matrix, as_view
-from tilewright.ir.nodes import Program, Tile, View
+from tilewright.ir.nodes import For, Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
-from tilewright.ir.visit import calls_of
+from tilewright.ir.visit import calls_of, simplify_body, walk
 from tilewright.passes.base import run
 from tilewright.passes.staging import MapAccumulations, Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower, tile
 from tilewright.seeds.space import Seed, Space
-from tilewright.seeds.steps import Layout, Step, Vectorize
+from tilewright.seeds.steps import Layout, Stage, Step, Vectorize
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,20 @@ class Structure:
     def key(self) -> str:
         """Digest of all that decides its program on a machine, for elements of a type."""
         return digest(repr((self.space, self.steps, self.changes)))
+
+    @cached_property
+    def alike(self) -> str:
+        """Digest of structures that differ in where among loops of one iteration, as those over the
+        taps of a 1 x 1 kernel, they transfer: their candidates are the same programs. Empty where
+        there is no such loop.
+        """
+        if self.unmarked is not None:
+            return self.unmarked.alike and digest(self.unmarked.alike, *self.changes)
+        loops = (s for s in walk(self.staged.body) if isinstance(s, For))
+        if all(f.extent != Const(1) for f in loops):
+            return ""
+        steps = [s for s in self.steps if not isinstance(s, Stage)]
+        return digest(repr((steps, replace(self.staged, body=simplify_body(self.staged.body)))))
 
     @cached_property
     def layouts(self) -> frozenset[Layout]:

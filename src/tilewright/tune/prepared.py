@@ -56,6 +56,7 @@ class _Kept(NamedTuple):
     steps: tuple[Step, ...]
     staged: Program
     aligned: tuple[Expr, ...]
+    alike: str
     prepared: Prepared | None
 
 
@@ -94,7 +95,7 @@ def _found(
         kept = cast(list[_Kept], pickle.loads(content))
         return tuple(_recalled(own, pricing, machine, space, dtype) for own in kept)
     found = structures_on(machine, seed, space, dtype)
-    made = [_Kept(s.steps, s.staged, s.aligned, _priceable(s, pricing)) for s in found]
+    made = [_Kept(s.steps, s.staged, s.aligned, s.alike, _priceable(s, pricing)) for s in found]
     _KEPT.remember(key, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
     return found
 
@@ -105,6 +106,7 @@ def _recalled(
     found = structure_on(machine, space, kept.steps, dtype)
     vars(found).setdefault("staged", kept.staged)
     vars(found).setdefault("aligned", kept.aligned)
+    vars(found).setdefault("alike", kept.alike)
     if kept.prepared is not None:
         _PREPARED.setdefault((found, pricing), kept.prepared)
     return found

@@ -167,15 +167,32 @@ def rank(
         (structure, own, number)
         for own in asked
         for number, nest in enumerate(own.nests)
-        for structure in nest
+        for structure in _firsts(nest).values()
     ]
     priced = _price_all(every, machine, keep)
     for ((number, _, own_shared), limited), own in zip(groups.items(), asked, strict=True):
-        nests = [[next(priced) for _ in nest] for nest in own.nests]
+        nests = [_with_alike(nest, priced) for nest in own.nests]
         rankings = _rankings(own, nests, machine, keep)
         found |= {(number, own_shared, way): r for way, r in zip(limited, rankings, strict=True)}
         steps(len(found), total)
     return [found[id(seed), own_shared, (op, most)] for (op, seed), own_shared, most in every_case]
+
+
+def _firsts(nest: Sequence[Structure]) -> dict[str | Structure, Structure]:
+    """The first of all structures that are alike."""
+    found: dict[str | Structure, Structure] = {}
+    for structure in nest:
+        found.setdefault(structure.alike or structure, structure)
+    return found
+
+
+def _with_alike(nest: Sequence[Structure], priced: Iterator[list[_Priced]]) -> list[list[_Priced]]:
+    """The prices of all structures of a nest by those of `_firsts`."""
+    known = dict(zip(_firsts(nest), priced, strict=False))
+    return [
+        [replace(own, structure=structure) for own in known[structure.alike or structure]]
+        for structure in nest
+    ]
 
 
 def choice_of(
