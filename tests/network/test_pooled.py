@@ -21,6 +21,7 @@ from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
 from tilewright.seeds.pooling import PoolWindows
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
+from tilewright.tune import refills
 
 pytestmark = one_in(2)
 
@@ -122,13 +123,15 @@ def test_it_is_faster_than_stages_of_their_own(monkeypatch):
 
 
 @pytest.mark.parametrize("kibibytes", [16, 8])
-def test_routines_that_evict_each_other_stay_apart(kibibytes, monkeypatch):
+def test_routines_that_evict_each_other_stay_apart(kibibytes, monkeypatch, request):
     """With windows, bias and rectifier behind the product they exceed half of the cache."""
     table = load_table(GROUP.core.instruction_table)
     cache = structs.replace(table.instruction_cache, capacity_bytes=1024 * kibibytes)
     table = structs.replace(table, instruction_cache=cache)
     monkeypatch.setattr("tilewright.targets.sw26010.code_lines.load_table", lambda name: table)
     monkeypatch.setattr("tilewright.tune.refills.keeps", lambda machine: False)
+    refills._without_and_with.cache_clear()
+    request.addfinalizer(refills._without_and_with.cache_clear)
     net, search = network(behind="neg", channels=32), Search(algorithm="winograd2_fused", keep=2)
     plan = build_plan(net, GROUP, search)
     apart = [("conv",), ("pool",), ("bias", "relu", "neg")]
