@@ -18,6 +18,7 @@ from tilewright.network.planning.variants import variants
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
+from tilewright.seeds.convolution.winograd import applies
 from tilewright.seeds.pooling import PoolWindows
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
@@ -167,10 +168,10 @@ def test_what_others_read_too_is_not_pooled_where_it_is_made(what):
     outputs = [net.apply(max_pool2d(op.out_shape, 2, stride=2), y, name="pool")]
     outputs += [y] if what == "an output" else []
     outputs += [net.apply(Unary("neg", op.out_shape), y, name="neg")] if what == "read" else []
-    (variant,) = variants(net.build(tuple(outputs)), fuse=True)
+    (variant,) = variants(net.build(tuple(outputs)), applies, fuse=True)
     nodes = [tuple(node.name for node in chain.nodes) for chain in variant.chains]
     assert (("conv", "pool") in nodes) == (what == "pooled alone")
-    (unfused,) = variants(net.build(tuple(outputs)), fuse=False)
+    (unfused,) = variants(net.build(tuple(outputs)), applies, fuse=False)
     assert all(len(chain.nodes) == 1 for chain in unfused.chains)
 
 
