@@ -133,3 +133,29 @@ def test_numbers_of_cores_fit_into_their_squares():
     )
     drawn = [(float(w), float(h), text) for w, h, text in squares[:4]]
     assert [bool(text) for *_, text in drawn] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 6, 8), (6, 8)], ids=["image", "matrix"])
+def test_the_region_of_a_core_lies_in_the_panel_as_it_does_in_the_result(shape):
+    """With the number of the core in its middle; one element is as large everywhere."""
+    regions = [((0, 2), (0, 8)), ((2, 6), (0, 3)), ((2, 6), (3, 8))]
+    around = tuple((0, 1) for _ in shape[:-2])
+    parts = tuple(PartPlan(n, (*around, *r), LEFT, None, {}, {}) for n, r in enumerate(regions))
+    picture = layer_picture(replace(PLAN, parts=parts, moves=()), shape, 3, HEADING, 0)
+    panel = picture.partition("no core sends")[0]
+    number = r'"(-?[\d.]+)"'
+    found = re.findall(rf"<rect x={number} y={number} width={number} height={number} fill", panel)
+    boxes = [tuple(map(float, box)) for box in found]
+    left, top, wide, tall = boxes[0]
+    step, tall = wide / 8, tall / 2  # the first region has all columns and two rows
+    for (x, y, w, h), (rows, columns) in zip(boxes, regions, strict=True):
+        assert ((x - left) / step, w / step) == pytest.approx(
+            (columns[0], columns[1] - columns[0]), abs=0.02
+        )
+        assert ((y - top) / tall, h / tall) == pytest.approx((rows[0], rows[1] - rows[0]), abs=0.02)
+    marks = re.findall(rf"<text x={number} y={number}[^>]*>(\d)</text>", panel)
+    middles = [(x + w / 2, y + h / 2) for x, y, w, h in boxes]
+    for core, ((x, y, name), middle) in enumerate(zip(marks, middles, strict=True)):
+        assert (float(x), float(y), name) == (
+            pytest.approx(middle[0], abs=0.2), pytest.approx(middle[1], abs=5), str(core)
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -47,10 +48,15 @@ def test_a_program_that_fits_waits_for_nothing(assemble: Assemble, order: UnitOr
 
 
 @pytest.mark.parametrize("ways", [1, 2, 4])
-def test_a_code_of_any_length_that_fits_stays(assemble: Assemble, ways: int) -> None:
+def test_a_code_of_any_length_stays_where_it_fits(assemble: Assemble, ways: int) -> None:
+    """All of it alone; with others in turn the lines of the sets that have room for one more."""
+    mesh = SimulatedMesh(1, 1, ideal_communication=True, interleaved=True)
     for count in range(1, 17):
         program = assemble("\n".join(["addl $1, 1, $1"] * count), _with_cache(4, ways=ways))
         assert _run(program).instruction_cache_misses == 0
+        lines = Counter(line % (4 // ways) for line in range(-(-count // 4)))
+        misses = sum(own for own in lines.values() if own >= ways)
+        assert simulate_mesh(program, mesh).cores[0].instruction_cache_misses == misses
 
 
 @pytest.mark.parametrize("order", ORDERS)

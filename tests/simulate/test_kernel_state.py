@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.cost.pipeline_types import APART, OWN
+from tilewright.ir.parser import parse
+from tilewright.machine import Machine, load_machine
+from tilewright.simulate.kernel import level
 from tilewright.simulate.kernel.cost import MoveCost, Participants
+from tilewright.simulate.kernel.engines import EngineRule, Request
+from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.state import Ask, Await, Clocks, KernelState, Pending
+
+IN_TURN = """\
+def in_turn():
+    x: tensor("f64", "input", e=16)
+    y: tensor("f64", "output", e=16)
+    t: buffer("f64", 16)
+    get(x[at(0, 16)], t[0])
+    wait(t[0])
+    get(x[at(0, 16)], t[0])
+    wait(t[0])
+    put(t[0], y[at(0, 16)])
+    wait(t[0])
+    get(x[at(0, 16)], t[0])
+    wait(t[0])
+"""
 
 CORES, BEGIN = 64, 50_000
 EVERY = Participants(CORES, CORES)
@@ -98,3 +119,22 @@ def test_those_with_a_part_are_served_before_the_others(part: Participants, spre
         assert (own.first, own.last) == (BEGIN, BEGIN + spread * part.until // CORES)
         assert apart.last == BEGIN + spread
         assert apart.first == (own.last if part.cores == part.until else BEGIN)
+
+
+def test_what_a_queue_takes_to_change_over_is_added_to_what_it_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of transfers that are waited for: get, get, put, get, of which the third and last change."""
+
+    class Turning(EngineRule):
+        remembers = True
+
+        def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:
+            return 11 if last is None else 7 * (last != request)
+
+    alone = {"mesh.rows": "1", "mesh.columns": "1"}
+    program, machine = parse(IN_TURN), load_machine("sw26010_cg", alone)
+    usual = simulate(program, machine)
+    monkeypatch.setattr(level, "engine_rule_of", lambda _: Turning())
+    found = simulate(program, machine)
+    assert found.cycles == usual.cycles + 11 + 7 + 7

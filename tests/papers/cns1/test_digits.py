@@ -82,3 +82,12 @@ def test_in_floating_point_weights_go_down_the_gradient_of_the_cross_entropy():
         assert change == pytest.approx(-rate * slope, rel=1e-4, abs=1e-9)
     twice = in_floating_point(weights, given, np.array([0, 0]))
     assert loss(*twice) < loss(*once) < loss(*start)
+
+
+def test_first_weights_are_small_and_around_zero():
+    hidden, outputs = (m / (1 << SCALING.weight_bits) for m in first_weights(0))
+    for weights in (hidden, outputs[:, :10]):
+        assert weights.mean() == pytest.approx(0, abs=0.01)
+        assert weights.std() == pytest.approx(0.15, rel=0.05)
+    assert not outputs[:, 10:].any()
+    assert (first_weights(1).hidden != first_weights(0).hidden).any()
