@@ -6,6 +6,8 @@ In: a call on tiles whose innermost dimension is that of neighbouring channels. 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.loop_nest import view_offset
 from tilewright.common.dtypes import dtype
@@ -30,11 +32,22 @@ from tilewright.targets.host.vectors.window_text import (
     summed_lines,
 )
 
+_AHEAD, _MULTIPLIED = 2, 4
+"""Lines of windows by which pixels from beyond the second cache are fetched ahead, and how often
+each is multiplied where that takes longer than to bring it.
+"""
+
 
 def window_function(
-    call: Call, program: Program, isa: InstructionSet, epilogue: KernelEpilogue = PLAIN
+    call: Call,
+    program: Program,
+    isa: InstructionSet,
+    epilogue: KernelEpilogue = PLAIN,
+    far: Collection[str] = (),
 ) -> WindowFunction | None:
-    """The function that a call takes, None for one of another primitive."""
+    """The function that a call takes, None for one of another primitive; `far` tensors are larger
+    than the second cache.
+    """
     windows = call.primitive
     if not isinstance(windows, WindowSums):
         return None
@@ -51,6 +64,8 @@ def window_function(
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
     summed = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
+    each = windows.rows * windows.cols / (windows.row_stride * windows.stride)
+    fetched = x.buffer in far and each < _MULTIPLIED
     return WindowFunction(
         kind,
         isa.lanes(kind),
@@ -71,6 +86,7 @@ def window_function(
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
         summed=summed,
+        ahead=_AHEAD * _step(x, "r") * windows.row_stride if fetched else 0,
         behind=windows.row_stride // windows.row_step if summed > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
         x_columns=_inside(call.operands[1], "c", program),

@@ -100,9 +100,10 @@ class WindowFunction:
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. A block has the sums
-    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Pixels
-    that are so many elements down or across hold zeros if these are not in `x_rows` or `x_columns`.
-    Channels that are `whole` vectors need no masks.
+    of so many lines at once, `summed`, each so many rows of points `behind` the one before, and
+    fetches pixels so many elements `ahead` of those it loads, if not 0. Pixels that are so many
+    elements down or across hold zeros if these are not in `x_rows` or `x_columns`. Channels that
+    are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -125,6 +126,7 @@ class WindowFunction:
     shares_pixels: bool = False
     summed: int = 1
     behind: int = 0
+    ahead: int = 0
     x_rows: range = EVERYWHERE
     x_columns: range = EVERYWHERE
     whole: bool = False
@@ -326,6 +328,8 @@ def _write_row(
     for number, (pixel, pairs) in enumerate(sorted(users.items())):
         x = block.load(kind, f"x + {first} + {pixel}")
         writer.line(f"const {vector} x{number} = {x};")
+        if one.ahead and first.startswith("u "):
+            writer.line(f"__builtin_prefetch(x + {first} + {pixel + one.ahead}, 0, 2);")
         for line, (window, point) in product(rows, pairs):
             s = f"s{line * block.width + window}_0"
             writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{line}_{point}, {s});")
