@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import inf, prod
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import BF16, DTYPES, F32, DType
@@ -40,6 +40,7 @@ _LINE_BYTES, _REGISTER_BYTES = 64, 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
 _SQUARES_AHEAD = 4
+"""So far ahead the lines are fetched that squares are written to."""
 _SHORT = 4
 """Most iterations of an innermost loop that is written out in the one around it: compilers then
 make vectors along that one, and interleave them.
@@ -209,7 +210,7 @@ def _write_turned(
     blocks = tuple(-(-n // side) if axis in turned[:2] else n for axis, n in enumerate(op.extents))
     to, of = (_address(x, op.extents).strides for x in (op.result, op.operands[operands[0]]))
     order, steps = [*range(len(blocks))], to if blocks[across] > blocks[along] else of
-    order.sort(key=lambda axis: -abs(steps[axis]))
+    order.sort(key=lambda axis: -abs(steps[axis]) or -inf)
     ahead = to[order[-1]] * side * _SQUARES_AHEAD
     with _nest(blocks, order, writer, threads):
         for axis in (across, along):
@@ -232,8 +233,10 @@ def _write_turned(
             elements[i] = f"t{i}[k * {side} + j]"
         with writer.block(f"for (long k = 0; k < n{along}; k++)"):
             writer.line(f"const long i{along} = first{along} + k;")
-            first = _address(op.result, op.extents).text().replace(f"i{across}", f"first{across}")
-            writer.line(f"__builtin_prefetch(y + {first} + {ahead}L, 1);")
+            with writer.block():
+                writer.line(f"const long i{across} = first{across};")
+                y = _address(op.result, op.extents).text()
+                writer.line(f"__builtin_prefetch(y + {y} + {ahead}L, 1);")
             for test, count in ((f"if (n{across} == {side})", side), ("else", f"n{across}")):
                 writer.line(test)
                 writer.line("#pragma GCC ivdep")
