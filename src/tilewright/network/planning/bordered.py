@@ -22,6 +22,7 @@ from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.memory import Draft, Located, PlannedMemory, unbordered
+from tilewright.network.waits import moving_cycles
 from tilewright.ops import Op
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import InMemory
@@ -270,7 +271,10 @@ def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
         form = memory.values[inside].form
         if not candidate or not isinstance(op, InMemory):
             continue
-        if made := _by_rows(candidate, op, form, machine):
+        made = _by_rows(candidate, op, form, machine)
+        size = memory.values[plain].size_bytes
+        copied = candidate.cycles + moving_cycles(machine, size, size, 1)
+        if made and made.cycles < copied:
             arguments = (*maker.arguments[:-1], (maker.arguments[-1][0], inside))
             place, scheduled = memory.drafts.index(maker), Scheduled(made.cycles, made)
             memory.drafts[place] = replace(maker, arguments=arguments, scheduled=scheduled)
