@@ -4,19 +4,28 @@ these are made.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright.compiler.checking import program_inputs
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.rewrites.fixed_point import FixedPoint
+from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import If, Transfer
 from tilewright.ir.visit import walk
 from tilewright.machine import load_machine
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.planned import PlannedNetwork
+from tilewright.ops import Unary, conv2d
 from tilewright.seeds.epilogues import operand_name, with_epilogue
 from tilewright.seeds.pooling import Pooled, PoolWindows, with_pooling
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.cambricon.code import image_of
+from tilewright.targets.cambricon.networks import DeviceNetwork
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.tune.search import rank
 
@@ -81,3 +90,28 @@ def test_windows_are_pooled_where_products_make_them(
         found = found.transpose([*order, *({*range(found.ndim)} - {*order})])[..., 0, 0]
         wanted = np.maximum(made + shift[:, None, None], 0)
         assert np.abs(found - wanted).max() <= (0 if function == "max" else 2)
+
+
+def test_rows_of_a_first_layer_are_written_inside_a_border() -> None:
+    """Pixels side by side are channels of one there: no stage copies them; bits and cycles are
+    those of the plan.
+    """
+    net = NetworkBuilder("rows", "f64")
+    first = conv2d(batch=1, in_channels=3, out_channels=64, height=8, width=224, kernel=3,
+                   padding=1)  # fmt: skip
+    second = replace(first, in_channels=64)
+    y = net.apply(first, net.input("x", first.input_shapes[0]),
+                  net.weight("v", first.input_shapes[1]), name="first")  # fmt: skip
+    y = net.apply(Unary("relu", first.out_shape), y, name="relu")
+    y = net.apply(second, y, net.weight("w", second.input_shapes[1]), name="second")
+    network = FixedPoint("q8.8:q48.16:q8.8").apply(net.build((y,)))
+    made = tw.compile(network, machine="dla-al").plan
+    assert isinstance(made, PlannedNetwork)
+    assert [s.nodes for s in made.plan.stages] == [("first", "relu"), ("second",)]
+    numbers = {**random_inputs(network), **random_weights(network)}
+    assert made.arranged is not None
+    inputs, weights = made.arranged(numbers), {**numbers, **made.weights}
+    found, run = DeviceNetwork(made.plan).run(inputs, weights)
+    meant = interpret_plan(made.plan, inputs, weights)
+    assert all(np.array_equal(found[name], meant[name]) for name in meant)
+    assert abs(made.plan.estimate_cycles - run.cycles) <= 0.02 * run.cycles

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar
 
+from tilewright.common.expr import Const, evaluate, substitute
 from tilewright.cost.estimate import estimate
-from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
+from tilewright.ir.nodes import Call, For, Program, Range, Stmt, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
@@ -27,8 +28,10 @@ from tilewright.network.planning.memory import (
     is_unblocked,
     unbordered,
 )
+from tilewright.network.waits import moving_cycles
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
@@ -286,3 +289,82 @@ def _writing(
         return None
     scheduled = Scheduled(found.cycles, found)
     return replace(maker, arguments=(*arguments, (name, part.whole)), scheduled=scheduled)
+
+
+def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
+    """Have products whose results are runs of pixels write them row by row inside a border, in
+    place of copies there; returns the value inside its border by each that is no more.
+    """
+    found: dict[int, int] = {}
+    for copy in [d for d in memory.drafts if d.work == "layout"]:
+        (_, plain), (_, inside) = copy.arguments[0], copy.arguments[-1]
+        using = [d for d in memory.drafts if plain in (v for _, v in d.arguments)]
+        if len(using) != 2 or using[1] is not copy or memory.values[plain].role != "scratch":
+            continue
+        maker, op = using[0], copy.op
+        candidate = maker.scheduled.candidate if maker.scheduled else None
+        form = memory.values[inside].form
+        if not candidate or not isinstance(op, InMemory):
+            continue
+        made = _by_rows(candidate, op, form, machine)
+        size = memory.values[plain].size_bytes
+        copied = candidate.cycles + moving_cycles(machine, size, size, 1)
+        if made and made.cycles < copied:
+            arguments = (*maker.arguments[:-1], (maker.arguments[-1][0], inside))
+            place, scheduled = memory.drafts.index(maker), Scheduled(made.cycles, made)
+            memory.drafts[place] = replace(maker, arguments=arguments, scheduled=scheduled)
+            memory.drafts.remove(copy)
+            found[plain] = inside
+    return found
+
+
+def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine) -> Bordered | None:
+    """The candidate with a row of pixels a tile, each put where a copy of rows puts it; None where
+    it has no such tiles.
+    """
+    op, rows = candidate.op.convolution, len(copy.extents) == len(copy.result.shape) == 2
+    plain = copy.body == "x0" and copy.operands == (straight(copy.extents),)
+    if op is None or type(candidate) is not Candidate or not (rows and plain) or op.batch > 1:
+        return None
+    (nest,), result = candidate.nests, candidate.seed.result
+    staged, width = nest.structure.staged, op.out_width
+    puts = [s for s in walk(staged.body) if isinstance(s, Transfer) and s.direction == "put"]
+    own = [t for t in staged.tensors if result in (t.name, t.storage)]
+    factor = nest.structure.decisions.splits.get("pixel", "")
+    is_rows = copy.extents == (op.out_height, width * op.out_channels)
+    if len(puts) != 1 or len(own) != 1 or own[0].name == result or not is_rows:
+        return None
+    *_, pixels, channels = puts[0].ranges
+    first = {s.var: 0 for s in walk(staged.body) if isinstance(s, For)}
+    whole = evaluate(channels.extent, {**candidate.values, **nest.factors, **first})
+    if nest.factors.get(factor, 0) < width or whole != op.out_channels:
+        return None
+    (row, begin), (height, pitch) = copy.result.offsets, copy.result.shape
+    place = Range(substitute(pixels.start, {factor: 1}) + row, Const(1))
+    put = replace(
+        puts[0], tensor=result, ranges=(place, Range(Const(begin), Const(copy.extents[1])))
+    )
+    shape = (Const(height), Const(pitch))
+    tensor = replace(own[0], name=result, storage="", dims=("rows", "elements"), shape=shape)
+    moved = replace(
+        staged,
+        tensors=tuple(tensor if t is own[0] else t for t in staged.tensors),
+        body=rewrite(staged.body, lambda s: (put,) if s is puts[0] else None),
+    )
+    return _of_rows(candidate, moved, {**nest.factors, factor: width}, form, machine)
+
+
+def _of_rows(
+    candidate: Candidate, staged: Program, factors: Mapping[str, int], form: Form, machine: Machine
+) -> Bordered:
+    """The candidate by another program of its nest, with other factors."""
+    (nest,) = candidate.nests
+    before, after = (
+        float(estimate(program, machine, {**candidate.values, **own}).cycles.min())
+        for program, own in ((nest.structure.staged, nest.factors), (staged, factors))
+    )
+    changes = (*nest.structure.changes, f"rows in {form}")
+    structure = replace(nest.structure, program=lambda: staged, changes=changes)
+    cycles = nest.cycles + after - before
+    made = replace(nest, structure=structure, factors=factors, cycles=cycles)
+    return Bordered(candidate.op, candidate.seed, (made,), candidate.blocks, form=form)

@@ -35,7 +35,7 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
 from tilewright.ir.visit import rewrite, walk
 from tilewright.passes.infer_dma import (
@@ -43,6 +43,8 @@ from tilewright.passes.infer_dma import (
 )
 from tilewright.targets.cambricon.primitives import RoundedMap
 
+_APART = 4
+"""Turns from one step of a map to the next where windows are copied beside products, too."""
 _VECTOR = "vector"
 """The loop over the vectors of a product."""
 
@@ -132,7 +134,10 @@ class _Finishing:
         pixels.
         """
         (loop, *inner), (letter, *others) = loops, letters
-        count, turn = len(steps), Var(loop.var) % len(steps)
+        copies = any(isinstance(s, Call) and isinstance(s.primitive, Copy) for s in walk(loop.body))
+        apart = _APART if copies else 1
+        count = apart * len(steps)
+        turn = Var(loop.var) % count
         whole, rest = (loop.extent - 1) // count, (loop.extent - 1) % count
         single = {o: (Var(f.var), Const(1)) for f, o in zip(inner, others, strict=True)}
         inside, behind = list[Stmt](), list[Stmt]()
@@ -140,9 +145,9 @@ class _Finishing:
             for view in step.operands[2:]:
                 self._narrow(view, {letter: 2 * count, **dict.fromkeys(others, 1)})
             part = {letter: (Var(loop.var) - turn - count, Const(count)), **single}
-            is_turn = binary("<=", count, Var(loop.var)) * binary("==", turn, number)
+            is_turn = binary("<=", count, Var(loop.var)) * binary("==", turn, number * apart)
             inside.append(If(is_turn, (self._of_pixels(step, part),)))
-            begun = maximum(whole - binary("<", rest, number), 0) * count
+            begun = maximum(whole - binary("<", rest, number * apart), 0) * count
             behind.append(self._of_pixels(step, {letter: (begun, loop.extent - begun)}))
         body = (*loops[-1].body, *inside)
         for f in reversed(loops[:-1]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, takewhile
+from itertools import chain, takewhile
 from typing import ClassVar
 
 from tilewright.common.expr import (
@@ -375,27 +375,26 @@ class _Kept:
         return (If(later, (self._new(),), (self.fetched,)),) if stmt is self.fetched else None
 
     def ahead(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The body with rows of the next part between the steps of maps; none where there are no
-        such maps, or the number of rows is not known.
+        """The body with rows of the next part between the steps of maps, one by one where their
+        number is known; none where there are no such maps.
         """
         place = next((i for i, s in enumerate(body) if isinstance(s, For)), len(body))
         maps = [s for s in takewhile(_is_map, body[place + 1 :]) if isinstance(s, Call)]
-        if not maps or not isinstance(self.step, Const) or self.fit != Const(1):
+        if not maps:
             return ()
-        var, found = Var(self.loop.var), list[Stmt]()
-        goes_on = binary("<", var + 1, self.loop.extent)
-        rows = iter(range(self.step.value))
-        for number, step in enumerate(s for call in maps for s in _in_steps(call)):
-            found.append(step)
-            for row in islice(rows, 1 - number % 2):
-                new = _at(self._new(row, Const(1)), {var.name: var + 1})
-                found.append(If(goes_on, (new, Wait(self.fetched.buffer, Const(0)))))
-        for row in rows:
-            new = _at(self._new(row, Const(1)), {var.name: var + 1})
-            found.append(If(goes_on, (new, Wait(self.fetched.buffer, Const(0)))))
-        is_first = If(binary("==", var, 0), (self.fetched,))
+        var, new = Var(self.loop.var), [self._new()]
+        goes_on = binary("<", var + 1, self.loop.extent) * self.fit
+        if isinstance(self.step, Const) and self.fit == Const(1):
+            new = [self._new(row, Const(1)) for row in range(self.step.value)]
+        moved = [If(goes_on, (_at(t, {var.name: var + 1}), Wait(t.buffer, Const(0)))) for t in new]
+        steps = [step for call in maps for step in _in_steps(call)]
+        between = list[Stmt]()
+        for number, step in enumerate(steps):
+            between += step, *(moved[number // 2 :][:1] if number % 2 == 0 else ())
+        is_first = If(1 - binary("<", 0, var) * self.fit, (self.fetched,))
         before = (is_first if s is self.fetched else s for s in body[: place + 1])
-        return (*before, *found, *body[place + 1 + len(maps) :])
+        rest = moved[-(-len(steps) // 2) :]
+        return (*before, *between, *rest, *body[place + 1 + len(maps) :])
 
     def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
         """Copies row by row in place of one from the transfer's buffer."""
