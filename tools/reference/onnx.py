@@ -39,7 +39,7 @@ of one that is not named here, a computed tensor where a constant is needed, the
 output. `2-4` behind an attribute or input are the operator sets that have it.
 
 - A tensor is computed by the network or stored in the file. A *constant* is known when the file is
-  read: stored, or computed from shapes and constants by operators marked "folded".
+  read: stored, or computed from shapes and constants.
 - *Tests* are the node tests of the onnx package {VERSION} whose models hold the operator: how many
   pass on the reference and how many by code for this computer; for how many the SW26010, and the
   Cambricon in fixed point, have all stages, which these tests do not run there; of how many there
@@ -78,13 +78,11 @@ def page() -> str:
 def _row(operator: Operator, counts: list[int] | None) -> str:
     inputs = ", ".join(_inputs(operator)) or "none"
     attributes = ", ".join(_attributes(operator)) or "none"
-    notes = [operator.limits, "folded" if operator.fold and operator.translate else ""]
-    more = "; ".join(note for note in notes if note)
     versions = ", ".join(map(str, operator.versions))
     dots = ", …" if operator.variadic else ""
     count, reference, here, group, device = counts or (0,) * 5
     tests = f"{reference}, {here}; {group}, {device}; of {count}" if count else "none"
-    return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {more} |"
+    return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {operator.limits} |"
 
 
 def _inputs(operator: Operator) -> Iterator[str]:

@@ -21,6 +21,17 @@ from tilewright.graph.frontends.onnx.operators.resize import _coordinate, _strid
 from tilewright.ops import Conv2d, Gemm
 
 CASES = {
+    "reshape_by_parts_of_a_shape_one_without_elements": (
+        [
+            node("Shape", "x", "s"),
+            node("Slice", ["s", "one", "one"], "e"),
+            node("Slice", ["s", "one", "most"], "b"),
+            node("Concat", ["e", "b", "minus"], "t", axis=0),
+            node("Reshape", "xt", "y"),
+        ],
+        IMAGE,
+        {"one": ints(1), "most": ints(3), "minus": ints(-1)},
+    ),
     "conv": (
         [node("Conv", "xw", "y", strides=[2, 1], pads=[1, 0, 2, 1])],
         IMAGE,

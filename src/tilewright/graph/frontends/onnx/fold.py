@@ -12,8 +12,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer
-from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph, integers_of
-from tilewright.graph.frontends.onnx.shapes import reshaped
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph
 
 LARGEST_ELEMENTS = 4096
 """Operands above this size are tensors of the network, not parts of a shape."""
@@ -87,52 +86,3 @@ def shape(node: OnnxNode, extents: Constant) -> Constant:
     """The extents from `start` to `end`, which count from the back where they are negative."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return extents[slice(start, end)]
-
-
-def squeeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
-    """`x` without the named axes of one element, or without all of them."""
-    return np.squeeze(x, _axes(node, axes) or None)
-
-
-def unsqueeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
-    """`x` with new axes of one element."""
-    return np.expand_dims(x, _axes(node, axes))
-
-
-def _axes(node: OnnxNode, axes: Constant | None) -> tuple[int, ...]:
-    """The axes, an attribute up to operator set 12 and an input from 13 on."""
-    return node.integers("axes") if axes is None else tuple(map(int, np.atleast_1d(axes)))
-
-
-def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
-    """The part between starts and ends; both are attributes up to operator set 9."""
-    if node.version < 10:
-        rest = tuple(np.array(node.integers(name), int) for name in ("starts", "ends", "axes"))
-    starts, ends, *given = [() if item is None else tuple(map(int, item)) for item in rest]
-    axes, steps = (*given, (), ())[:2]
-    where = [slice(None)] * x.ndim
-    axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        where[axis] = slice(start, end, step)
-    return x[tuple(where)]
-
-
-def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Constant:
-    """The numbers under another shape."""
-    extents = node.integers("shape") if wanted is None else integers_of(wanted)
-    if extents is None:
-        raise GraphError(f"{node.title()}: input 1 must be a list of integers")
-    return x.reshape(reshaped(node, x.shape, extents))
-
-
-def transpose(node: OnnxNode, x: Constant) -> Constant:
-    """`x` with its axes in the order `perm`, by default reversed."""
-    return np.transpose(x, node.integers("perm") or None)
-
-
-def concatenate(node: OnnxNode, *x: Constant) -> Constant:
-    """The operands concatenated along `axis`."""
-    ranks, axis = sorted({np.ndim(item) for item in x}), node.integer("axis")
-    if len(ranks) > 1 or not -ranks[0] <= axis < ranks[0]:
-        raise GraphError(f"{node.title()}: axis {axis} joins no tensors of {ranks} dimensions")
-    return np.concatenate(x, axis)

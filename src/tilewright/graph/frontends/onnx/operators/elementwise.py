@@ -219,7 +219,7 @@ READ = (
         limits="inference: `training_mode` must be false",
     ),
     Operator("Gelu", _gelu, only={"approximate": ("none", "tanh")}),
-    Operator("Identity", _identity, "any", lambda node, x: x),
+    Operator("Identity", _identity, "any"),
     Operator("IsInf", _is_infinite, "number"),
     Operator("Mod", _mod, "number"),
     Operator("Pow", _pow, "number"),

@@ -154,10 +154,13 @@ def _slice(at: Importer) -> None:
         if not by:
             raise at.wrong(f"a step of 0 along axis {axis}")
         cuts[axis] = range(*slice(first, last, by).indices(shape[axis]))
-        if not cuts[axis]:
-            raise at.wrong(f"takes no element along axis {axis}")
     counts, step = tuple(map(len, cuts)), tuple(cut.step for cut in cuts)
     start = tuple(cut.start for cut in cuts)
+    if not all(counts):
+        if at.node.input(0) not in at.constants:
+            raise at.wrong(f"takes no element along axis {counts.index(0)}")
+        at.constants[at.node.output()] = np.zeros(counts, dtype(at.dtype).numpy)
+        return
     if min(step, default=1) > 0:
         at.emit(Slice(shape, start, counts, step, at.dtype), at.operand(0))
     else:
@@ -270,7 +273,7 @@ def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
 
 
 READ = (
-    Operator("Concat", _concat, "any", fold.concatenate, usual={"axis": 1}),
+    Operator("Concat", _concat, "any", usual={"axis": 1}),
     Operator(
         "Constant", fold=fold.constant,
         only={"sparse_value": None, "value_string": None, "value_strings": None},
@@ -282,13 +285,13 @@ READ = (
         "Pad", _pad, "any", known="pads constant_value axes",
         only={"mode": ("constant", "edge", "reflect", "wrap")},
     ),
-    Operator("Reshape", _reshape, "any", fold.reshape, known="shape"),
+    Operator("Reshape", _reshape, "any", known="shape"),
     Operator("Shape", fold=fold.shape, extents="data"),
-    Operator("Slice", _slice, "any", fold.slices, known="starts ends axes steps"),
+    Operator("Slice", _slice, "any", known="starts ends axes steps"),
     Operator("SpaceToDepth", _space_to_depth, "any", only={"mode": ("DCR",)}, limits=IMAGES),
     Operator("Split", _split, "any", known="split", usual={"axis": 0}, many=True),
-    Operator("Squeeze", _squeeze, "any", fold.squeeze, known="axes"),
+    Operator("Squeeze", _squeeze, "any", known="axes"),
     Operator("Tile", _tile, "any", known="repeats", since=6, limits="from version 6 on"),
-    Operator("Transpose", _transpose, "any", fold.transpose),
-    Operator("Unsqueeze", _unsqueeze, "any", fold.unsqueeze, known="axes"),
+    Operator("Transpose", _transpose, "any"),
+    Operator("Unsqueeze", _unsqueeze, "any", known="axes"),
 )  # fmt: skip
