@@ -39,7 +39,7 @@ from tilewright.tune.prepared import prepared_of, ready_structures
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-_TOGETHER = 1 << 13
+_TOGETHER = 1 << 15
 """Tiles of several structures that are priced together; more gain no time and take memory."""
 _Limited = tuple[Op, int | None]
 """An operator and the most changes of its candidates."""
