@@ -132,8 +132,8 @@ def test_threads_share_what_a_group_needs_at_least() -> None:
 def test_changes_are_twice_the_speed_half_the_cycles_and_twice_the_room(
     name, settings, monkeypatch
 ):
-    """What they say is what was simulated; with more room the first program is chosen anew. What
-    takes no cycles is left as it is.
+    """Settings are those of the machine that was simulated; with more room the first program is
+    chosen anew. No cycles are not halved.
     """
     seen = []
     again = SimpleNamespace(program=lambda machine: "chosen anew")

@@ -1,4 +1,4 @@
-"""What a kernel's state becomes depends on how far things are from now, and not on the cycle."""
+"""A kernel's state depends on how far things are from now, and not on the cycle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def begun(cycle: int) -> KernelState:
 
 
 def done(state: KernelState, action: tuple[Any, ...]) -> Any:
-    """What a state says of an action, in cycles from the one that it began with."""
+    """The answer of a state to an action: a cycle, the pieces of a wait, or a crowd."""
     match action:
         case "spend", crowd, cycles:
             state.spend(crowd if state.own else OWN, cycles)
@@ -83,7 +83,7 @@ def done(state: KernelState, action: tuple[Any, ...]) -> Any:
 
 
 def sooner(said: Any, cycles: int) -> Any:
-    """The same, so many cycles earlier."""
+    """An answer so many cycles earlier; a crowd is below 2."""
     match said:
         case list():
             return [(cause, start - cycles, own) for cause, start, own in said]
