@@ -33,9 +33,9 @@ def in_turn():
     wait(t[0])
 """
 
-CORES, BEGIN = 64, 50_000
+CORES, COLUMNS, BEGIN = 64, 8, 50_000
 EVERY = Participants(CORES, CORES)
-PARTS = st.sampled_from([EVERY, Participants(4, 4), Participants(16, 16), Participants(24, 59)])
+PARTS = st.sampled_from([EVERY, Participants(4, 4), Participants(16, 16), Participants(24, 64)])
 CYCLES, CROWDS, SLOTS = st.integers(0, 400), st.sampled_from([OWN, APART]), st.integers(0, 2)
 ACTIONS = st.one_of(
     st.tuples(st.just("spend"), CROWDS, CYCLES),
@@ -52,7 +52,7 @@ ACTIONS = st.one_of(
 
 def begun(cycle: int) -> KernelState:
     """A state whose cores are served from that cycle on, the last 200 cycles after the first."""
-    return KernelState(CORES, cycle + 200, [Clocks(cycle, cycle + 200, cycle)] * 2)
+    return KernelState(CORES, COLUMNS, cycle + 200, [Clocks(cycle, cycle + 200, cycle)] * 2)
 
 
 def done(state: KernelState, action: tuple[Any, ...]) -> Any:
@@ -102,7 +102,7 @@ def test_later_by_some_cycles_all_is_later_by_as_many(
     for action in actions:
         assert done(one, action) == sooner(done(other, action), later)
         assert (one.snapshot(), one.now) == (other.snapshot(), other.now - later)
-        again = KernelState(CORES)
+        again = KernelState(CORES, COLUMNS)
         again.restore(one.snapshot(), one.now)
         assert again.snapshot() == one.snapshot()
 
@@ -110,13 +110,13 @@ def test_later_by_some_cycles_all_is_later_by_as_many(
 @given(PARTS, st.integers(0, 900))
 def test_those_with_a_part_are_served_before_the_others(part: Participants, spread: int) -> None:
     """As evenly as before; those that others stand between are served up to the last of all."""
-    state = KernelState(CORES, BEGIN + spread, [Clocks(BEGIN, BEGIN + spread, BEGIN)] * 2)
+    state = KernelState(CORES, COLUMNS, BEGIN + spread, [Clocks(BEGIN, BEGIN + spread, BEGIN)] * 2)
     state.let_go(part)
     own, apart = state.clocks
     if part == EVERY:
         assert (own.last, state.own) == (BEGIN + spread, None)
     else:
-        assert (own.first, own.last) == (BEGIN, BEGIN + spread * part.until // CORES)
+        assert (own.first, own.last) == (BEGIN, BEGIN + spread * part.end(COLUMNS) // CORES)
         assert apart.last == BEGIN + spread
         assert apart.first == (own.last if part.cores == part.until else BEGIN)
 
