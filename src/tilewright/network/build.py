@@ -37,13 +37,7 @@ from tilewright.network.plan import (
 )
 from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
-from tilewright.network.planning.bordered import (
-    Bordered,
-    JoinedPart,
-    joined_parts,
-    parts_written,
-    rows_written,
-)
+from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.form import Form, along_axes, row_major
@@ -151,8 +145,6 @@ def _cheapest(
     for builder in drafts:
         if not planner.views:
             builder.read_inside(planner)
-        if planner.arranges and not planner.views:
-            builder.write_rows(machine)
         if own.shared:
             builder.divide(machine)
     _schedule(drafts, known, planner, refills, machine, progress, divide=divide)
@@ -407,13 +399,12 @@ class _Builder:
         """Have products write their parts of tensors that are put together of these."""
         self._merged(parts_written(self.memory, self.parts, planner.bordered))
 
-    def write_rows(self, machine: Machine) -> None:
-        """Have products write rows of pixels inside borders, in place of copies there."""
-        self._merged(rows_written(self.memory, one_group(machine)))
-
     def read_inside(self, planner: Planner) -> None:
-        """Have products read operands inside their borders, in place of copies out of these."""
+        """Have products read operands inside their borders, in place of copies out of these, and
+        write rows inside those of others.
+        """
         memory = self.memory
+        self._merged(planner.rows_written(memory))
         for name in [d.name for d in memory.drafts if self._leaves_border(d)]:
             copy = next(d for d in memory.drafts if d.name == name)
             readers = [n for n, d in enumerate(memory.drafts)

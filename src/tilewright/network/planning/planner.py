@@ -17,7 +17,7 @@ from tilewright.network.planning.bordered import Bordered, bordered, reading_ins
 from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.memory import is_unblocked
+from tilewright.network.planning.memory import PlannedMemory, is_unblocked
 from tilewright.network.planning.products import (
     Ranked,
     answered,
@@ -108,6 +108,13 @@ class Planner:
             single = one_group(self._machine)
             self._reading[key] = reading_inside(candidate, name, own, form, single)
         return self._reading[key]
+
+    def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
+        """Have products write rows of pixels inside borders, where the family does so; returns
+        the value inside its border by each that is no more.
+        """
+        del memory
+        return {}
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Cycles that an expression over all results of an operator takes at least: none, as passes

@@ -27,8 +27,10 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
+from tilewright.network.planning.bordered import rows_written
 from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
+from tilewright.network.planning.memory import PlannedMemory
 from tilewright.network.planning.planner import Planner
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
@@ -81,6 +83,10 @@ class _Planner(Planner):
     def pools(self, conv: Conv2d) -> bool:
         """Where windows may be gathered, of taps side by side."""
         return conv.kernel[1] > 1
+
+    def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
+        """Of first layers, whose pixels lie side by side."""
+        return rows_written(memory, self._machine)
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """More for shorter runs, which are transfers; few where neighbouring dimensions trade
