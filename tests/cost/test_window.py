@@ -13,7 +13,7 @@ from tilewright.cost.steps import CallStep
 from tilewright.ir.nodes import View
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Op, conv2d, gemm
-from tilewright.ops.access import straight
+from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
 from tilewright.schedule.factors import blocks_of, factor_grid
@@ -25,6 +25,13 @@ from tilewright.tune.search import rank
 
 SUMS = InMemory(
     (12, 5), straight((12,)), (straight((12, 5)),), "x0", "max", dtype=real_types("q8.8")
+)
+ROW = InMemory(
+    (11, 11, 12),
+    straight((11, 11, 12)),
+    (straight((11, 11, 12)), Access((12,), (((2, 1),),), (0,))),
+    "x0 - 0.25 * x1",
+    dtype=real_types("q8.8"),
 )
 PIXELS = conv2d(batch=1, in_channels=13, out_channels=5, height=2, width=7, kernel=2, stride=2,
                 padding=1, dtype=KINDS)  # fmt: skip
@@ -69,13 +76,15 @@ def test_a_transfer_reads_or_writes_its_buffer_and_a_call_those_of_its_operands(
         (gemm(7, 115, 171, dtype=KINDS), "whole_depth", {"row_tile": 3, "col_tile": 115}),
         (gemm(8, 12, 134, transpose_b=True, dtype=KINDS), "whole_depth", {"row_tile": 3}),
         (SUMS, "reduce", {"i0_tile": 1, "i1_tile": 5}),
+        (ROW, "map", {"i0_tile": 11, "i1_tile": 11, "i2_tile": 12}),
         (PIXELS, "loading_order", {"out_channel_tile": 1, "out_row_tile": 2}),
     ],
-    ids=["shorter tile", "shorter columns", "loop of one turn", "two turns"],
+    ids=["shorter tile", "shorter columns", "loop of one turn", "unread operand", "two turns"],
 )
 def test_each_schedule_has_the_cycles_of_its_code(op, algorithm, factors) -> None:
     """The fetch of a shorter last tile waits for the rows that it overwrites; slots turn with a
-    loop through one of one turn; two turns of the innermost loop are written out.
+    loop through one of one turn; a map begins without what its first instruction leaves unread; two
+    turns of the innermost loop are written out.
     """
     agree(op, algorithm, factors, MACHINE)
 

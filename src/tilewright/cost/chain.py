@@ -307,6 +307,7 @@ class _Uses(NamedTuple):
     unit: Ints
     writes: Ints
     reads: Ints
+    unread: Flags
     early: Flags
     turn: Flags
     rotates: Ints
@@ -378,20 +379,25 @@ def operation_window(
 
 def _reads(
     used: Sequence[Sequence[int]], prepared: Prepared, prices: Prices
-) -> tuple[Ints, Flags, Flags]:
-    """The buffers that each item reads, -1 for none; which of them its last operation does not
-    read, and of which each operation reads a part of its own.
+) -> tuple[Ints, Flags, Flags, Flags]:
+    """The buffers that each item reads, -1 for none; which of them its first operation does not
+    read, and its last one, and of which each operation reads a part of its own.
     """
     reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
-    early, turn = np.zeros((2, *reads.shape), np.bool_)
+    unread, early, turn = np.zeros((3, *reads.shape), np.bool_)
     for number, (own, item) in enumerate(zip(used, prepared.items, strict=True)):
         reads[number, : len(own)] = own
         if isinstance(item.step, CallStep):
             primitive = item.step.stmt.primitive
-            last, parts = prices.last_reads(primitive, len(own)), prices.reads_in_turn(primitive)
+            first, last = (
+                prices.first_reads(primitive, len(own)),
+                prices.last_reads(primitive, len(own)),
+            )
+            parts = prices.reads_in_turn(primitive)
+            unread[number, : len(own)] = [operand not in first for operand in range(len(own))]
             early[number, : len(own)] = [operand not in last for operand in range(len(own))]
             turn[number, : len(own)] = [operand in parts for operand in range(len(own))]
-    return reads, early, turn
+    return reads, unread, early, turn
 
 
 def _rotation(buffer: str, prepared: Prepared) -> int:

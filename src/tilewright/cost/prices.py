@@ -116,6 +116,10 @@ class Prices:
         )
         return each, each, 0, 0
 
+    def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
+        """Which of `count` operands that a call reads its first operation reads."""
+        return range(count)
+
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Which of `count` operands that a call reads its last operation reads."""
         return range(count)

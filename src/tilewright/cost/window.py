@@ -72,23 +72,24 @@ class OperationWindow(NamedTuple):
     it each: fewer elements than a slot `held` are overwritten when the first of its `readings` are
     done, the first of an item when it has `begun`. What works in `pieces` begins with what earlier
     writers of its first buffer have made. `slots` has the slot that each buffer's users work on.
-    Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none; those read
-    `early` the last of several operations does not read. A buffer of two slots that no transfer
-    fills or empties rotates in each turn of the loop that `rotates` has the level of, 0 for none.
-    What is written `beside` all that is in use there need not wait. What is written there `AHEAD`,
-    one iteration before it is read, is due at the next such write; what is written into the other
-    slot `ALTERNATELY`, which stands in the place of that slot's readers, at the turn of the loop
-    that it is `due` at. Transfers that `overlap` use both slots of a buffer that has two; those
-    under a condition stand where the program has them; each fetches ahead `behind` an item, mostly
-    itself, but where calls that `spread` fetches over them hold (`passes.double_buffer`). Stores of
-    buffers of two slots that have no loop of several iterations inside theirs, whose level is
-    `inmost`, stand behind the next iteration's items: `late` are the row of the cost and the item
-    of each one, -1 for none. `moved[d]` places move from turn to turn of loop d, a statement each,
-    and one before it begins: of the `places`, (loop, level, item, number), those of items that
-    there are, at a level that loops of one turn are between. Up to `unrolled` turns of the
-    innermost loop of several are written out. They move before the last operation, from the `clock`
-    on that it found; the branch is behind it. `kept[d]` are the states after the last
-    iterations of loop d, `played[d]` how many were played, `left[d]` how many are left.
+    Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none; of several
+    operations the first one leaves those `unread`, and the last one those read `early`. A buffer of
+    two slots that no transfer fills or empties rotates in each turn of the loop that `rotates` has
+    the level of, 0 for none. What is written `beside` all that is in use there need not wait. What
+    is written there `AHEAD`, one iteration before it is read, is due at the next such write; what
+    is written into the other slot `ALTERNATELY`, which stands in the place of that slot's readers,
+    at the turn of the loop that it is `due` at. Transfers that `overlap` use both slots of a buffer
+    that has two; those under a condition stand where the program has them; each fetches ahead
+    `behind` an item, mostly itself, but where calls that `spread` fetches over them hold
+    (`passes.double_buffer`). Stores of buffers of two slots that have no loop of several iterations
+    inside theirs, whose level is `inmost`, stand behind the next iteration's items: `late` are the
+    row of the cost and the item of each one, -1 for none. `moved[d]` places move from turn to turn
+    of loop d, a statement each, and one before it begins: of the `places`, (loop, level, item,
+    number), those of items that there are, at a level that loops of one turn are between. Up to
+    `unrolled` turns of the innermost loop of several are written out. They move before the last
+    operation, from the `clock` on that it found; the branch is behind it. `kept[d]` are the states
+    after the last iterations of loop d, `played[d]` how many were played, `left[d]` how many are
+    left.
     """
 
     state: Floats
@@ -97,6 +98,7 @@ class OperationWindow(NamedTuple):
     unit: Ints
     writes: Ints
     reads: Ints
+    unread: Flags
     early: Flags
     turn: Flags
     held: Floats
@@ -140,16 +142,18 @@ def _fly(w: OperationWindow, unit: int, clear: float, cycles: float) -> Any:
 
 
 @piece
-def _fly_all(w: OperationWindow, unit: int, clear: float, all_clear: float, cost: Cost) -> Any:
-    """Issue the operations of an item, of which the last may start when `all_clear`; returns when
-    that ends.
+def _fly_all(
+    w: OperationWindow, unit: int, begins: float, clear: float, all_clear: float, cost: Cost
+) -> Any:
+    """Issue the operations of an item, of which the first may start where it `begins`, the last
+    when `all_clear`; returns when that ends.
     """
     state, ring, ring_end = w.state, w.first[1], w.first[2]
     count = max(cost.issue, 1.0)
     if count < 2.0:
         w.begun[0] = _fly(w, unit, all_clear, cost.service)
         return w.begun[0]
-    w.begun[0] = _fly(w, unit, clear, cost.first)
+    w.begun[0] = _fly(w, unit, begins, cost.first)
     left = count - 2.0
     each, done = (cost.service - cost.first - cost.last) / max(left, 1.0), 0.0
     while done < min(left, ring_end - ring + 1.0):
@@ -193,7 +197,7 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
             made += 1
         elif w.beside[number] == ALTERNATELY:
             part, made = readers, made + 1
-    all_clear = clear
+    begins = all_clear = clear
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
@@ -201,8 +205,10 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
             all_clear = max(all_clear, state[writers + place])
             first = earlier if w.pieces[number] and i == 0 else writers
             clear = max(clear, state[first + place])
+            if not w.unread[number, i]:
+                begins = max(begins, state[first + place])
     state[0] += cost.before
-    end = _fly_all(w, units + w.unit[number], clear, all_clear, cost)
+    end = _fly_all(w, units + w.unit[number], begins, clear, all_clear, cost)
     state[0] += cost.behind
     if cost.behind > 0.0:
         w.clock[0] = state[0]

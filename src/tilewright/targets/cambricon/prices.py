@@ -275,11 +275,13 @@ class CambriconPrices(Prices):
         own, cycles = sum(every[len(once) :]), call_cycles(machine, call, self.costs)
         return every[0], every[-1], *turns.around(cycles, own, len(each), _in_flight(machine))
 
+    def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
+        """Of a map the operands of its first instruction."""
+        return _sources(primitive, count, 0)
+
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Of a map the operands of its last instruction."""
-        if not isinstance(primitive, RoundedMap):
-            return range(count)
-        return [source - 1 for source in primitive.steps(count).steps[-1].sources]
+        return _sources(primitive, count, -1)
 
     def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
         """Of a product the vectors."""
@@ -306,6 +308,13 @@ class CambriconPrices(Prices):
         mnemonic = _TRANSFERS[direction, shape.space]
         size = np.asarray(shape.block_bytes) // 2
         return shape.blocks * instruction_cycles(machine, mnemonic, size=size)
+
+
+def _sources(primitive: Primitive, count: int, number: int) -> Collection[int]:
+    """The operands of an instruction of a map; all of those of others."""
+    if not isinstance(primitive, RoundedMap):
+        return range(count)
+    return [source - 1 for source in primitive.steps(count).steps[number].sources]
 
 
 PRICES = CambriconPrices()
