@@ -133,13 +133,17 @@ def uniform_loops(costs: NestCosts, width: int) -> Flags:
     a loop.
     """
     uniform = np.ones((len(costs.counts), width), np.bool_)
-    services = (costs.service(number) for number in range(len(costs.items)))
-    for value in (*services, *costs.counts):
-        for d, kinds in enumerate(np.shape(value)[:-1] if np.ndim(value) > 1 else ()):
-            if kinds > 1:
-                of_loop = np.moveaxis(value, d, 0)
-                same = (of_loop[1:] == of_loop[:1]).reshape(-1, value.shape[-1])
-                uniform[d] &= same.all(axis=0)
+    told = (
+        n for n, (holds, own) in enumerate(costs.items) if max(np.ndim(holds), np.ndim(own[0])) > 1
+    )
+    for value in (*map(costs.service, told), *costs.counts):
+        outer = tuple(range(np.ndim(value) - 1))
+        for d in outer:
+            if value.shape[d] > 1:
+                first, others = (
+                    value[(*(slice(None),) * d, part)] for part in (slice(1), slice(1, None))
+                )
+                uniform[d] &= (others == first).all(axis=outer)
     return uniform
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.transfer_plan import TransferPlan
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Expr, Value, evaluate, free_vars
+from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
 from tilewright.cost.prices import RequestField
 from tilewright.ir.nodes import Program, Tensor, Transfer
 from tilewright.ir.regions import Repeat, split_region
@@ -79,13 +79,16 @@ def request_fields(
 
 
 def _largest(e: Expr, env: Mapping[str, Value]) -> int:
+    if isinstance(e, Const):
+        return max(0, e.value)
     return int(np.max(first_value(e, env), initial=0))
 
 
 def first_value(e: Expr, env: Mapping[str, Value]) -> Value:
     """The value in the first iteration of loops and on the first core, where `env` has neither."""
-    first = dict.fromkeys(free_vars(e) - env.keys(), 0)
-    return evaluate(e, {**env, **first} if first else env)
+    if free_vars(e) <= env.keys():
+        return evaluate(e, env)
+    return evaluate(e, {**dict.fromkeys(free_vars(e), 0), **env})
 
 
 def _fields(
