@@ -32,8 +32,8 @@ def filled(
 
 
 OPERATORS = [
-    filled((3, 3), (12, 12)),
-    filled((3, 3), (12, 12), batch=1, groups=8),
+    filled((3, 3), (60, 60)),
+    filled((3, 3), (60, 60), batch=1, groups=8),
     filled((3, 2), (4, 4), (2, 3), (2, 1)),
     filled((3, 3), (4, 4), (2, 1), groups=4),
     filled((5, 7), (2, 3), (2, 1), (1, 3)),

@@ -6,7 +6,7 @@ In: a call on tiles whose innermost dimension is that of neighbouring channels. 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.loop_nest import view_offset
@@ -52,14 +52,7 @@ def window_function(
     if not isinstance(windows, WindowSums):
         return None
     y, x, w = (as_view(operand, program) for operand in call.operands)
-    letter, channels = y.roles[-1], y.ranges[-1].extent
-    for view in (y, x, w):
-        if view.roles[-1] != letter or view.ranges[-1].step != Const(1) or letter in "utrckx":
-            raise ProgramError(
-                f"window_sums of {view.buffer!r}: its innermost dimension is not that of the "
-                "vectors",
-                fix="lay it out with the same axis innermost in all operands",
-            )
+    channels = _vectors((y, x, w))
     kind = dtype(program.element_type(call.operands[0]))
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
@@ -86,6 +79,7 @@ def window_function(
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
         summed=summed,
+        far=x.buffer in far,
         ahead=_AHEAD * _step(x, "r") * windows.row_stride if fetched else 0,
         behind=windows.row_stride // windows.row_step if summed > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
@@ -93,6 +87,19 @@ def window_function(
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
+
+
+def _vectors(views: Sequence[View]) -> Expr:
+    """The extent of the dimension that is innermost in all; ProgramError where there is none."""
+    letter = views[0].roles[-1]
+    for view in views:
+        if view.roles[-1] != letter or view.ranges[-1].step != Const(1) or letter in "utrckx":
+            raise ProgramError(
+                f"window_sums of {view.buffer!r}: its innermost dimension is not that of the "
+                "vectors",
+                fix="lay it out with the same axis innermost in all operands",
+            )
+    return views[0].ranges[-1].extent
 
 
 def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallContext) -> None:

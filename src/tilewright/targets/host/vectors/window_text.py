@@ -36,6 +36,8 @@ _VECTORS = 2
 """Vectors of channels of a block that goes point by point: of 32 bytes they are a whole line of
 memory, and share the address of each point.
 """
+_FEW_LINES = 8
+"""Lines of windows that blocks of pixels from beyond the second cache go down at once."""
 EVERYWHERE = range(1 << 62)
 """Elements from the first pixel on that may be other than zero."""
 _PIXELS, _REGISTERS = 7, 16
@@ -100,10 +102,10 @@ class WindowFunction:
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. A block has the sums
-    of so many lines at once, `summed`, each so many rows of points `behind` the one before, and
-    fetches pixels so many elements `ahead` of those it loads, if not 0. Pixels that are so many
-    elements down or across hold zeros if these are not in `x_rows` or `x_columns`. Channels that
-    are `whole` vectors need no masks.
+    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Where
+    pixels are `far` it goes down a few lines, and fetches those so many elements `ahead` of what it
+    loads, if not 0. Pixels that are so many elements down or across hold zeros if these are not in
+    `x_rows` or `x_columns`. Channels that are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -126,6 +128,7 @@ class WindowFunction:
     shares_pixels: bool = False
     summed: int = 1
     behind: int = 0
+    far: bool = False
     ahead: int = 0
     x_rows: range = EVERYWHERE
     x_columns: range = EVERYWHERE
@@ -139,31 +142,42 @@ class WindowFunction:
 
     @property
     def swept(self) -> int:
-        """Lines of a block."""
-        return self.lines if self.summed > 1 else 1
+        """Lines of a block: a few where pixels come from far, as columns of all are no stream."""
+        few = _FEW_LINES if self.far else self.lines
+        return -(-self.lines // -(-self.lines // few)) if self.summed > 1 else 1
 
 
 _Points = tuple[range, ...]
-"""The points in a row of each window of a block that are not zeros."""
+"""The points in a row, or a column, of each window of a block that are not zeros."""
 
 
-def _blocks(one: WindowFunction) -> dict[_Points, list[range]]:
-    """The windows at which blocks begin, run by run of neighbouring ones, by their points."""
-    count = -(-one.windows // one.pixels)
-    size = -(-one.windows // count)
+def _down(one: WindowFunction) -> dict[_Points, list[range]]:
+    """The lines at which blocks begin, by the rows of points of each."""
+    inside = one.x_rows if one.summed > 1 else EVERYWHERE
+    return _runs(one.lines, one.swept, one.x_line, one.rows, one.x_row, inside)
+
+
+def _across(one: WindowFunction) -> dict[_Points, list[range]]:
+    """The windows of a line at which blocks begin, by the columns of points of each."""
+    size = -(-one.windows // -(-one.windows // one.pixels))
+    return _runs(one.windows, size, one.x_window, one.columns, one.x_column, one.x_columns)
+
+
+def _runs(
+    whole: int, size: int, apart: int, points: int, step: int, inside: range
+) -> dict[_Points, list[range]]:
+    """Where blocks of this size begin, run by run of neighbouring ones, by their points."""
     found: dict[_Points, list[range]] = {}
     last: _Points = ()
-    for first in range(0, one.windows, size):
-        points = tuple(
-            _inside(window * one.x_window, one.columns, one.x_column, one.x_columns)
-            for window in range(first, min(first + size, one.windows))
-        )
-        runs = found.setdefault(points, [])
-        if points == last:
+    for first in range(0, whole, size):
+        numbers = range(first, min(first + size, whole))
+        kind = tuple(_inside(number * apart, points, step, inside) for number in numbers)
+        runs = found.setdefault(kind, [])
+        if kind == last:
             runs[-1] = range(runs[-1].start, first + size, size)
         else:
             runs.append(range(first, first + size, size))
-        last = points
+        last = kind
     return found
 
 
@@ -179,25 +193,37 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     """
     writer = CWriter()
     writer.lines(finish_function(one.epilogue, name, one.dtype))
-    blocks = _blocks(one)
-    for number, points in enumerate(blocks):
+    down, across = _down(one), _across(one)
+    for (i, rows), (j, points) in product(enumerate(down), enumerate(across)):
+        own = f"{name}_{i}_{j}"
         for vectors in range(one.vectors, 0, -1):
-            _write_block(one, name, _Block(f"{name}_{number}", points, vectors), writer)
+            _write_block(one, name, _Block(own, rows, points, vectors), writer)
         if not one.whole:
-            _write_block(one, name, _Block(f"{name}_{number}", points, 1, "tail"), writer)
+            _write_block(one, name, _Block(own, rows, points, 1, "tail"), writer)
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
     writer.head(
         f"static void {name}",
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
-    with writer.block(), writer.block(f"for (long u = 0; u < {one.lines}; u += {one.swept})"):
-        for number, runs in enumerate(blocks.values()):
-            for run in runs:
-                head = f"for (long t = {run.start}; t < {run.stop}; t += {run.step})"
-                with writer.block(head):
-                    _write_channels(one, f"{name}_{number}", writer)
+    with writer.block():
+        for i, lines in _in_order(down):
+            with writer.block(_loop("u", lines)):
+                for j, windows in _in_order(across):
+                    with writer.block(_loop("t", windows)):
+                        _write_channels(one, f"{name}_{i}_{j}", writer)
     return writer.text()
+
+
+def _in_order(blocks: Mapping[_Points, list[range]]) -> list[tuple[int, range]]:
+    """The runs of blocks, each with the number of its kind."""
+    every = ((number, run) for number, runs in enumerate(blocks.values()) for run in runs)
+    return sorted(every, key=lambda found: found[1].start)
+
+
+def _loop(variable: str, run: range) -> str:
+    head = f"long {variable} = {run.start}; {variable} < {run.stop}"
+    return f"for ({head}; {variable} += {run.step})"
 
 
 def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
@@ -206,12 +232,12 @@ def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
         with writer.block(f"for (; g + {width} <= channels; g += {width})"):
-            writer.call(_Block(name, (), vectors).function, _places(one))
+            writer.call(_Block(name, (), (), vectors).function, _places(one))
     if one.whole:
         return
     writer.line("if (g < channels)")
     with writer.deeper():
-        writer.call(_Block(name, (), 1, "tail").function, [*_places(one), "channels - g"])
+        writer.call(_Block(name, (), (), 1, "tail").function, [*_places(one), "channels - g"])
 
 
 def _places(one: WindowFunction) -> list[str]:
@@ -223,11 +249,13 @@ def _places(one: WindowFunction) -> list[str]:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some windows of each line by some vectors of channels; `tail` is the text of the number of
-    channels of one with fewer than a vector has lanes.
+    """Some windows of each of some lines by some vectors of channels, with the rows of points of
+    each line and the columns of each window; `tail` is the text of the number of channels of one
+    with fewer than a vector has lanes.
     """
 
     name: str
+    rows: _Points
     points: _Points
     vectors: int
     tail: str = ""
@@ -277,21 +305,20 @@ def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter)
     line by line what rows of pixels come, each multiplied for all lines that have it, and the
     results.
     """
-    before = one.rows - one.behind
-    for i in _inside(0, before, one.x_row, one.x_rows):
-        _write_taps(one, "0", i, one.lines, block, writer)
+    before, count = one.rows - one.behind, len(block.rows)
+    for i in (i for i in block.rows[0] if i < before):
+        _write_taps(one, "0", i, count, block, writer)
 
-    def kind_of(line: int) -> tuple[range, int]:
-        first = line * one.x_line + before * one.x_row
-        return _inside(first, one.behind, one.x_row, one.x_rows), min(one.summed, one.lines - line)
+    def kind_of(line: int) -> tuple[list[int], int]:
+        return [i for i in block.rows[line] if i >= before], min(one.summed, count - line)
 
-    for (rows, left), alike in groupby(range(one.lines), key=kind_of):
+    for (rows, left), alike in groupby(range(count), key=kind_of):
         lines = [*alike]
         several, u = len(lines) > 1, str(lines[0])
         head = f"for (long u = {lines[0]}; u <= {lines[-1]}; u++)"
         with writer.block(head) if several else writer.flat():
             for i in rows:
-                _write_taps(one, "u" if several else u, before + i, left, block, writer)
+                _write_taps(one, "u" if several else u, i, left, block, writer)
             _write_results(one, name, "u" if several else u, block, writer)
             for p in range(one.summed * block.width):
                 following = p + block.width
