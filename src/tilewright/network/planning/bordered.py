@@ -323,16 +323,17 @@ def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine)
     it has no such tiles.
     """
     op, rows = candidate.op.convolution, len(copy.extents) == len(copy.result.shape) == 2
-    plain = copy.body == "x0" and copy.operands == (straight(copy.extents),)
+    own = straight(copy.extents)
+    plain = copy.body == "x0" and copy.operands == (own,) and copy.result.terms == own.terms
     if op is None or type(candidate) is not Candidate or not (rows and plain) or op.batch > 1:
         return None
     (nest,), result = candidate.nests, candidate.seed.result
     staged, width = nest.structure.staged, op.out_width
     puts = [s for s in walk(staged.body) if isinstance(s, Transfer) and s.direction == "put"]
-    own = [t for t in staged.tensors if result in (t.name, t.storage)]
+    made = [t for t in staged.tensors if result in (t.name, t.storage)]
     factor = nest.structure.decisions.splits.get("pixel", "")
     is_rows = copy.extents == (op.out_height, width * op.out_channels)
-    if len(puts) != 1 or len(own) != 1 or own[0].name == result or not is_rows:
+    if len(puts) != 1 or len(made) != 1 or made[0].name == result or not is_rows:
         return None
     *_, pixels, channels = puts[0].ranges
     first = {s.var: 0 for s in walk(staged.body) if isinstance(s, For)}
@@ -345,10 +346,10 @@ def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine)
         puts[0], tensor=result, ranges=(place, Range(Const(begin), Const(copy.extents[1])))
     )
     shape = (Const(height), Const(pitch))
-    tensor = replace(own[0], name=result, storage="", dims=("rows", "elements"), shape=shape)
+    tensor = replace(made[0], name=result, storage="", dims=("rows", "elements"), shape=shape)
     moved = replace(
         staged,
-        tensors=tuple(tensor if t is own[0] else t for t in staged.tensors),
+        tensors=tuple(tensor if t is made[0] else t for t in staged.tensors),
         body=rewrite(staged.body, lambda s: (put,) if s is puts[0] else None),
     )
     return _of_rows(candidate, moved, {**nest.factors, factor: width}, form, machine)
