@@ -82,7 +82,8 @@ def _row(operator: Operator, counts: list[int] | None) -> str:
     dots = ", …" if operator.variadic else ""
     count, reference, here, group, device = counts or (0,) * 5
     tests = f"{reference}, {here}; {group}, {device}; of {count}" if count else "none"
-    return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {operator.limits} |"
+    words = operator.kind, versions, f"{inputs}{dots}", attributes, tests, operator.limits
+    return f"| {' | '.join(words)} |"
 
 
 def _inputs(operator: Operator) -> Iterator[str]:

@@ -171,9 +171,8 @@ class _Stages:
         if self.memory.views is None and not self.memory.aligned:
             tensor = self._interleaved(tensor)
         self.order = self._common_order(tensor)
-        self.together = self.form if tensor is not given else None
-        if tensor is not given:
-            self.together = self.together or self._followed_form(tensor)
+        joined = tensor is not given
+        self.together = (self.form or self._followed_form(tensor)) if joined else None
         sources = [
             [self._source(tensor, n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
             for a in tensor.addends
@@ -513,7 +512,7 @@ class _Stages:
 
 def _runs_along_blocks(op: Definition, form: Form) -> bool:
     """True if an axis of a copy counts the indices along each dimension that lies in blocks."""
-    if is_unblocked(form) or form.has_zeros or len(op.operands) > 1:
+    if is_unblocked(form) or form.has_zeros or op.gather is not None or len(op.operands) > 1:
         return False
     (access,) = op.operands
     blocked = [d for d in range(len(form.shape)) if len(form.along(d)) > 1]
