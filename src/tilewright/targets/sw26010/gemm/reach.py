@@ -20,7 +20,7 @@ from tilewright.ir.chains import memory_of
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import MatrixProduct
-from tilewright.ir.visit import calls_of
+from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.dma import first_value
 from tilewright.targets.sw26010.gemm.instances import ROLES, role_extent
 from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT, VECTOR_LANES
@@ -51,7 +51,7 @@ def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
     """The reach of each matrix product in the scratchpad, in the first iteration of all loops,
     where tiles are largest.
     """
-    for call, _ in calls_of(program.body, MatrixProduct):
+    for call in (s for s in walk(program.body) if isinstance(s, Call)):
         strides = _strides(call)
         if strides is not None:
             buffer = program.buffer(memory_of(call.operands[0]))
