@@ -293,7 +293,7 @@ def test_a_bias_and_a_rectifier_run_beside_the_products(sizes: tuple[int, int, i
     found, run = DeviceNetwork(made.plan).run(arranged, {**weights, **made.weights})
     meant = interpret_plan(made.plan, arranged, weights)
     assert np.array_equal(found["relu"], meant["relu"])
-    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02)
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.025)
     stage = made.plan.stages[-1]
     assert stage.label.endswith("bias relu")
     text = print_program(made.plan.program(stage))
