@@ -284,18 +284,21 @@ def layers(channels: int, features: int, height: int, width: int) -> Network:
 
 @pytest.mark.parametrize("sizes", [(96, 128, 15, 12), (64, 96, 17, 20), (32, 320, 8, 9)])
 def test_a_bias_and_a_rectifier_run_beside_the_products(sizes: tuple[int, int, int, int]):
-    """One vector instruction for each product, on two pixels; those that are left come behind."""
+    """One vector instruction for each product, on two pixels, or where windows are copied beside
+    products, too, one every fourth turn on eight; those that are left come behind.
+    """
     network = layers(*sizes)
     made, inputs, weights = planned(network), random_inputs(network), random_weights(network)
     arranged = made.arranged(inputs)
     found, run = DeviceNetwork(made.plan).run(arranged, {**weights, **made.weights})
     meant = interpret_plan(made.plan, arranged, weights)
     assert np.array_equal(found["relu"], meant["relu"])
-    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02)
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.025)
     stage = made.plan.stages[-1]
     assert stage.label.endswith("bias relu")
     text = print_program(made.plan.program(stage))
-    assert text.count("% 2 == 0):\n") == text.count("% 2 == 1):\n") == 1
+    turns = ("% 8 == 0", "% 8 == 4") if "copy(" in text else ("% 2 == 0", "% 2 == 1")
+    assert [text.count(f"{turn}):\n") for turn in turns] == [1, 1]
 
 
 @pytest.mark.parametrize("shape", [(1, 256, 27, 27), (1, 192, 13, 20)])
