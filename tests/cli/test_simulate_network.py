@@ -79,7 +79,7 @@ def test_explain_a_stage_that_is_no_product():
         (
             ("c3_tahn",),
             "error: there is no stage 'c3_tahn'\n"
-            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, c5_tanh, "
+            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, "
             "f6, output, prob, prob_2, prob_3, prob_4\n",
         ),
         (
