@@ -14,10 +14,11 @@ from support.examples import examples
 from support.native import NATIVE_HOSTS, flags_for, quick_library
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.common.errors import ProgramError
-from tilewright.compiler.checking import program_inputs, random_operands
+from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.ir.parser import parse
 from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import load_machine
+from tilewright.ops import conv2d
 from tilewright.targets.host.code import CODE, LoadedKernel
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
@@ -28,6 +29,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     result_of,
 )
 from tilewright.targets.host.vectors.epilogue import Bias, Finish, Residual, names
+from tilewright.tune.choose import choose
 
 ALGORITHMS = ("direct", "pointwise", "depthwise", "winograd4")
 RELU = KernelEpilogue(Finish("relu(x0)"))
@@ -180,6 +182,24 @@ def test_functions_are_computed_on_the_sums(expression: str) -> None:
     a, bias, b = (given[name].astype("f8") for name in ("a", "bias0", "b"))
     expected = parse_scalar(expression).value([a @ b, bias])
     found = CODE.run(artifact, machine, given)["c"]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_functions_are_computed_on_the_sums_of_each_line_of_a_block() -> None:
+    """Lines of a block, the first and last ones apart, are finished in one function."""
+    op = conv2d(
+        batch=1, in_channels=24, out_channels=24, groups=24, height=15, width=15, kernel=5,
+        stride=2, padding=2, dtype="f32",
+    )  # fmt: skip
+    (choice,) = choose([op], NATIVE_HOSTS[0], algorithm="depthwise")
+    candidate, machine = choice.best.candidate, NATIVE_HOSTS[0]
+    program = candidate.program(machine)
+    artifact = CODE.emit(program, machine, KernelEpilogue(Finish("x0 * sigmoid(x0)")))
+    operands = random_operands(op, "floats", 1)
+    outputs = CODE.run(artifact, machine, program_inputs(op, candidate.seed, program, operands))
+    found = operator_result(op, candidate.seed, program, outputs)
+    expected = parse_scalar("x0 * sigmoid(x0)").value([op.reference(*operands).astype("f8")])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 

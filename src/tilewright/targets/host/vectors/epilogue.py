@@ -166,9 +166,10 @@ def write_finished(
             writer.line(finished(f"s{i}_{v}", str(i), v))
         return
     sums = ", ".join(f"s{i}_{v}" for i, v in cells)
-    writer.line(f"tw_vector_{kind} s[{rows * vectors}] = {{{sums}}};")
-    with writer.block(f"for (long i = 0; i < {rows}; i++)"):
-        for v in range(vectors):
-            writer.line(finished(f"s[i * {vectors} + {v}]", "i", v))
-    for number, (i, v) in enumerate(cells):
-        writer.line(f"s{i}_{v} = s[{number}];")
+    with writer.block():  # one function may finish several blocks' sums
+        writer.line(f"tw_vector_{kind} s[{rows * vectors}] = {{{sums}}};")
+        with writer.block(f"for (long i = 0; i < {rows}; i++)"):
+            for v in range(vectors):
+                writer.line(finished(f"s[i * {vectors} + {v}]", "i", v))
+        for number, (i, v) in enumerate(cells):
+            writer.line(f"s{i}_{v} = s[{number}];")
