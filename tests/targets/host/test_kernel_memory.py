@@ -69,12 +69,14 @@ def layers(draw: st.DrawFn, algorithm: str) -> Op:
         rows = draw(st.integers(1, 80))
         return gemm(rows, draw(wide), draw(wide), transpose_b=draw(st.booleans()), dtype="f32")
     kernel = 1 if algorithm == "pointwise" else 3
-    plain = algorithm != "direct"
+    plain, fives = algorithm != "direct", algorithm == "winograd5"
+    # Tiles of 5 x 5 are for images that they cover with far fewer products than those of 4 x 4.
+    sizes = st.sampled_from([5, 9]) if fives else st.integers(3, 9)
     return conv2d(
         batch=draw(st.sampled_from([1, 1, 2, 5])),
         in_channels=draw(wide), out_channels=draw(narrow),
-        height=draw(st.integers(3, 9)), width=draw(st.integers(3, 9)), kernel=kernel,
-        padding=draw(st.sampled_from([0, 1])) if kernel == 3 else 0,
+        height=draw(sizes), width=draw(sizes), kernel=kernel,
+        padding=draw(st.sampled_from([1] if fives else [0, 1])) if kernel == 3 else 0,
         stride=1 if plain else draw(st.sampled_from([1, 2])), dtype="f32",
     )  # fmt: skip
 
