@@ -1,6 +1,7 @@
 """Fuzzing tools run: a few cases of each, so that a change that breaks one is seen at once."""
 
-import runpy
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,10 +26,17 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_some_cases_pass(command, tmp_path, monkeypatch):
-    module, *arguments = command.format(tmp_path).split()
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    monkeypatch.setattr(sys, "argv", [module, *arguments])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_module(module, run_name="__main__")
-    assert not end.value.code
+def test_some_cases_pass(command, tmp_path):
+    """In processes of their own: some tools replace parts of the compiler."""
+    words = [sys.executable, "-m", *command.format(tmp_path).split()]
+    path = os.pathsep.join(str(ROOT / name) for name in ("src", "tests", "tools"))
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
