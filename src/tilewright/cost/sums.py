@@ -111,7 +111,7 @@ def _sums(prepared: Prepared, every: Sequence[Floats], uniform: Flags) -> CycleS
 
 
 def _total(prepared: Prepared, costs: NestCosts, uniform: Flags) -> Callable[[int, Value], Floats]:
-    """What adds up a value of an item over all iterations, for each tile."""
+    """Sum of a value of an item over all iterations, for each tile."""
     width = uniform.shape[1]
     times = _times(prepared, costs.counts, uniform)
     bodies = dict[tuple[int, tuple[int, ...]], Floats]()

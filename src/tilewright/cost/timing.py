@@ -226,8 +226,8 @@ class _Part(NamedTuple):
 
 
 def _parts_of_line(extent: Value, distance: Value, cores: Value, left: Value) -> list[_Part]:
-    """Those of a line with the whole extent, the first and the last that are cut; empty where all
-    have the whole.
+    """Parts of a line of cores: with the whole extent, the first and the last that are cut; empty
+    where all have the whole.
     """
     away = np.maximum(distance, 1)
     moves = np.greater(distance, 0) & np.greater(extent, 0)

@@ -105,7 +105,7 @@ def _head(measured: Measurements) -> tuple[str, ...]:
 
 
 def _together(measured: Measurements) -> str:
-    """What threads do together, as far as it was measured."""
+    """Figures of threads that run together, as far as they were measured."""
     meet, more = measured.barrier_seconds, measured.saturating
     found = "" if meet is None else f", {meet * 1e9:.0f} ns to meet"
     return found + ("" if more is None else f", {more:.1f} times as much from main memory as one")

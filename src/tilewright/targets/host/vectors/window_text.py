@@ -182,7 +182,7 @@ def _runs(
 
 
 def _inside(first: int, count: int, step: int, inside: range) -> range:
-    """Those of `count` points from `first` on that are inside."""
+    """Points inside, of `count` from `first` on."""
     found = [i for i in range(count) if first + i * step in inside]
     return range(found[0], found[-1] + 1) if found else range(0)
 
