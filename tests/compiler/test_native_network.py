@@ -253,6 +253,17 @@ def test_parts_of_other_products_stay_as_they_are() -> None:
     np.testing.assert_array_equal(bound.outputs()["last"], expected)
 
 
+def assert_exact(network: Network) -> None:
+    """The last result of a network of integers, computed here, equals the reference."""
+    weights, inputs = small_integers(network)
+    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(1)
+    expected = network.evaluate({**weights, **inputs})["last"]
+    np.testing.assert_array_equal(bound.outputs()["last"], expected)
+
+
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 @pytest.mark.parametrize("axis", [1, 2, 3])
 def test_a_part_with_a_summand_that_lies_elsewhere_is_copied(axis: int) -> None:
@@ -271,13 +282,7 @@ def test_a_part_with_a_summand_that_lies_elsewhere_is_copied(axis: int) -> None:
     parts = (layer("b", stem, 16), added)
     joined = net.apply(Concat((shape, shape), axis, "f32"), *parts, name="joined")
     network = net.build((layer("last", joined, 16),))
-    weights, inputs = small_integers(network)
-    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
-    bound = loaded.bind(loaded.constants(weights))
-    bound.give(inputs)
-    bound.repeat(1)
-    expected = network.evaluate({**weights, **inputs})["last"]
-    np.testing.assert_array_equal(bound.outputs()["last"], expected)
+    assert_exact(network)
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
@@ -318,13 +323,7 @@ def test_a_product_is_reshaped_to_extents_that_have_no_parts_in_common_with_its_
     y = net.apply(op, x, net.weight("w", op.input_shapes[1]), name="product")
     y = net.apply(Reshape(op.out_shape, shape, "f32"), y, name="reshaped")
     network = net.build((net.apply(relu(shape, dtype="f32"), y, name="last"),))
-    weights, inputs = small_integers(network)
-    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search()))
-    bound = loaded.bind(loaded.constants(weights))
-    bound.give(inputs)
-    bound.repeat(1)
-    expected = network.evaluate({**weights, **inputs})["last"]
-    np.testing.assert_array_equal(bound.outputs()["last"], expected)
+    assert_exact(network)
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
