@@ -47,6 +47,7 @@ from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.vectors.microkernel import (
+    VARYING,
     Microkernel,
     Prefetch,
     Start,
@@ -242,7 +243,9 @@ def _for_panels(
 
 def _run(c: Side) -> int:
     """Rows of C in a run, 0 where all are a leading dimension apart."""
-    return int(evaluate(c.form.runs.length, {})) if c.form.runs else 0
+    if c.form.runs is None:
+        return 0
+    return VARYING if free_vars(c.form.runs.length) else int(evaluate(c.form.runs.length, {}))
 
 
 def _with_epilogue(
