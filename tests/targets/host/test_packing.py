@@ -167,3 +167,31 @@ def halves():
                 dtype="f64",
             )
 """
+
+
+def test_rows_of_results_come_in_runs_that_the_edge_cuts():
+    """Columns by threes of five: runs of three rows of the product, then of two."""
+    artifact = CODE.emit(parse(CUT), load_machine("host"))
+    numbers = {
+        "x": np.arange(160.0).reshape(4, 5, 8),
+        "w": np.arange(256.0).reshape(8, 32) % 31,
+    }
+    found = CODE.run(artifact, load_machine("host"), numbers)
+    np.testing.assert_array_equal(found["y"], numbers["x"] @ numbers["w"])
+
+
+CUT = """\
+def cut():
+    y: tensor("f64", "output", rows=4, cols=5, channels=32)
+    x: tensor("f64", "input", rows=4, cols=5, depth=8)
+    w: tensor("f64", "constant", depth=8, channels=32)
+    for col in range(2):
+        fill(y[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 32)]("abc"), value=0.0)
+        gemm(
+            y[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 32)]("nnm"),
+            w[at(0, 8), at(0, 32)]("km"),
+            x[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 8)]("nnk"),
+            vector="m",
+            dtype="f64",
+        )
+"""
