@@ -51,6 +51,18 @@ def test_rows_that_would_meet_in_few_sets_of_a_cache_are_a_line_further_apart(ch
 
 
 @pytest.mark.parametrize(
+    ("cols", "channels", "pitch"), [(224, 64, 57), (112, 128, 29), (56, 64, 14), (208, 32, 52)]
+)
+def test_points_of_a_row_that_would_meet_in_few_sets_are_a_tile_further_apart(
+    cols, channels, pitch
+):
+    """A spare tile is only for blocks of one row: behind one of several, rows were no matrix."""
+    found = blocks(4, in_channels=channels, out_cols=cols)
+    assert {b["tile_pitch"] for b in found if b["block_rows"] == 1} == {pitch}
+    assert {b["tile_pitch"] for b in found if b["block_rows"] > 1} <= {cols // 4}
+
+
+@pytest.mark.parametrize(
     ("size", "height", "width", "each"),
     [(4, 16, 16, 24 * 24), (4, 14, 14, 23 * 23), (4, 16, 13, 24 * 23), (2, 7, 7, 15 * 15),
      (6, 14, 8, 23 * 15), (4, 3, 5, 6 * 11), (4, 4, 3, 6 * 6)],

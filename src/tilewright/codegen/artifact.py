@@ -48,14 +48,21 @@ class Panels:
     in blocks of `block` indices of `depth` (0: of all), each of those row after row along `depth`.
 
     `across` and `depth` number dimensions of a tensor; the others lie inside a block, in their
-    order, so that all that one product or chain of products reads is together. What is beyond the
-    tensor is zero across, and unused along the depth.
+    order, and inside them so many panels `together`, so that all that one product or chain of
+    products reads is together. What is beyond the tensor is zero across, and unused along the
+    depth.
     """
 
     across: int
     depth: int
     width: int
     block: int = 0
+    together: int = 1
+
+    @property
+    def columns(self) -> int:
+        """Neighbours across of the panels that lie together."""
+        return self.width * self.together
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tilewright.targets.host.vectors.instruction_sets import AVX2, AVX512, PORTA
 from tilewright.targets.host.vectors.microkernel import (
     DEFAULT_BLOCKS,
     PREFETCHES,
+    VARYING,
     Microkernel,
     column_counts,
     row_counts,
@@ -36,7 +37,7 @@ pytestmark = one_in(3)
 
 
 EPILOGUE = Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias("n"), Residual()))
-C_GAP = 16
+C_RUN, C_GAP = 4, 16
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OVERWRITING = {"start": "overwrite", "epilogue": EPILOGUE}
 OTHER_EPILOGUE = Finish("relu(x0 + x1 + x2)", (Residual(), Bias("m")))
@@ -56,7 +57,8 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 3, b_layout="panels", offsets=True, start="either"),
         Microkernel(isa, kind, 2, 5, b_layout="panels", prefetch=PREFETCHES, runs=True),
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
-        Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
+        Microkernel(isa, kind, 2, 5, c_run=C_RUN, prefetch=PREFETCHES, epilogue=EPILOGUE),
+        Microkernel(isa, kind, 2, 5, c_run=VARYING, prefetch=PREFETCHES, epilogue=EPILOGUE),
         *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
         Microkernel(isa, kind, *full, b_layout="panels", **OVERWRITING, halves=isa is AVX512),
         Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
@@ -75,7 +77,7 @@ def streaming(isa, kind):
     """Kernels that store past the caches, if they can."""
     return (
         Microkernel(isa, kind, 2, 5, start="overwrite", prefetch=PREFETCHES, epilogue=EPILOGUE),
-        Microkernel(isa, kind, 4, 2, "m", "column", "column", start="overwrite", c_run=4),
+        Microkernel(isa, kind, 4, 2, "m", "column", "column", start="overwrite", c_run=C_RUN),
     )
 
 
@@ -148,7 +150,7 @@ def extras(draw, kernel, m, n, gap):
 def result(kernel, c, gap, shift=0):
     """C with its vectorised dimension last, stored between canaries."""
     turned = c if kernel.vectorised == "n" else c.T
-    runs = (kernel.c_run, C_GAP) if kernel.c_run else (1, 0)
+    runs = (C_RUN, C_GAP) if kernel.c_run else (1, 0)
     return stored(turned, "row", gap, fill=CANARY, runs=runs, shift=shift)
 
 
@@ -158,7 +160,7 @@ def in_order(kernel, z):
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(13))
+@pytest.mark.parametrize("index", range(14))
 @pytest.mark.parametrize("kind", FLOATS, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -180,7 +182,7 @@ def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
     values, more, _kept = extras(draw, kernel, m, n, gap)
     arguments = [in_a.start, in_a.leading, in_b.start, in_b.leading, z.start, z.leading]
     arguments += runs if kernel.runs else ()
-    arguments += (C_GAP, 0) if kernel.c_run else ()
+    arguments += (C_GAP, 0, C_RUN)[: len(kernel.of_c)]
     if kernel.start == "either":
         arguments.append(ctypes.c_int(first))
     if kernel.offsets:

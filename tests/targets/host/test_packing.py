@@ -14,7 +14,11 @@ from support.compiled import kernel_of
 from support.host_matrices import CANARY, GUARD, packed, pointer
 from support.native import NATIVE_HOSTS
 from tilewright.common.dtypes import FLOATS
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
 from tilewright.ops import conv2d
+from tilewright.targets.host.code import CODE
+from tilewright.targets.host.emit.header import stored_shape
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack
 from tilewright.targets.host.native import load_library
 
@@ -90,3 +94,104 @@ def test_products_of_parts_of_one_constant_share_its_panels():
     assert len(kernel.option.candidate.nests) == 7
     (made,) = (t.made for t in kernel.artifact.tensors if t.made)
     assert made.panels is not None
+
+
+@pytest.mark.parametrize(
+    ("loops", "shape"),
+    [
+        ("tap in range(3) / part in range(2)", (1, 1, 3, 8, 8, 16)),
+        ("part in range(2) / tap in range(3)", (2, 1, 3, 4, 8, 16)),
+    ],
+)
+def test_panels_lie_in_the_order_in_which_products_read_them(loops, shape):
+    """For each tap the panels of all channels, or of the channels that are computed before others;
+    what the products read begins where the one before ends.
+    """
+    outer, inner = loops.split(" / ")
+    artifact = CODE.emit(parse(PARTS.format(outer=outer, inner=inner)), load_machine("host"))
+    (w,) = (t for t in artifact.tensors if t.name == "w")
+    assert stored_shape(w) == shape
+    numbers = {
+        "x": np.arange(96.0).reshape(12, 8),
+        "w": np.arange(3072.0).reshape(3, 8, 128) % 31,
+    }
+    found = CODE.run(artifact, load_machine("host"), numbers)
+    expected = [numbers["x"][tap : tap + 10] @ numbers["w"][tap] for tap in range(3)]
+    np.testing.assert_array_equal(found["y"], expected)
+
+
+PARTS = """\
+def parts():
+    y: tensor("f64", "output", taps=3, cols=10, channels=128)
+    x: tensor("f64", "input", cols=12, depth=8)
+    w: tensor("f64", "constant", taps=3, depth=8, channels=128)
+    fill(y[at(0, 3), at(0, 10), at(0, 128)]("abc"), value=0.0)
+    for {outer}:
+        for {inner}:
+            gemm(
+                y[tap, at(0, 10), at(64 * part, 64)](".nm"),
+                w[tap, at(0, 8), at(64 * part, 64)](".km"),
+                x[at(tap, 10), at(0, 8)]("nk"),
+                vector="m",
+                dtype="f64",
+            )
+"""
+
+
+def test_panels_of_a_block_of_the_depth_lie_together():
+    """Half of the depth for all channels, then the other half."""
+    artifact = CODE.emit(parse(HALVES), load_machine("host"))
+    (b,) = (t for t in artifact.tensors if t.name == "b")
+    assert stored_shape(b) == (1, 2, 8, 8, 16)
+    numbers = {
+        "a": np.arange(160.0).reshape(10, 16),
+        "b": np.arange(2048.0).reshape(16, 128) % 31,
+    }
+    found = CODE.run(artifact, load_machine("host"), numbers)
+    np.testing.assert_array_equal(found["y"], numbers["a"] @ numbers["b"])
+
+
+HALVES = """\
+def halves():
+    y: tensor("f64", "output", rows=10, channels=128)
+    a: tensor("f64", "input", rows=10, depth=16)
+    b: tensor("f64", "constant", depth=16, channels=128)
+    fill(y[at(0, 10), at(0, 128)]("ab"), value=0.0)
+    for half in range(2):
+        for part in range(2):
+            gemm(
+                y[at(0, 10), at(64 * part, 64)]("nm"),
+                b[at(8 * half, 8), at(64 * part, 64)]("km"),
+                a[at(0, 10), at(8 * half, 8)]("nk"),
+                vector="m",
+                dtype="f64",
+            )
+"""
+
+
+def test_rows_of_results_come_in_runs_that_the_edge_cuts():
+    """Columns by threes of five: runs of three rows of the product, then of two."""
+    artifact = CODE.emit(parse(CUT), load_machine("host"))
+    numbers = {
+        "x": np.arange(160.0).reshape(4, 5, 8),
+        "w": np.arange(256.0).reshape(8, 32) % 31,
+    }
+    found = CODE.run(artifact, load_machine("host"), numbers)
+    np.testing.assert_array_equal(found["y"], numbers["x"] @ numbers["w"])
+
+
+CUT = """\
+def cut():
+    y: tensor("f64", "output", rows=4, cols=5, channels=32)
+    x: tensor("f64", "input", rows=4, cols=5, depth=8)
+    w: tensor("f64", "constant", depth=8, channels=32)
+    for col in range(2):
+        fill(y[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 32)]("abc"), value=0.0)
+        gemm(
+            y[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 32)]("nnm"),
+            w[at(0, 8), at(0, 32)]("km"),
+            x[at(0, 4), at(3 * col, min(3, 5 - 3 * col)), at(0, 8)]("nnk"),
+            vector="m",
+            dtype="f64",
+        )
+"""

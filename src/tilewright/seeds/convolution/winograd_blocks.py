@@ -48,6 +48,7 @@ BLOCK_ROWS, WHOLE_ROWS, BLOCKS = Var("block_rows"), Var("whole_rows"), Var("bloc
 BLOCK_IMAGES, IMAGE_BLOCKS = Var("block_images"), Var("image_blocks")
 GROUP_CHANNELS, CHANNEL_GROUPS = Var("group_channels"), Var("channel_groups")
 IN_PITCH = Var("in_pitch")
+TILE_PITCH = Var("tile_pitch")
 _CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
 _TOGETHER = ("group", "image_block", "block", "channel_group")
 _OUTER = {"image_block": IMAGE_BLOCKS, "block": BLOCKS, "channel_group": CHANNEL_GROUPS}
@@ -58,6 +59,8 @@ _MOST_TILES = 256
 """Tiles over several images that share one read of U; more bring no gain."""
 _LINE, _MEETING = 16, 256
 """Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
+_APART = 16
+"""Cache lines: points a multiple of so many apart displace each other, of a tile, in few sets."""
 
 
 @seed("conv2d", name="winograd2", addressed=True)
@@ -106,9 +109,9 @@ def _seed(size: int, cut_rows: bool, cut_cols: bool) -> Seed:
     x, w, y = images(), weights((3, 3)), results()
     dims = f"group=groups, points={points}, in_channels=in_channels, out_channels=out_channels"
     u = tensor("u", "scratch", dims)
-    shape = f"points={points}, tile_rows=block_rows, tile_cols={cols}, batch=block_images"
-    v = tensor("v", "scratch", shape, channels=IN_PITCH)
-    products = tensor("products", "scratch", shape, channels=GROUP_CHANNELS)
+    shape = f"points={points}, tile_rows=block_rows, tile_cols=%s, batch=block_images"
+    v = tensor("v", "scratch", shape % TILE_PITCH, channels=IN_PITCH)
+    products = tensor("products", "scratch", shape % cols, channels=GROUP_CHANNELS)
     rows = _lines(size, cut_rows, BLOCK_ROWS, WHOLE_ROWS)
     columns = _lines(size, cut_cols, cols, OUT_COLS // size)
     spaces = (
@@ -145,8 +148,9 @@ def _sizes_of_blocks(size: int) -> Blocks:
         """A few numbers of blocks that divide the rows of tiles nearly, and of channel groups. What
         holds several images holds all of their rows.
         """
-        rows, channels = -(-values["out_rows"] // size), values["out_channels"]
-        batch, tiles = values["batch"], rows * -(-values["out_cols"] // size)
+        rows, columns = (-(-values[side] // size) for side in ("out_rows", "out_cols"))
+        channels, pitch = values["out_channels"], _pitch(values["in_channels"])
+        batch, tiles = values["batch"], rows * columns
         heights = dict.fromkeys(-(-rows // count) for count in _BLOCKS_TRIED if count <= rows)
         blocks = [(height, 1) for height in heights]
         together = range(2, min(batch, _MOST_TILES // tiles) + 1)
@@ -162,7 +166,8 @@ def _sizes_of_blocks(size: int) -> Blocks:
                 "blocks": -(-rows // height),
                 "group_channels": width,
                 "channel_groups": channels // width,
-                "in_pitch": _pitch(values["in_channels"]),
+                "in_pitch": pitch,
+                "tile_pitch": _tile_pitch(columns, height, images * pitch),
                 "block_images": images,
                 "image_blocks": batch // images,
             }
@@ -176,6 +181,13 @@ def _sizes_of_blocks(size: int) -> Blocks:
 def _pitch(channels: int) -> int:
     """Channels, and a spare line where rows would conflict in sets of the level 1 cache."""
     return channels + _LINE if channels % _MEETING == 0 else channels
+
+
+def _tile_pitch(columns: int, rows: int, channels: int) -> int:
+    """Tiles of a row, and a spare one where the points of a single row of them would conflict in
+    sets of the level 1 cache: those of a tile are written one after the other.
+    """
+    return columns + (rows == 1 and columns * channels % (_APART * _LINE) == 0)
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,7 @@ def _tile_transform(
     outer = "group image_block block"
     if name == "output":
         outer, starts["channel"] = " ".join(_TOGETHER), "channel_group * group_channels"
-    extents = {**_OUTER, "channel": channels}
+    extents = {**_OUTER, "channel": channels, "tile_col": ceil_div(OUT_COLS, size)}
     transform = _at_points(tile_nest(name, size, pixels, tiles, outer, starts, extents), size)
     return _addressed(Space(transform).split("channel").spread("channel", "rows"), pixels, tiles)
 

@@ -75,3 +75,17 @@ def test_weights_beyond_the_caches_are_read_by_as_many_threads_as_bring_more() -
     (choice,) = choose([product], machine, algorithm="prepacked")
     body = choice.best.candidate.program(machine).body
     assert ALONE not in {loop.var for loop in walk(body) if isinstance(loop, For)}
+
+
+def test_threads_do_not_both_read_transformed_kernels() -> None:
+    """17 MB of them for few pixels, which other stages of a network displace between two runs: each
+    thread takes half of the channels of all pixels, not all channels of half of them.
+    """
+    op = ops.conv2d(
+        batch=1, in_channels=512, out_channels=512, height=7, width=7, kernel=3, padding=1,
+        dtype="f32",
+    )  # fmt: skip
+    machine = load_machine("host_zen5", {"threads.count": 2})
+    (choice,) = choose([op], machine, algorithm="winograd2")
+    values = choice.best.candidate.values
+    assert (values["blocks"], values["channel_groups"] % 2) == (1, 0)

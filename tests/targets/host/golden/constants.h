@@ -4,7 +4,7 @@
 #define TW_CONSTANTS_H
 
 /* input x: 12 x 8 f64, row-major */
-/* constant w: 3 x 1 x 3 x 8 x 16 f64, row-major, packed by constants_pack_w */
+/* constant w: 1 x 1 x 3 x 3 x 8 x 16 f64, row-major, packed by constants_pack_w */
 /* output y: 10 x 40 f64, row-major */
 /* w: 3 x 8 x 40 f64, row-major, into its panels */
 void constants_pack_w(const double *w, double *packed);

@@ -120,6 +120,8 @@ def exposed_cycles(
     counts = [count for _, count in loops[: len(prepared.loops)]]
     operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
     operands = [replace(o, own=has_own(prepared, env, o.moved_by)) for o in operands]
+    if prepared.division is not None:
+        operands = [_from_memory(o, program) for o in operands]
     operands, stored = _without_stored(operands, program, machine, at_start, counts)
     waits, fills = _set_conflicts(program, machine, at_start, operands, loops)
     far = buffer_bytes > machine.spm_available_bytes
@@ -136,6 +138,15 @@ def exposed_cycles(
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
     waits = np.maximum(waits, fills - busy_cycles)
     return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
+
+
+def _from_memory(operand: _Operand, program: Program) -> _Operand:
+    """The operand, where it is constant beside intermediate results, as no cache keeps it until the
+    next run: transformed kernels, several times the weights, which threads of a network share.
+    """
+    between = any(t.kind == "scratch" for t in program.tensors)
+    far = between & np.greater(operand.constant_bytes, 0)
+    return replace(operand, constant_bytes=np.where(far, np.inf, operand.constant_bytes))
 
 
 def _without_stored(

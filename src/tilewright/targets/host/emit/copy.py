@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tilewright.codegen.artifact import Panels
 from tilewright.codegen.c.elementwise_calls import CallContext
@@ -17,7 +18,12 @@ from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const, Expr, Var, evaluate, minimum, product
 from tilewright.ir.nodes import Range, Transfer
 from tilewright.ir.regions import strides_of
-from tilewright.targets.host.emit.links import block_of, outside_of, rounded_depth
+from tilewright.targets.host.emit.links import (
+    block_of,
+    outside_of,
+    panel_distance,
+    rounded_depth,
+)
 
 
 def copy_function(kind: DType) -> str:
@@ -99,26 +105,55 @@ class Packing:
 
 
 def emit_packing(packing: Packing, context: CallContext) -> None:
-    """Write the copy of a region into panels."""
-    block, depth = packing.panels.block, packing.ranges[packing.panels.depth]
-    if not block or depth.extent == Const(block):
-        _emit_block(packing, Const(0), context)
+    """Write the copy of a region into panels. Constants alone have blocks and panels together; they
+    are packed as a whole.
+    """
+    panels, shape = packing.panels, packing.shape
+    taps = product(e for _, e in outside_of(shape, panels))
+    parts = []
+    if panels.together > 1:
+        each = taps * rounded_depth(shape, panels)
+        parts.append(_Part("column", panels.across, panels.columns, each))
+    if panels.block:
+        parts.append(_Part("first", panels.depth, panels.block, taps * panels.columns))
+    _emit_parts(parts, packing, Const(0), context)
+
+
+class _Part(NamedTuple):
+    """Parts of `size` indices along one dimension, whose indices take `each` elements; the name is
+    that of the loop over them.
+    """
+
+    name: str
+    along: int
+    size: int
+    each: Expr
+
+
+def _emit_parts(
+    parts: Sequence[_Part], packing: Packing, before: Expr, context: CallContext
+) -> None:
+    """The copies of all parts, which have so many elements of the target `before` them."""
+    if not parts:
+        _emit_block(packing, before, context)
         return
-    # Constants alone have blocks; they are packed as a whole.
-    with context.writer.block(
-        f"for (long first = 0; first < {context.c(depth.extent)}; first += {block})"
-    ):
-        last = (0, int(evaluate(depth.extent, {})) - 1)
-        inner = replace(context, scope=context.scope.with_symbol("first", "first", last))
-        part = Range(Var("first"), minimum(block, depth.extent - Var("first")))
-        ranges = tuple(
-            part if d == packing.panels.depth else r for d, r in enumerate(packing.ranges)
-        )
-        _emit_block(replace(packing, ranges=ranges), Var("first"), inner)
+    name, along, size, each = parts[0]
+    extent = packing.ranges[along].extent
+    last = int(evaluate(extent, {})) - 1
+    if last < size:
+        _emit_parts(parts[1:], packing, before, context)
+        return
+    loop = f"for (long {name} = 0; {name} < {context.c(extent)}; {name} += {size})"
+    with context.writer.block(loop):
+        scope = context.scope.with_symbol(name, name, (0, last))
+        part = Range(Var(name), minimum(size, extent - Var(name)))
+        ranges = tuple(part if d == along else r for d, r in enumerate(packing.ranges))
+        own, inner = replace(packing, ranges=ranges), replace(context, scope=scope)
+        _emit_parts(parts[1:], own, before + Var(name) * each, inner)
 
 
-def _emit_block(packing: Packing, first: Expr, context: CallContext) -> None:
-    """The copy of one block of the depth, which has `first` indices before it."""
+def _emit_block(packing: Packing, before: Expr, context: CallContext) -> None:
+    """The copy of one part, which has so many elements of the target `before` it."""
     ranges, strides, panels = packing.ranges, packing.strides, packing.panels
     outside = [d for d in range(len(ranges)) if d not in (panels.across, panels.depth)]
     looped = [d for d in outside if ranges[d].extent != Const(1)]
@@ -133,10 +168,7 @@ def _emit_block(packing: Packing, first: Expr, context: CallContext) -> None:
             packed = packed * r.extent + Var(_counter(looped.index(d)))
     across, depth = ranges[panels.across], ranges[panels.depth]
     shape = packing.shape
-    matrix = block_of(shape, panels) * panels.width
-    taps = product(e for _, e in outside_of(shape, panels)) * panels.width
-    packed = packed * matrix + first * taps
-    pitch = taps * rounded_depth(shape, panels)
+    packed = packed * block_of(shape, panels) * panels.columns + before
     arguments = [
         inner.c(across.extent),
         inner.c(depth.extent),
@@ -144,7 +176,7 @@ def _emit_block(packing: Packing, first: Expr, context: CallContext) -> None:
         inner.c(across.step * strides[panels.across]),
         inner.c(depth.step * strides[panels.depth]),
         _plus(packing.target, packing.start + packed, inner),
-        inner.c(pitch),
+        inner.c(panel_distance(shape, panels)),
     ]
     with context.writer.block(_loops(counts, context)) if counts else context.writer.flat():
         context.writer.call(pack_function(packing.kind, panels.width), arguments)

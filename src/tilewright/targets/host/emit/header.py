@@ -38,11 +38,13 @@ def stored_shape(info: TensorInfo) -> tuple[int, ...]:
         return stored_shape(info.made)
     if info.panels is None:
         return info.shape
-    across, depth, width = info.panels.across, info.panels.depth, info.panels.width
-    outside = (e for d, e in enumerate(info.shape) if d not in (across, depth))
-    block = info.panels.block or info.shape[depth]
+    panels, across, depth = info.panels, info.panels.across, info.panels.depth
+    outside = [e for d, e in enumerate(info.shape) if d not in (across, depth)]
+    block = panels.block or info.shape[depth]
     blocks = -(-info.shape[depth] // block)
-    return (-(-info.shape[across] // width), blocks, *outside, block, width)
+    if panels.together > 1:
+        outside.append(panels.together)
+    return (-(-info.shape[across] // panels.columns), blocks, *outside, block, panels.width)
 
 
 def stored_elements(info: TensorInfo) -> int:

@@ -70,7 +70,7 @@ from tilewright.targets.host.emit.transform import emit_transform_call, transfor
 from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
 from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
-from tilewright.targets.host.vectors.microkernel import Microkernel
+from tilewright.targets.host.vectors.microkernel import VARYING, Microkernel
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.targets.host.vectors.transform_text import LineTransform, emit_transform
 from tilewright.targets.host.vectors.window_text import WindowFunction, emit_window_function
@@ -440,6 +440,7 @@ def _emit_product_call(
         runs = one.c.form.runs
         gap = runs.distance_elements - runs.length * one.c.form.leading_dimension
         arguments += [context.c(gap), context.c(runs.first)]
+        arguments += [context.c(runs.length)] if one.kernel.c_run == VARYING else []
     if one.kernel.start == "either":
         arguments.append(context.c(one.first))
     finished: list[str] = []

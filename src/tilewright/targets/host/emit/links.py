@@ -12,7 +12,16 @@ from itertools import product as combinations
 
 from tilewright.codegen.artifact import Panels
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, coefficient, product, round_up, substitute
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    coefficient,
+    evaluate,
+    free_vars,
+    product,
+    round_up,
+    substitute,
+)
 from tilewright.ir.chains import Chain
 from tilewright.ir.matrix import Matrix
 from tilewright.ir.nodes import View
@@ -37,11 +46,11 @@ class Side:
         for d, extent in outside:
             index = index * extent + ranges[d].start
         taps, block = product(e for _, e in outside), block_of(self.view.shape, panels)
-        panel = taps * rounded_depth(self.view.shape, panels)
-        offset = ranges[panels.across].start * panel
-        start = ranges[panels.depth].start
-        within = start * taps + index * block if panels.block else index * block + start
-        return offset + within * panels.width, panel * panels.width
+        far, near = _apart(ranges[panels.across].start, panels.columns)
+        offset = far * (taps * rounded_depth(self.view.shape, panels)) + near * block
+        start, index = ranges[panels.depth].start, index * block * panels.together
+        within = index + start * (taps * panels.together if panels.block else 1)
+        return offset + within * panels.width, panel_distance(self.view.shape, panels)
 
     def step(self, contiguous: str) -> Expr:
         """Elements from one index of k to the next; `contiguous`: the order in which they are
@@ -58,6 +67,23 @@ def outside_of(shape: tuple[Expr, ...], panels: Panels) -> list[tuple[int, Expr]
     return [(d, e) for d, e in enumerate(shape) if d not in inside]
 
 
+def _apart(start: Expr, columns: int) -> tuple[Expr, Expr]:
+    """The terms of an index that are multiples of so many columns, and the others."""
+    names = free_vars(start)
+    near = {v for v in names if evaluate(coefficient(start, v), {}) % columns}
+    at_start = substitute(start, dict.fromkeys(names, 0))
+    far = substitute(start, dict.fromkeys(near, 0)) - at_start
+    return far, substitute(start, dict.fromkeys(names - near, 0))
+
+
+def panel_distance(shape: tuple[Expr, ...], panels: Panels) -> Expr:
+    """Elements from one panel to the next one that a product takes."""
+    if panels.together > 1:
+        return block_of(shape, panels) * panels.width
+    taps = product(e for _, e in outside_of(shape, panels))
+    return taps * rounded_depth(shape, panels) * panels.width
+
+
 def block_of(shape: tuple[Expr, ...], panels: Panels) -> Expr:
     """Indices of the depth in a block."""
     return Const(panels.block) if panels.block else shape[panels.depth]
@@ -70,7 +96,7 @@ def rounded_depth(shape: tuple[Expr, ...], panels: Panels) -> Expr:
 
 def packed_elements(shape: tuple[Expr, ...], panels: Panels) -> Expr:
     """Elements of a tensor or tile in panels."""
-    across = round_up(shape[panels.across], panels.width)
+    across = round_up(shape[panels.across], panels.columns)
     taps = product(e for _, e in outside_of(shape, panels))
     return across * taps * rounded_depth(shape, panels)
 

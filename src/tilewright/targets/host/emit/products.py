@@ -7,7 +7,7 @@ pack them on the way; a constant that is used in place is packed once, before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -15,7 +15,16 @@ from tilewright.codegen.artifact import Panels
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    coefficient,
+    evaluate,
+    free_vars,
+    minimum,
+    product,
+    round_up,
+)
 from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
@@ -31,13 +40,14 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     is_last,
     result_of,
 )
-from tilewright.targets.host.emit.links import Links, Side, linked, packed_elements
+from tilewright.targets.host.emit.links import Links, Side, linked, outside_of, packed_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG
 from tilewright.targets.host.sections import Caches, has_halves
 from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.vectors.microkernel import (
+    VARYING,
     Microkernel,
     Prefetch,
     Start,
@@ -75,6 +85,14 @@ class ProductChain:
     def extents(self) -> tuple[Expr, Expr, Expr]:
         """m, n and the k of one link."""
         return _extent(self.c.view, "m"), _extent(self.c.view, "n"), self.links.k
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """The statements of a program, and its chains of products with the variables in sight."""
+
+    statements: list[Stmt]
+    chains: list[tuple[Chain, Scope]]
 
 
 @dataclass(frozen=True)
@@ -117,14 +135,14 @@ def plan_products(program: Program, machine: Machine, epilogue: KernelEpilogue =
     found = list(scoped(program.body, Scope()))
     chains = {id(chain.call): chain for chain in chains_of(program)}
     calls = [(s, scope) for s, scope in found if isinstance(s, Call) and id(s) in chains]
-    others = [s for s, _ in found]
+    beside = _Beside([s for s, _ in found], [(chains[id(s)], scope) for s, scope in calls])
     packed: dict[str, Panels] = {}
     elements: dict[str, int] = {}
     products = []
-    for call, scope in calls:
-        one = _product(chains[id(call)], scope, program, others, machine)
-        one = _with_epilogue(one, chains[id(call)], program, epilogue)
-        products.append((call, one))
+    for chain, scope in beside.chains:
+        one = _product(chain, scope, program, beside, machine)
+        one = _with_epilogue(one, chain, program, epilogue)
+        products.append((chain.call, one))
         for side in (one.a, one.b):
             if side.panels:
                 packed[side.view.buffer] = side.panels
@@ -149,7 +167,7 @@ def scoped(body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Stmt, Scope]]
 
 
 def _product(
-    chain: Chain, scope: Scope, program: Program, others: list[Stmt], machine: Machine
+    chain: Chain, scope: Scope, program: Program, beside: _Beside, machine: Machine
 ) -> ProductChain:
     call = chain.call
     isa = instruction_set_of(machine)
@@ -162,10 +180,10 @@ def _product(
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
     index = chain.multiply.loaded
-    loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, others)
+    loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, beside)
     broadcast = (c, a, b)[3 - index]
     if isinstance(call.operands[index], View) and loaded.panels:
-        broadcast = _broadcast(call.operands[3 - index], broadcast, scalars, others)
+        broadcast = _broadcast(call.operands[3 - index], broadcast, scalars, beside.statements)
     a, b = (broadcast, loaded) if vectorised == "n" else (loaded, broadcast)
     links = linked(chain, a, b)
     narrow = [dtype(program.element_type(operand)) for operand in call.operands[1:]]
@@ -225,7 +243,9 @@ def _for_panels(
 
 def _run(c: Side) -> int:
     """Rows of C in a run, 0 where all are a leading dimension apart."""
-    return int(evaluate(c.form.runs.length, {})) if c.form.runs else 0
+    if c.form.runs is None:
+        return 0
+    return VARYING if free_vars(c.form.runs.length) else int(evaluate(c.form.runs.length, {}))
 
 
 def _with_epilogue(
@@ -315,13 +335,14 @@ def _loaded(
     vectorised: Along,
     width: int,
     program: Program,
-    others: list[Stmt],
+    beside: _Beside,
 ) -> Side:
     """The operand that is read by vectors: in panels where it can be, otherwise contiguous."""
     if isinstance(operand, Tile):
-        panels = _panels_of_constant(operand, vectorised, width, program, others)
+        panels = _panels_of_constant(operand, vectorised, width, program, beside.statements)
+        panels = panels and _lying_together(panels, side.view, beside.chains)
     else:
-        panels = _panels_of_buffer(operand, vectorised, width, others)
+        panels = _panels_of_buffer(operand, vectorised, width, beside.statements)
     contiguous = "row" if vectorised == "n" else "column"
     if panels is None and side.form.order != contiguous:
         raise ProgramError(
@@ -408,6 +429,50 @@ def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> 
     if first % width or any(not isinstance(s, Const) or s.value % width for s in steps):
         return None
     return Panels(*dims, width, _block(tile.ranges[dims[1]], tensor.shape[dims[1]]))
+
+
+def _lying_together(panels: Panels, view: View, chains: Sequence[tuple[Chain, Scope]]) -> Panels:
+    """With those panels together that are read in turn before another block of the depth or another
+    index of the dimensions outside comes: main memory delivers what it has in order faster.
+    """
+    if not panels.block and all(e == Const(1) for _, e in outside_of(view.shape, panels)):
+        return panels
+    size = int(evaluate(round_up(view.shape[panels.across], panels.width), {}))
+    found = {
+        _columns_in_turn(tile, panels, chain, scope) or size
+        for chain, scope in chains
+        if isinstance(tile := chain.call.operands[chain.multiply.loaded], Tile)
+        and tile.tensor == view.buffer
+    }
+    columns = found.pop()
+    if found or size % columns:
+        return panels
+    return replace(panels, together=columns // panels.width)
+
+
+def _columns_in_turn(tile: Tile, panels: Panels, chain: Chain, scope: Scope) -> int:
+    """Columns that are read for one block and one index of the dimensions outside: those of one
+    step of the loops around these, 0 for all; those of one panel where a chain moves them, or steps
+    are uneven.
+    """
+    across, depth = tile.ranges[panels.across], tile.ranges[panels.depth]
+    outside = [r for d, r in enumerate(tile.ranges) if d not in (panels.across, panels.depth)]
+    if any(r.extent != Const(1) for r in outside):
+        return panels.width
+    moving = frozenset[str]().union(*(free_vars(r.start) for r in outside))
+    moving = moving | free_vars(depth.start) if panels.block else moving
+    if moving & {f.var for f in chain.loops}:
+        return panels.width
+    names = list(scope.bounds)
+    first = min((names.index(v) for v in moving), default=len(names))
+    steps = {v: int(evaluate(coefficient(across.start, v), {})) for v in free_vars(across.start)}
+    outer = [steps[v] for v in names[:first] if v in steps]
+    if not outer:
+        return 0
+    columns = min(outer)
+    inner = sum(step * scope.bounds[v][1] for v, step in steps.items() if step % columns)
+    fits = inner + bounds_of(across.extent, scope)[1] <= columns
+    return columns if fits and not any(step % columns for step in outer) else panels.width
 
 
 def _block(depth: Range, size: Expr) -> int:

@@ -17,7 +17,7 @@ from tilewright.targets.host.vectors.epilogue import (
     names,
     write_finished,
 )
-from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES, VARYING, Microkernel
 
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
@@ -93,7 +93,7 @@ class RegisterBlock:
             f"{kind} *restrict z",
             "long ldz",
             *(["long run", "long gap", "long place"] if self.kernel.runs else []),
-            *(["long z_gap", "long z_first"] if self.kernel.c_run else []),
+            *(f"long {name}" for name in self.kernel.of_c),
             *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
             *(["long beyond", "long share"] if streams_ahead(self.kernel) else []),
@@ -307,8 +307,8 @@ class RegisterBlock:
         run = self.kernel.c_run
         if not run:
             return ""
-        if isinstance(i, str):
-            return f"(z_first + {i}) / {run} * z_gap + "
+        if isinstance(i, str) or run == VARYING:
+            return f"(z_first + {i}) / {self.kernel.rows_in_run} * z_gap + "
         whole, rest = divmod(i, run)
         gaps = f"{whole} * z_gap + " if whole else ""
         return gaps + (f"(z_first >= {run - rest} ? z_gap : 0) + " if rest else "")

@@ -27,6 +27,10 @@ SET_BYTES = 4096
 """Distance of addresses that share a set of the level 1 cache."""
 
 
+VARYING = -1
+"""Rows in a run of C where a call decides."""
+
+
 @dataclass(frozen=True)
 class Microkernel:
     """The choices of one micro-kernel.
@@ -39,7 +43,8 @@ class Microkernel:
     of `scalars` or `vectors * lanes` along m or n, stored one after the other, k outside, and the
     leading dimension is the distance of two panels. Rows of the broadcast operand may come in
     `runs`: some a leading dimension apart, then a gap, as the pixels of an image with a border. So
-    may those of C that are no vectors, `c_run` at a time; 0: they do not.
+    may those of C that are no vectors, `c_run` at a time; 0: they do not, `VARYING`: an argument
+    says.
 
     `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
@@ -78,6 +83,17 @@ class Microkernel:
     halves: bool = False
     a_dtype: DType | None = None
     b_dtype: DType | None = None
+
+    @property
+    def of_c(self) -> tuple[str, ...]:
+        """The parameters that say how runs of C lie."""
+        run = ("z_run",) if self.c_run == VARYING else ()
+        return ("z_gap", "z_first", *run) if self.c_run else ()
+
+    @property
+    def rows_in_run(self) -> str:
+        """C text of the rows in a run of C."""
+        return "z_run" if self.c_run == VARYING else str(self.c_run)
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1

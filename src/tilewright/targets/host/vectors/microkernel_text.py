@@ -50,7 +50,8 @@ def emit_microkernel(
     needs `instruction_sets.vector_text` before it.
     Further parameters follow in this order: `long run, long gap`: rows of a run, and elements from
     one to the next beyond the leading dimension (runs), `long z_gap, long z_first`: such elements,
-    and the number of the first row of C in its run (c_run), `int first` (start "either"), `long
+    and the number of the first row of C in its run (c_run), `long z_run`: the rows of a run (where
+    these vary), `int first` (start "either"), `long
     count, const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
     (offsets), `int last` and what lies beside the sums (epilogue).
     """
@@ -83,13 +84,14 @@ def _passed(kernel: Microkernel) -> list[str]:
 
 
 def _z_place(kernel: Microkernel) -> str:
-    run = kernel.c_run
-    return f"i * ldz + (z_first + i) / {run} * z_gap + j" if run else "i * ldz + j"
+    gaps = f"(z_first + i) / {kernel.rows_in_run} * z_gap + " if kernel.c_run else ""
+    return f"i * ldz + {gaps}j"
 
 
 def _z_run(kernel: Microkernel) -> list[str]:
     """The arguments that say where in a run of C row i stands."""
-    return ["z_gap", f"(z_first + i) % {kernel.c_run}"] if kernel.c_run else []
+    at = {"z_first": f"(z_first + i) % {kernel.rows_in_run}"}
+    return [at.get(name, name) for name in kernel.of_c]
 
 
 def _write_function(
@@ -104,7 +106,7 @@ def _write_function(
     else:
         operands = ["long columns", "long rows", "long k", y, "long ldy", x, "long ldx"]
     runs = ["long run", "long gap"] if kernel.runs else []
-    runs += ["long z_gap", "long z_first"] if kernel.c_run else []
+    runs += [f"long {name}" for name in kernel.of_c]
     writer.head(
         f"static void {name}",
         [*operands, f"{kind} *z", "long ldz", *runs, *declared_parameters(kernel)],
