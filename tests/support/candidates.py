@@ -26,6 +26,8 @@ from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
+from tilewright.ops.definition import Definition
+from tilewright.ops.notation import operator_of
 from tilewright.partition import Partition, split
 from tilewright.passes.lowering import lowering_of
 from tilewright.passes.staging import Staging
@@ -38,7 +40,7 @@ from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of
 
 Conv2d, Gemm = ops.Conv2d, ops.Gemm
-Op: TypeAlias = Conv2d | Gemm
+Op: TypeAlias = Conv2d | Gemm | Definition
 
 ALGORITHMS = (
     "gemm",
@@ -51,7 +53,9 @@ ALGORITHMS = (
     "swdnn_image",
     "swdnn_batch",
 )
-HOST_ALGORITHMS = (*ALGORITHMS, "winograd5", "winograd6", "direct", "depthwise", "pointwise")
+HOST_ALGORITHMS = (
+    *ALGORITHMS, "winograd5", "winograd6", "direct", "depthwise", "pointwise", "loops",
+)  # fmt: skip
 BATCHES = {
     "winograd2_fours": (32, 64),
     "swdnn_image": (32, 64),
@@ -199,6 +203,29 @@ def convolutions(
     )
 
 
+CONTRACTIONS = (
+    "y[n,o,r] += x[n,i,r+u-1] * w[o,i,u]",
+    "y[n,o,r,c] += x[n,i,r+u-1,2*c+v] * w[o,i,u,v]",
+    "y[g,n,o,r] += x[n,g,i,r+u-1] * w[g,o,i,u]",
+    "y[n,q,h,k] += x[n,h,q,i] * w[n,h,k,i]",
+    "y[n,o,r] += x[n,i,r] * w[o,i]",
+)
+"""Convolutions along one and two axes, by groups and with a step, and products of several rows."""
+
+
+@st.composite
+def contractions(draw: st.DrawFn, dtypes: Sequence[str] = DTYPES) -> Definition:
+    """Definitions that are products, with windows that reach beyond the operand on either side."""
+    text = draw(st.sampled_from(CONTRACTIONS))
+    axes = dict.fromkeys(c for c in text if c.isalpha() and c not in "xwy")
+    most = {"n": 9, "r": 40, "c": 14, "u": 4, "v": 3, "g": 3, "h": 3}
+    sizes: dict[str, Any] = {a: draw(st.integers(1, most.get(a, 40)), a) for a in axes}
+    if "+u" in text:
+        width = [sizes["r"], *([2 * sizes["c"]] if "c" in axes else [])]
+        sizes["x"] = (*(sizes[a] for a in ("ngi" if "g" in axes else "ni")), *width)
+    return operator_of(text, fill={"x": 0}, dtype=draw(st.sampled_from(dtypes)), **sizes)
+
+
 def _batches(algorithm: str) -> st.SearchStrategy[int]:
     if algorithm in BATCHES:
         return st.sampled_from(BATCHES[algorithm])
@@ -209,6 +236,8 @@ def operators(algorithm: str, dtypes: Sequence[str] = DTYPES) -> st.SearchStrate
     """Operators that the algorithm computes."""
     if algorithm in ("gemm", "padded", "library"):
         return gemms(algorithm, dtypes)
+    if algorithm == "loops":
+        return contractions(dtypes)
     return convolutions(algorithm, dtypes)
 
 
@@ -249,12 +278,16 @@ def candidate(draw: st.DrawFn, op: Op, algorithm: str, machine: Machine) -> Cand
     whole machine and space.
     """
     (seed,) = seeds_for(op, algorithm, addressed=rules_of(machine).in_place)
-    joint = draw(st.sampled_from(list(seed.layout_combinations())))
+    layouts = list(seed.layout_combinations())
+    first = draw(st.integers(0, len(layouts) - 1))
     most = MOST_ITERATIONS // len(seed.spaces)
     blocks = draw(st.sampled_from(list(seed.blocks(parameters(op)))))
     values = {**parameters(op), **blocks}
-    nests = tuple(_choice(draw, op, values, space, joint, machine, most) for space in seed.spaces)
-    return Candidate(op, seed, nests, blocks)
+    for joint in (*layouts[first:], *layouts[:first]):
+        nests = [_choice(draw, op, values, space, joint, machine, most) for space in seed.spaces]
+        if None not in nests:
+            return Candidate(op, seed, tuple(n for n in nests if n is not None), blocks)
+    return reject()
 
 
 def applies(partition: Partition, algorithm: str) -> bool:
@@ -286,9 +319,9 @@ def _choice(
     joint: tuple[Layout, ...],
     machine: Machine,
     most_iterations: int,
-) -> NestChoice:
+) -> NestChoice | None:
     """One nest's structure, factors and copies; those that do not fit are not drawn, nor those of
-    more iterations unless all have more.
+    more iterations unless all have more. None where no structure is legal under these layouts.
     """
     combinations = step_lists(space, joint, machine)
     first = draw(st.integers(0, len(combinations) - 1))
@@ -304,7 +337,7 @@ def _choice(
             chosen = draw(st.integers(0, len(tiles) - 1))
             factors = grid.chosen(int(copies[chosen]), int(tiles[chosen]))
             return NestChoice(structure, factors, inf)
-    return reject()
+    return None
 
 
 def step_lists(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,15 +11,24 @@ from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, INTEGERS, Case, cases
 from support.examples import examples
-from support.native import NATIVE_HOSTS, assert_exact, assert_within_bound, native_results
+from support.native import (
+    NATIVE_HOSTS,
+    NATIVE_SETTINGS,
+    assert_exact,
+    assert_within_bound,
+    native_results,
+)
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import gemm
+from tilewright.ops.notation import operator_of
 from tilewright.passes.allocate_buffers import bytes_on_a_core
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.code import CODE
+from tilewright.targets.host.emit.products import plan_products
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.vectors.instruction_sets import AVX2
+from tilewright.targets.host.vectors.microkernel import VARYING
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import rank
@@ -94,3 +105,20 @@ def is_packed_far(candidate: Candidate, machine: Machine) -> bool:
     return {b.name for b in buffers} == {"a_tile", "b_tile"} and (
         sum(map(bytes_on_a_core, buffers)) > machine.spm_available_bytes
     )
+
+
+def test_runs_of_a_result_may_end_early() -> None:
+    """Five images by blocks of three, and pixels by eight: the last runs of C are two images."""
+    text = "y[n,o,r] += x[n,i,r+u-1] * w[o,i,u]"
+    op = operator_of(text, fill={"x": 0}, dtype="f64", n=5, o=32, r=16, i=8, u=3, x=(5, 8, 16))
+    machine = load_machine("host", NATIVE_SETTINGS)
+    (seed,) = seeds_for(op, "loops", addressed=True)
+    (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
+    (choice,) = next(c for c in ranking.best if c.nests[0].factors.get("i2_tile") == 8).nests
+    candidate = Candidate(op, seed, (replace(choice, factors=choice.factors | {"col_tile": 3}),))
+    program = candidate.program(machine)
+    assert any(one.kernel.c_run == VARYING for _, one in plan_products(program, machine).calls)
+    operands = random_operands(op, "integers", 0)
+    case = Case(machine, candidate)
+    (found,) = native_results([case], [operands])
+    assert_exact(case, operands, found)

@@ -160,7 +160,7 @@ def in_order(kernel, z):
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(14))
+@pytest.mark.parametrize("index", range(16))
 @pytest.mark.parametrize("kind", FLOATS, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -186,7 +186,8 @@ def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
     if kernel.start == "either":
         arguments.append(ctypes.c_int(first))
     if kernel.offsets:
-        broadcast, loaded = np.arange(count) * k, np.arange(count) * k * kernel.width
+        step = kernel.width if kernel.vector_layout == "panels" else in_b.leading
+        broadcast, loaded = np.arange(count) * k, np.arange(count) * k * step
         arguments += [count, pointer(broadcast), pointer(loaded)]
     if kernel.epilogue:
         arguments += [ctypes.c_int(last), *more]
