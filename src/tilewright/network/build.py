@@ -19,7 +19,7 @@ from math import ceil
 
 from tilewright.common.dtypes import main_type
 from tilewright.common.errors import CapacityError
-from tilewright.common.progress import Progress, silent, uncounted
+from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.rewrites.fusion import is_elementwise
 from tilewright.graph.rewrites.images import batch_of
@@ -173,12 +173,10 @@ def _schedule(
     new = {op: name for op, name in ops.items() if op not in known}
     steps = partial(progress, "schedule")
     known |= planner.scheduled(new, steps, divide=divide)
-    divided = {op: name for op, name in ops.items() if divide and known[op].division}
-    alone = planner.scheduled(divided, uncounted, divide=False)
     for builder in drafts:
         builder.refill(refills)
-    for builder in drafts if divided else ():
-        builder.leave_whole(known, alone, machine)
+        if planner.alone:
+            builder.leave_whole(known, planner.alone, machine)
 
 
 def rank_network(
