@@ -1,6 +1,7 @@
 """Work that several core groups do together: pieces of products, shares of other stages."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from tilewright.network.build import build_plan
 from tilewright.network.groups import CutTensor
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
+from tilewright.network.planning import products
 from tilewright.network.planning.form import Form, StoredDim, row_major
 from tilewright.network.planning.pieces import Spacing, pieces_of
 from tilewright.network.planning.planner import Planner
-from tilewright.network.planning.products import ranked_stages
+from tilewright.network.planning.products import Ranked, ranked_stages, steady
 from tilewright.network.planning.shares import StageDivision, least_cycles_alone, share_of
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
@@ -262,3 +264,21 @@ def test_the_whole_of_a_stage_is_ranked_only_where_one_group_may_be_as_fast() ->
     found = planner.scheduled({border: "border", scaling: "y"}, uncounted, divide=True)
     assert all(own.division is not None for own in found.values())
     assert [*planner.alone] == [border], "four groups save less than their meeting may take"
+
+
+@pytest.mark.parametrize(("share_cycles", "refilled"), [(24_000, ["y"]), (20_000, [])])
+def test_refills_of_a_product_are_left_that_groups_compute_in_half_the_time_and_two_meetings(
+    monkeypatch: pytest.MonkeyPatch, share_cycles: int, refilled: list[str]
+) -> None:
+    found: list[str] = []
+
+    def steadied(every, *_):
+        found.extend(candidate.name for own in every for candidate in own)
+        return [tuple(own) for own in every]
+
+    monkeypatch.setattr(products, "steadied", steadied)
+    op, whole = gemm(16, 16, 16), SimpleNamespace(cycles=50_000, name="y")
+    shares = {op: (SimpleNamespace(cycles=share_cycles),)}
+    ranked = Ranked({op: (whole,)}, shares=shares)
+    assert steady(ranked, MACHINE).candidates == {op: (whole,)}
+    assert found == refilled
