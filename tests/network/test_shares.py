@@ -1,11 +1,13 @@
 """Work that several core groups do together: pieces of products, shares of other stages."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from support.examples import one_in
+from tilewright.common.progress import uncounted
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
@@ -13,9 +15,12 @@ from tilewright.network.build import build_plan
 from tilewright.network.groups import CutTensor
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
+from tilewright.network.planning import products
 from tilewright.network.planning.form import Form, StoredDim, row_major
 from tilewright.network.planning.pieces import Spacing, pieces_of
-from tilewright.network.planning.shares import StageDivision, share_of
+from tilewright.network.planning.planner import Planner
+from tilewright.network.planning.products import Ranked, ranked_stages, steady
+from tilewright.network.planning.shares import StageDivision, least_cycles_alone, share_of
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
@@ -230,3 +235,50 @@ def test_a_shared_array_is_moved_once_and_one_that_lies_as_it_is_taken_never(
     stages = (of_one_operator(gemm(16, 16, 16), Search(keep=1))[1].stages,) * moved
     cut = CutTensor("x", "f64", (2, 3), (form,) * 3, (whole,) * 3, shared, stages)
     assert cut.moved_bytes == 8 * elements
+
+
+def mapped(*extents: int, result: Access | None = None, body: str, **operands: Access) -> InMemory:
+    return InMemory(extents, result or straight(extents), tuple(operands.values()), body)
+
+
+TURNED = Access((4, 512, 49), (((0, 1),), ((2, 1),), ((1, 1),)), (0, 0, 0))
+SIDE = Access((64, 58, 58), (((0, 1),), (), ((1, 1),)), (0, 57, 0))
+EACH = Access((64,), (((1, 1),),), (0,))
+WINDOWS = Access((64, 32), (((0, 1),), ((1, 1), (2, 1))), (0, 0))
+STAGES = {
+    "border": mapped(64, 58, result=SIDE, body="0.0"),
+    "copy": mapped(4, 49, 512, body="x0", x=TURNED),
+    "scaling": mapped(448, 64, 112, body="x0 * x1", x=straight((448, 64, 112)), s=EACH),
+    "windows that overlap": mapped(64, 30, 3, body="x0", x=WINDOWS),
+}
+
+
+@pytest.mark.parametrize("op", STAGES.values(), ids=list(STAGES))
+def test_one_group_takes_no_less_than_moving_each_place_once(op: InMemory) -> None:
+    (alone,) = ranked_stages({op: "y"}, MACHINE).values()
+    assert 0.03 * alone.cycles < least_cycles_alone(op, MACHINE) <= alone.cycles
+
+
+def test_the_whole_of_a_stage_is_ranked_only_where_one_group_may_be_as_fast() -> None:
+    planner, (border, *_, scaling, _) = Planner(MACHINE), STAGES.values()
+    found = planner.scheduled({border: "border", scaling: "y"}, uncounted, divide=True)
+    assert all(own.division is not None for own in found.values())
+    assert [*planner.alone] == [border], "four groups save less than their meeting may take"
+
+
+@pytest.mark.parametrize(("share_cycles", "refilled"), [(24_000, ["y"]), (20_000, [])])
+def test_refills_of_a_product_are_left_that_groups_compute_in_half_the_time_and_two_meetings(
+    monkeypatch: pytest.MonkeyPatch, share_cycles: int, refilled: list[str]
+) -> None:
+    found: list[str] = []
+
+    def steadied(every, *_):
+        found.extend(candidate.name for own in every for candidate in own)
+        return [tuple(own) for own in every]
+
+    monkeypatch.setattr(products, "steadied", steadied)
+    op, whole = gemm(16, 16, 16), SimpleNamespace(cycles=50_000, name="y")
+    shares = {op: (SimpleNamespace(cycles=share_cycles),)}
+    ranked = Ranked({op: (whole,)}, shares=shares)
+    assert steady(ranked, MACHINE).candidates == {op: (whole,)}
+    assert found == refilled

@@ -1,7 +1,11 @@
 """Where groups that compute a network together wait for each other."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from tilewright.machine.model import Groups
-from tilewright.network.waits import StageUse, cycles_before, meetings, steps
+from tilewright.network.waits import MOST_SPARED, StageUse, cycles_before, meetings, steps
 
 GROUPS = Groups(4, launch_cycles=100, barrier_cycles=10, meet_cycles=20)
 
@@ -43,3 +47,17 @@ def test_groups_with_images_of_their_own_never_wait():
     assert not any(meetings(uses))
     assert steps(uses) == (0, 1, 2, 3)
     assert cycles_before(uses, Groups(4)) == ({}, {}, {}, {})
+
+
+def test_a_stage_that_the_first_group_computes_alone_spares_two_meetings_at_most():
+    random, spared = np.random.default_rng(7), set[int]()
+    for _ in range(2000):
+        uses = [
+            StageUse(tuple(random.integers(0, 4, random.integers(0, 3)).tolist()), int(w), int(g))
+            for w, g in zip(random.integers(0, 4, 9), random.choice([1, 4], 9), strict=True)
+        ]
+        number = int(random.integers(len(uses)))
+        alone = [*uses]
+        alone[number] = replace(uses[number], groups=1)
+        spared.add(sum(meetings(uses)) - sum(meetings(alone)))
+    assert max(spared) == MOST_SPARED

@@ -19,7 +19,7 @@ from math import ceil
 
 from tilewright.common.dtypes import main_type
 from tilewright.common.errors import CapacityError
-from tilewright.common.progress import Progress, silent, uncounted
+from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.rewrites.fusion import is_elementwise
 from tilewright.graph.rewrites.images import batch_of
@@ -61,6 +61,7 @@ from tilewright.network.planning.products import (
     one_group,
     products_of,
     refilled,
+    steady,
 )
 from tilewright.network.planning.together import asked_shares, parts_of_all, shares_of
 from tilewright.network.planning.variants import Variant
@@ -173,12 +174,10 @@ def _schedule(
     new = {op: name for op, name in ops.items() if op not in known}
     steps = partial(progress, "schedule")
     known |= planner.scheduled(new, steps, divide=divide)
-    divided = {op: name for op, name in ops.items() if divide and known[op].division}
-    alone = planner.scheduled(divided, uncounted, divide=False)
     for builder in drafts:
         builder.refill(refills)
-    for builder in drafts if divided else ():
-        builder.leave_whole(known, alone, machine)
+        if planner.alone:
+            builder.leave_whole(known, planner.alone, machine)
 
 
 def rank_network(
@@ -199,7 +198,8 @@ def rank_network(
     asked = [asked_products(part, machine, search, images=used)]
     if groups == 1 or not (alone or (batch_of(part) == 1 and _has_room(network, machine))):
         (rankings,) = answered(asked, machine, search.keep, choosing)
-        return products_of(part, machine, search, asked[0], rankings, images=used)
+        ranked = products_of(part, machine, search, asked[0], rankings, images=used)
+        return steady(ranked, machine)
     if not alone:
         asked.append(asked_products(network, machine, search, images=1))
     pieces, of_shares = asked_shares([op for _, op in network.layers()], machine, search)
@@ -208,9 +208,12 @@ def rank_network(
     whole = ranked
     for rankings in others:
         whole = products_of(network, machine, search, asked[1], rankings, images=1)
-    whole = replace(whole, shares=shares_of(pieces, shared, machine))
+    whole = steady(replace(whole, shares=shares_of(pieces, shared, machine)), machine)
     together = whole.together(groups).least_cycles(network)
-    return whole if alone or together < ranked.least_cycles(part) else ranked
+    if alone or together < ranked.least_cycles(part):  # refills only add to the latter
+        return whole
+    ranked = steady(ranked, machine)
+    return whole if together < ranked.least_cycles(part) else ranked
 
 
 def _has_room(network: Network, machine: Machine) -> bool:

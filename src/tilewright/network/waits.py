@@ -30,6 +30,12 @@ class StageUse:
     across: tuple[int, ...] = ()
 
 
+MOST_SPARED = 2
+"""Meetings that one stage spares at most where the first group alone computes it: that before it,
+and the next one. Later ones are due all the same: they wait for what came after the one before.
+"""
+
+
 def meetings(uses: Sequence[StageUse]) -> tuple[bool, ...]:
     """For each stage, whether all groups wait for each other before it: it reads what another group
     may have written since they met last, or overwrites what one may still read.

@@ -25,7 +25,7 @@ from tilewright.network.planning.products import (
     one_group,
     stages_of,
 )
-from tilewright.network.planning.together import asked_parts, best_parts
+from tilewright.network.planning.together import asked_parts, best_parts, may_stay_whole
 from tilewright.network.planning.variants import Variant, variants
 from tilewright.ops import Conv2d
 from tilewright.ops.op import Op
@@ -42,6 +42,7 @@ class Planner:
     images channels last, or in the form of the only stage that reads them, and takes outputs in
     the form that they have. `gathers_channels`: windows are gathered best of pixels whose channels
     lie together. `fills`: stages fill borders, which else are filled once, ahead of the first one.
+    What groups divide the first of them may compute `alone`, where they need not meet then.
     """
 
     views = arranges = gathers_channels = False
@@ -49,6 +50,7 @@ class Planner:
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
+        self.alone = Schedules()
         self._machine, self._rankings = machine, Rankings()
         self._bordered: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
         self._reading: dict[tuple[Candidate, str, Form], Candidate | None] = {}
@@ -125,16 +127,25 @@ class Planner:
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
         """Schedules of mappings and reductions; with `divide`, of a group's share where that is
-        faster.
+        faster: the whole of what one group cannot compute as fast is not searched for.
         """
-        machine, whole = self._machine, asked_stages(ops, self._machine)
+        machine = self._machine
         parts = asked_parts(ops if divide else (), machine)
-        own, shared = answered([whole, parts.question], machine, 1, steps)
-        found: Schedules = stages_of(ops, machine, whole, own)
-        for op, part in best_parts(parts, shared).items():
-            if part.cycles < found[op].cycles:
-                found[op] = part
-        return found
+        (shared,) = answered([parts.question], machine, 1, steps)
+        divided = best_parts(parts, shared)
+        alone = {
+            op: name for op, name in ops.items() if may_stay_whole(op, divided.get(op), machine)
+        }
+        whole = asked_stages(alone, machine)
+        (own,) = answered([whole], machine, 1, steps)
+        found: Schedules = stages_of(alone, machine, whole, own)
+        faster = {
+            op: part
+            for op, part in divided.items()
+            if op not in found or part.cycles < found[op].cycles
+        }
+        self.alone |= {op: found[op] for op in faster if op in found}
+        return found | faster
 
 
 def _moved_parts(held: Form, wanted: Form) -> int:

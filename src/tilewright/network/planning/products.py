@@ -20,6 +20,7 @@ from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.pieces import Share
 from tilewright.network.search import Search
+from tilewright.network.waits import MOST_SPARED
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
@@ -31,6 +32,8 @@ from tilewright.tune.search import Floors, Ranking
 from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
+_OUTRUN = 2
+"""How much longer a product takes than a share of it where refills do not matter any more."""
 
 
 def one_group(machine: Machine) -> Machine:
@@ -137,8 +140,8 @@ def products_of(
     *,
     images: int,
 ) -> Ranked:
-    """The candidates of a network's products by the rankings of what was asked. Raises
-    CapacityError where one fits no way.
+    """The candidates of a network's products by the rankings of what was asked, without refills.
+    Raises CapacityError where one fits no way.
     """
     names, single = _named(network), one_group(machine)
     candidates: dict[Op, list[Candidate]] = {op: [] for op in names}
@@ -151,19 +154,34 @@ def products_of(
         candidates = {
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
-    best = steadied([*candidates.values()], single, lambda c: c, lambda _, candidate: candidate)
     ranked = zip(asked.pairs, rankings, strict=True)
     floors = {(op, id(seed)): ranking.floors for (op, seed), ranking in ranked}
-    return Ranked(dict(zip(candidates, best, strict=True)), images, floors=floors)
+    return Ranked({op: by_cycles(own) for op, own in candidates.items()}, images, floors=floors)
+
+
+def steady(ranked: Ranked, machine: Machine) -> Ranked:
+    """The products with what refills add to them (`tune.refills.steadied`). Those that all groups
+    together compute in a fraction of the time are left: what is taken for its layouts all the same
+    is refilled then.
+    """
+    spared = MOST_SPARED * machine.groups.meet_cycles
+    near = {
+        op: own
+        for op, own in ranked.candidates.items()
+        if not any(_OUTRUN * s.cycles + spared < own[0].cycles for s in ranked.shares.get(op, ()))
+    }
+    single = one_group(machine)
+    best = steadied([*near.values()], single, lambda c: c, lambda _, candidate: candidate)
+    return replace(ranked, candidates={**ranked.candidates, **dict(zip(near, best, strict=True))})
 
 
 def ranked_products(
     network: Network, machine: Machine, search: Search, *, images: int, progress: Progress
 ) -> Ranked:
-    """`products_of` a network, asked alone. Raises as it and `asked_products` do."""
+    """`products_of` a network, asked alone and `steady`. Raises as it and `asked_products` do."""
     asked = asked_products(network, machine, search, images=images)
     (rankings,) = answered([asked], machine, search.keep, partial(progress, "choose"))
-    return products_of(network, machine, search, asked, rankings, images=images)
+    return steady(products_of(network, machine, search, asked, rankings, images=images), machine)
 
 
 def _named(network: Network) -> dict[Op, str]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from tilewright.machine import Machine
+from tilewright.network.waits import moving_cycles
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 
@@ -54,6 +56,37 @@ def share_of(op: InMemory, groups: int) -> tuple[InMemory, StageDivision] | None
                     ELEMENTS, count, tuple(size * step for _, step in found)
                 )
     return None
+
+
+def least_cycles_alone(op: InMemory, machine: Machine) -> float:
+    """Cycles that one group takes for the whole of `op` at least: of reading each place of an
+    operand and writing each of the result once, at the engine's best.
+    """
+    kinds, places = op.numerics.operands, prod(op.extents[: op.outer])
+    read = sum(_fewest_places(access, op.extents) for access in op.operands)
+    smallest = min((kind.size_bytes for kind in kinds), default=0)
+    return moving_cycles(machine, read * smallest, places * op.numerics.result.size_bytes)
+
+
+def _fewest_places(access: Access, extents: Sequence[int]) -> int:
+    """Different places of a tensor that the steps of all axes reach, at least; 0 where some lie
+    beyond its border or are looked up.
+
+    >>> _fewest_places(Access((9, 12), (((0, 2), (1, 1)), ((2, 4), (3, 1))), (0, 0)), (4, 3, 3, 4))
+    48
+    """
+    if access.fill is not None or access.read_from:
+        return 0
+    places, seen = 1, set[int]()
+    for terms in access.terms:
+        found = reach = 1
+        for axis, step in sorted(terms, key=lambda term: abs(term[1])):
+            own = 1 if axis in seen else extents[axis]
+            found = found * own if abs(step) >= reach else max(found, own)
+            reach += abs(step) * (own - 1)
+        places *= found
+        seen.update(axis for axis, _ in terms)
+    return places
 
 
 def _part(access: Access, loop: int, extents: Sequence[int]) -> tuple[Access, int] | None:

@@ -26,9 +26,14 @@ from tilewright.network.planning.products import (
     one_group,
     ranked_stages,
 )
-from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
+from tilewright.network.planning.shares import (
+    ELEMENTS,
+    StageDivision,
+    least_cycles_alone,
+    share_of,
+)
 from tilewright.network.search import Search
-from tilewright.network.waits import next_cycles
+from tilewright.network.waits import MOST_SPARED, next_cycles
 from tilewright.ops import Op
 from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
@@ -179,6 +184,17 @@ def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Sche
             if op not in best or c.cycles < best[op].cycles:
                 best[op] = c
     return {op: Scheduled(c.cycles, c, asked.divisions[op]) for op, c in best.items()}
+
+
+def may_stay_whole(op: Op, part: Scheduled | None, machine: Machine) -> bool:
+    """True if one group that computes a whole mapping or reduction may be faster than all groups
+    that compute a `part` each, meetings included.
+    """
+    own = op.in_memory
+    if part is None or own is None:
+        return True
+    spared = MOST_SPARED * machine.groups.meet_cycles
+    return least_cycles_alone(own, machine) <= part.cycles + spared
 
 
 def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
