@@ -103,13 +103,11 @@ class WholeWay(Way[NativeNetwork]):
     """Networks that a machine runs as one."""
 
     def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
-        """The network as the family of the machine compiles it."""
         networks, network = require_networks(chain.machine), workload.whole
         how = _search(settings)
         return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
 
     def title(self, made: Made) -> str:
-        """The network and its machine."""
         return f"{made.name}: whole network on {made.machine.name}"
 
     def run(
@@ -119,11 +117,9 @@ class WholeWay(Way[NativeNetwork]):
         named: Mapping[str, Array],
         weights: Mapping[str, Array] | None,
     ) -> Outputs:
-        """The outputs of the network."""
         return made.plan.run(*inputs, weights=weights, **named)
 
     def draw_weights(self, made: Made) -> None:
-        """Random numbers for the weights that have none."""
         made.plan.weights.update(random_weights(made.workload.whole))
 
     def figures(self, made: Made, progress: Progress = silent) -> NetworkRun:
@@ -175,7 +171,6 @@ class WholeWay(Way[NativeNetwork]):
         return structs.replace(found, unfused_cycles=_unfused(made, progress).cycles)
 
     def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
-        """One stage of the network explained, or all of it."""
         here, rewrites = made.toolchain.executes_here, list[str]()
         if here:
             self.draw_weights(made)
@@ -205,7 +200,6 @@ class WholeWay(Way[NativeNetwork]):
         found: NetworkRun,
         progress: Progress,
     ) -> NetworkRun:
-        """Write code, constants and figures."""
         progress("write", 0, 1)
         made.plan.write(directory, weights, result=found)
         return structs.replace(found, output=str(directory))

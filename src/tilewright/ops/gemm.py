@@ -117,7 +117,6 @@ class Gemm(Named):
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """All of the products'."""
         return self.definition.unchanged
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -133,12 +132,10 @@ class Gemm(Named):
         return _part(self, result, terms, beta=self.beta if first else 0.0)
 
     def with_magnitudes(self) -> Gemm:
-        """With positive alpha and beta."""
         return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
 
     @property
     def matrix_product(self) -> Gemm:
-        """Itself."""
         return self
 
     def describe(self) -> str:
@@ -186,11 +183,9 @@ class BatchedMatmul(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A product of matrices for each step of the batch."""
         return one(_product(self, (self.batch, self.m, self.n, self.k), self.dtype))
 
     def part(self, result: Box, terms: Box | None = None) -> BatchedMatmul:
-        """Products of smaller extents."""
         return _part(self, result, terms, batch=result.shape[0])
 
     def describe(self) -> str:

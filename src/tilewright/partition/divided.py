@@ -22,6 +22,7 @@ from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
+from tilewright.partition import timing
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
@@ -45,14 +46,6 @@ from tilewright.partition.parts import (
     imbalance,
 )
 from tilewright.partition.plan import PartitionPlan, Planned
-from tilewright.partition.timing import (
-    LayerTime,
-    LayerTraffic,
-    ProgramTime,
-    layer_times,
-    layer_traffic,
-    program_times,
-)
 
 # Running a plan on cores that see nothing but their own memory.
 #
@@ -425,8 +418,8 @@ class DividedNetwork:
     def result(self, progress: Progress = silent) -> DividedResult:
         """The figures that the command line prints."""
         plan, model, ms = self.plan, self.model, 1000 / self.machine.clock_hz
-        times, volume = layer_times(plan, model), plan.volume
-        parts, programs = program_times(plan, self.programs, progress)
+        times, volume = timing.layer_times(plan, model), plan.volume
+        parts, programs = timing.program_times(plan, self.programs, progress)
         steps = sum(time.steps_cycles for time in times)
         peak = sum(time.compute_cycles for time in times)
         computed = sum(program.slowest.compute_cycles for program in programs)
@@ -464,13 +457,13 @@ class DividedNetwork:
         """Every part and every move: what a runtime needs."""
         return layer_plans(self.plan)
 
-    def traffic(self) -> list[LayerTraffic]:
+    def traffic(self) -> list[timing.LayerTraffic]:
         """For each layer, the traffic of each link and of each core."""
-        return layer_traffic(self.plan, self.model)
+        return timing.layer_traffic(self.plan, self.model)
 
 
 def _layer(
-    planned: Planned, time: LayerTime, program: ProgramTime, cores: int, ms: float
+    planned: Planned, time: timing.LayerTime, program: timing.ProgramTime, cores: int, ms: float
 ) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
     parts = zip(planned.cores, division.parts, strict=True)

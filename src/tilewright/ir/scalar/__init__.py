@@ -16,7 +16,17 @@ and written as C. The text form parses back equal, and nothing of it is executed
 '3.0 * sigmoid(3.0 * x0)'
 """
 
-from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_converted, c_number, c_real, c_text
+from tilewright.ir.scalar.c_text import (
+    LIBRARY_FUNCTIONS,
+    c_converted,
+    c_number,
+    c_real,
+    c_text,
+    c_text_of_integers,
+    check_floats,
+    integral,
+    wrapped,
+)
 from tilewright.ir.scalar.derivative import derivative, without_zeros
 from tilewright.ir.scalar.expression import (
     Apply,
@@ -33,7 +43,6 @@ from tilewright.ir.scalar.expression import (
     renumbered,
 )
 from tilewright.ir.scalar.functions import COMPARISONS, FUNCTIONS, Composite, Elementary, composite
-from tilewright.ir.scalar.integers import c_text_of_integers, check_floats, integral, wrapped
 
 __all__ = [
     "COMPARISONS",

@@ -27,9 +27,8 @@ from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import Op
 from tilewright.ops.op import Shape
 from tilewright.passes.base import Observer
-from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
-from tilewright.seeds.space import Seed
+from tilewright.seeds.space import Dims, Seed, operand_name, with_epilogue
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
@@ -96,11 +95,9 @@ class Finished(Bordered):
 
     @property
     def beside(self) -> Form:
-        """The form of an epilogue's operand: the result's."""
         return self.form
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
-        """The plain one."""
         return self.plain.program(machine, observer)
 
 

@@ -420,7 +420,6 @@ class Cns1Prices(Prices):
     costs = COSTS
 
     def transfer_kind(self, direction: Direction) -> int:
-        """The processor is busy with a copy."""
         return COPY
 
     def service_cycles(
@@ -432,7 +431,6 @@ class Cns1Prices(Prices):
         *,
         shared: bool,
     ) -> Value:
-        """Cycles of the copy's text."""
         return matrix_copy_cycles(machine, shape)
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
