@@ -18,7 +18,7 @@ from tilewright.common.progress import Progress, silent
 from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
 from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
-from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.network.explain import explained as explained_run
@@ -63,7 +63,7 @@ def _compared(made: Made, progress: Progress) -> Comparison | None:
     batch = batch_of(network) or 1
     flops = sum(op.flops for _, op in network.layers())
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
-    few = FewerImages(count).apply(network)
+    few = fewer_images(network, count)
     if few is not network:
         how = replace(made.settings, progress=progress)
         plan = made.way.planned(Workload.of(few), made.toolchain, how)

@@ -12,14 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.table import Table
 
 from tilewright.common.limits import PAGE
-from tilewright.network import results
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation, StageTime
+from tilewright.network.results import (
+    Comparison,
+    LayoutChange,
+    LayoutChoice,
+    NetworkRun,
+    PlanBounds,
+    StageResult,
+)
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
 from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
 from tilewright.report.table import duration, simulated_on, time_digits
 
 
-def network_table(found: results.NetworkRun, width: int = PAGE) -> Table:
+def network_table(found: NetworkRun, width: int = PAGE) -> Table:
     """One line per stage, or two, in so many columns."""
     title = (
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
@@ -40,7 +47,7 @@ def network_table(found: results.NetworkRun, width: int = PAGE) -> Table:
     return stage_table(title, columns, width)
 
 
-def plan_table(found: results.NetworkRun, width: int = PAGE) -> Table:
+def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
     """One line per stage of a simulated network, or two, in so many columns."""
     groups = "" if found.groups in (None, 1) else f", each of {found.groups} core groups"
     title = (
@@ -63,14 +70,14 @@ def plan_table(found: results.NetworkRun, width: int = PAGE) -> Table:
     return stage_table(title, columns, width)
 
 
-def _stage_columns(found: results.NetworkRun, head: str) -> list[Column]:
+def _stage_columns(found: NetworkRun, head: str) -> list[Column]:
     """Columns for the name of each stage and for what it does."""
     names = tuple(stage.name for stage in found.stages)
     labels = tuple(stage.label for stage in found.stages)
     return [Column(head, names), Column("what", labels, below=True)]
 
 
-def _times(found: results.NetworkRun, source: str, milliseconds: Sequence[float | None]) -> Column:
+def _times(found: NetworkRun, source: str, milliseconds: Sequence[float | None]) -> Column:
     """Times with as many digits as show a thousandth of the network's, three at the least."""
     total = found.milliseconds or sum(time or 0.0 for time in milliseconds)
     digits = time_digits(total)
@@ -86,11 +93,11 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:.{1 if count >= 1e5 or not count else 4}f} MB"
 
 
-def _groups(stage: results.StageResult) -> str:
+def _groups(stage: StageResult) -> str:
     return f"{stage.groups} by {stage.divided}" if stage.groups > 1 else "1"
 
 
-def _by_groups(found: results.NetworkRun) -> str:
+def _by_groups(found: NetworkRun) -> str:
     """Parts of the time by the number of groups that compute; the others wait."""
     cycles: dict[str, int] = {}
     for stage in sorted(found.stages, key=lambda s: -s.groups):
@@ -99,7 +106,7 @@ def _by_groups(found: results.NetworkRun) -> str:
     return shares(cycles, max(1, found.cycles or 0))
 
 
-def plan_totals(found: results.NetworkRun) -> str:
+def plan_totals(found: NetworkRun) -> str:
     """The lines below the table: where the time goes by work and by cause, what fusion saved."""
     total = max(1, found.cycles or 0)
     beside = total - found.work.get("product", 0)
@@ -135,7 +142,7 @@ def plan_totals(found: results.NetworkRun) -> str:
     return "\n".join(lines)
 
 
-def _passes(found: results.NetworkRun, how: str) -> list[str]:
+def _passes(found: NetworkRun, how: str) -> list[str]:
     """The lines of a training step: its speed, measured or simulated, and its passes."""
     if not (found.passes and found.milliseconds):
         return []
@@ -143,16 +150,16 @@ def _passes(found: results.NetworkRun, how: str) -> list[str]:
     return [speed, shared("by pass: ", found.passes, sum(found.passes.values()))]
 
 
-def _states(found: results.NetworkRun) -> str:
+def _states(found: NetworkRun) -> str:
     return f"{_megabytes(found.state_bytes)} of states, " if found.state_bytes else ""
 
 
-def _live(found: results.NetworkRun) -> str:
+def _live(found: NetworkRun) -> str:
     """The part of the arena that a training step needs at its fullest moment."""
     return f", of which {_megabytes(found.live_bytes)} live at once" if found.live_bytes else ""
 
 
-def _best(found: results.NetworkRun, bounds: results.PlanBounds) -> Iterator[str]:
+def _best(found: NetworkRun, bounds: PlanBounds) -> Iterator[str]:
     """Lines that compare the plan with its lower bounds."""
     bound = max(bounds.compute_cycles, bounds.transfer_cycles, 1)
     yield (
@@ -168,7 +175,7 @@ def _best(found: results.NetworkRun, bounds: results.PlanBounds) -> Iterator[str
         yield _layouts(found.layout_choice)
 
 
-def _layouts(choice: results.LayoutChoice) -> str:
+def _layouts(choice: LayoutChoice) -> str:
     least = f"not proven the least, which is {choice.bound_cycles} or more"
     if choice.proven:
         least = "proven the least of the ways considered"
@@ -197,7 +204,7 @@ def _figure(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def network_totals(found: results.NetworkRun) -> str:
+def network_totals(found: NetworkRun) -> str:
     """The lines below the table."""
     chosen = [stage for stage in found.stages if stage.algorithm]
     model = sum(stage.estimate_milliseconds or 0.0 for stage in chosen)
@@ -228,7 +235,7 @@ def saturated_text(saturated: Mapping[str, int]) -> str:
     return ", ".join(f"{counted(count, 'element')} in {stage}" for stage, count in order)
 
 
-def comparison_text(other: results.Comparison) -> str:
+def comparison_text(other: Comparison) -> str:
     """One line: with what, how far apart, and which is faster where both were timed."""
     name = f"{other.other} {other.version}".strip() + (f" on {other.model}" if other.model else "")
     images = "" if other.images is None else f" for {counted(other.images, 'image')}"
@@ -295,7 +302,7 @@ def _shares_of(causes: dict[str, int], whole: int) -> str:
     return ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shown.items())
 
 
-def _measured_stages(run: results.NetworkRun) -> Iterator[str]:
+def _measured_stages(run: NetworkRun) -> Iterator[str]:
     """The slowest stages: of a product the causes of its estimate, of others how fast they move
     what they read and write.
     """
@@ -311,7 +318,7 @@ def _measured_stages(run: results.NetworkRun) -> Iterator[str]:
     yield ""
 
 
-def _why(stage: results.StageResult) -> str:
+def _why(stage: StageResult) -> str:
     if stage.causes:
         return f"product, by the model {_shares_of(stage.causes, sum(stage.causes.values()))}"
     seconds, moved = 1e-3 * (stage.measured_milliseconds or 0.0), stage.moved_bytes or 0
@@ -373,7 +380,7 @@ def _layout_rows(e: NetworkExplanation) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _row(change: results.LayoutChange) -> tuple[str, ...]:
+def _row(change: LayoutChange) -> tuple[str, ...]:
     if not change.before:
         how = f"around ({change.after})"
     elif change.before == change.after:
@@ -383,7 +390,7 @@ def _row(change: results.LayoutChange) -> tuple[str, ...]:
     return f"  {change.stage}", change.tensor, how, f"{change.cycles} cycles"
 
 
-def _whole(run: results.NetworkRun, rewrites: tuple[str, ...]) -> Iterator[str]:
+def _whole(run: NetworkRun, rewrites: tuple[str, ...]) -> Iterator[str]:
     yield plan_totals(run)
     yield from _rewritten(rewrites)
 

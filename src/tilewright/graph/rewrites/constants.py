@@ -7,9 +7,8 @@ not, the nodes leave the network and are computed with its constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,23 +21,19 @@ _LARGEST_ELEMENTS = 1 << 20
 """Results above this size, and above that of their operands, are computed in each run."""
 
 
-@dataclass(frozen=True)
-class FoldConstants:
-    """The result of such a node becomes a weight with its numbers, unless it is an output."""
-
-    name: ClassVar[str] = "constants"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose nodes all need an input, or a weight whose numbers are not known."""
-        states = {t.name for t in network.inputs}  # their values change
-        kept, ahead = _parted(network, network.values.keys() - states)
-        if not ahead:
-            return network
-        values = dict(network.values)
-        for node in ahead:
-            values[node.output] = _result(node, values)
-        weights = (*network.weights, *map(_weight, ahead))
-        return replace(network, weights=weights, nodes=kept, values=values)
+def fold_constants(network: Network) -> Network:
+    """The network whose nodes all need an input, or a weight whose numbers are not known; results
+    of the others are weights with numbers, unless they are outputs.
+    """
+    states = {t.name for t in network.inputs}  # their values change
+    kept, ahead = _parted(network, network.values.keys() - states)
+    if not ahead:
+        return network
+    values = dict(network.values)
+    for node in ahead:
+        values[node.output] = _result(node, values)
+    weights = (*network.weights, *map(_weight, ahead))
+    return replace(network, weights=weights, nodes=kept, values=values)
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
@@ -114,4 +109,4 @@ def _is_small(node: Node) -> bool:
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)
 
 
-REWRITE = FoldConstants()
+REWRITE = fold_constants

@@ -7,8 +7,8 @@ the same values: what a definition wraps or limits to a narrow type, its body do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from tilewright.common.dtypes import BOOL, I32, DType, dtype
 from tilewright.graph.graph import Network, Node, Tensor
@@ -18,22 +18,18 @@ from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Op
 
 
-@dataclass(frozen=True)
-class Widening:
-    """Holds integers of fewer bytes than a word in words."""
-
-    name: ClassVar[str] = "widening"
-
-    def apply(self, network: Network) -> Network:
-        """The network with wide tensors, the given one where none is narrow."""
-        if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
-            return network
-        return replace(
-            network,
-            inputs=tuple(map(_tensor, network.inputs)),
-            weights=tuple(map(_tensor, network.weights)),
-            nodes=tuple(_node(node) for node in network.nodes),
-        )
+def widened(network: Network) -> Network:
+    """The network with integers of fewer bytes than a word in words, the given one where none is
+    narrow.
+    """
+    if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
+        return network
+    return replace(
+        network,
+        inputs=tuple(map(_tensor, network.inputs)),
+        weights=tuple(map(_tensor, network.weights)),
+        nodes=tuple(_node(node) for node in network.nodes),
+    )
 
 
 def _is_narrow(kind: DType) -> bool:

@@ -21,7 +21,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
-from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
@@ -520,7 +520,7 @@ def _patterns(network: Network) -> int:
 def _of_a_pass(network: Network, machine: Machine) -> Network:
     """The network of as many patterns as go through it together."""
     count = min(_patterns(network), machine.section(KernelStripes).patterns)
-    return FewerImages(count).apply(network)
+    return fewer_images(network, count)
 
 
 DIVISION = NodeDivider()
