@@ -216,15 +216,6 @@ def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
             return scalar
 
 
-def composed(outer: Scalar, place: int, inner: Scalar) -> Scalar:
-    """`outer` of `inner` at operand number `place`; the operands of `inner` come first, then the
-    others of `outer` in their order.
-    """
-    first, count = operand_count(inner), operand_count(outer)
-    others = iter(range(first, first + count))
-    return renumbered(outer, [inner if i == place else Element(next(others)) for i in range(count)])
-
-
 @cache
 def expanded(scalar: Scalar) -> Scalar:
     """The expression with elementary functions alone. Branches of composite functions that their
