@@ -212,25 +212,16 @@ def busiest_links(
     return busiest, farthest
 
 
-@entry_point()
 def busiest_sums(
     have: Integers, finish: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
     """`busiest_links` for each grid: cores send partial sums to those that finish them."""
-    grids, cores, rank, _ = have.shape
-    busiest, farthest = np.zeros(grids, np.int64), np.zeros(grids, np.int64)
-    places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
-    loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
-    boxes, way = np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
-    table, touched = np.zeros((cores, 3), np.int64), np.zeros(cores, np.uint8)
-    sides, stamp = np.zeros((rank, 2, cores), np.int64), 0
-    nothing, scratch = np.zeros((cores, rank, 2), np.int64), (loads, passed, boxes, way, table)
-    for one in range(grids):
-        _turn(finish[one], sides)
-        farthest[one], stamp = _exchange(
-            have[one], nothing, finish[one], sides, sizes, multicast, stamp, touched, scratch
-        )
-        busiest[one] = loads.max()
+    nothing = np.zeros((1, *have.shape[1:]), np.int64)
+    found = [
+        busiest_links(own[None], nothing, to[None], sizes, multicast)
+        for own, to in zip(have, finish, strict=True)
+    ]
+    busiest, farthest = np.array(found, np.int64).reshape(-1, 2).T
     return busiest, farthest
 
 
