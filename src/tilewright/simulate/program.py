@@ -16,21 +16,12 @@ from numpy.typing import NDArray
 from tilewright import isa
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.simulate.units import layout
-from tilewright.simulate.units.layout import (
-    SPECIAL_COLUMN,
-    SPECIAL_CYCLE,
-    SPECIAL_HALT,
-    SPECIAL_ID,
-    SPECIAL_LENGTH,
-    SPECIAL_ROW,
-    SPECIAL_SHIFT,
-)
 
 _SPECIALS = {
-    "id": SPECIAL_ID,
-    "row": SPECIAL_ROW,
-    "column": SPECIAL_COLUMN,
-    "cycle": SPECIAL_CYCLE,
+    "id": layout.SPECIAL_ID,
+    "row": layout.SPECIAL_ROW,
+    "column": layout.SPECIAL_COLUMN,
+    "cycle": layout.SPECIAL_CYCLE,
 }
 _LANE_EFFECTS = {
     isa.Effect.INSERT_WORD,
@@ -81,9 +72,9 @@ _MESSAGES = {
 }
 _SET_SPECIALS = {
     **_MESSAGES,
-    isa.Effect.HALT: SPECIAL_HALT,
-    isa.Effect.SET_VECTOR_LENGTH: SPECIAL_LENGTH,
-    isa.Effect.SET_VECTOR_SHIFT: SPECIAL_SHIFT,
+    isa.Effect.HALT: layout.SPECIAL_HALT,
+    isa.Effect.SET_VECTOR_LENGTH: layout.SPECIAL_LENGTH,
+    isa.Effect.SET_VECTOR_SHIFT: layout.SPECIAL_SHIFT,
 }
 _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
