@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeAlias, get_args
 
 from tilewright.common.errors import ProgramError
@@ -352,25 +353,18 @@ def _threads(call: ast.Call) -> int:
             raise refused(f"range(extent, threads=2 .. {MOST_THREADS})", call)
 
 
-def _get(call: ast.Call) -> ir.Stmt:
-    match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
-            return _transfer("get", source, target, call)
+_TRANSFERS: dict[ir.Direction, str] = {
+    "get": "get(tensor[range, ...], buffer[slot])",
+    "put": "put(buffer[slot], tensor[range, ...])",
+}
+
+
+def _transfer(way: ir.Direction, call: ast.Call) -> ir.Stmt:
+    match call.args:
+        case [ast.Subscript() as source, ast.Subscript() as target]:
+            region, place = (source, target) if way == "get" else (target, source)
         case _:
-            raise refused("get(tensor[range, ...], buffer[slot])", call)
-
-
-def _put_statement(call: ast.Call) -> ir.Stmt:
-    match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
-            return _transfer("put", target, source, call)
-        case _:
-            raise refused("put(buffer[slot], tensor[range, ...])", call)
-
-
-def _transfer(
-    way: ir.Direction, region: ast.Subscript, place: ast.Subscript, call: ast.Call
-) -> ir.Stmt:
+            raise refused(_TRANSFERS[way], call)
     buffer, slot = parse_slot(place)
     tensor, ranges = parse_region(region)
     match call.keywords:
@@ -397,7 +391,11 @@ def _barrier(call: ast.Call) -> ir.Stmt:
 
 
 _STATEMENTS: dict[str, _Statement] = dict(
-    zip(ir.STATEMENT_WORDS, (_get, _put_statement, _wait, _barrier), strict=True)
+    zip(
+        ir.STATEMENT_WORDS,
+        (partial(_transfer, "get"), partial(_transfer, "put"), _wait, _barrier),
+        strict=True,
+    )
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
@@ -38,6 +38,7 @@ class Gemm(Named):
     m: int
     n: int
     k: int
+    _: KW_ONLY
     transpose_a: bool = False
     transpose_b: bool = False
     alpha: float = 1.0
@@ -162,6 +163,7 @@ class BatchedMatmul(Named):
     m: int
     n: int
     k: int
+    _: KW_ONLY
     transpose_a: bool = False
     transpose_b: bool = False
     dtype: str = "f64"
@@ -231,36 +233,11 @@ def _product_text(op: Gemm | BatchedMatmul, first: str) -> str:
     return " ".join(words)
 
 
-def gemm(
-    m: int,
-    n: int,
-    k: int,
-    *,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    dtype: str = "f64",
-) -> Gemm:
-    """The m x n product over k; raises ShapeError for extents below one."""
-    return Gemm(m, n, k, transpose_a, transpose_b, alpha, beta, dtype)
-
-
+gemm = Gemm
+"""The m x n product over k; raises ShapeError for extents below one."""
 CONTRACTIONS["gemm"] = Maker(Gemm, gemm)
 
 
-def batched_matmul(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    *,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    dtype: str = "f64",
-) -> BatchedMatmul:
-    """`batch` products m x n over k; raises ShapeError for extents below one."""
-    return BatchedMatmul(batch, m, n, k, transpose_a, transpose_b, dtype)
-
-
+batched_matmul = BatchedMatmul
+"""`batch` products m x n over k; raises ShapeError for extents below one."""
 CONTRACTIONS["batched_matmul"] = Maker(BatchedMatmul, batched_matmul)

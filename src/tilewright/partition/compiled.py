@@ -133,26 +133,20 @@ def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
 
 
 @entry_point()
-def least_received(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """Least cost of a producer's grid plus the exchange's lower bound, for each reader's grid."""
-    found = np.full(len(need), np.inf)
-    for other in range(len(need)):
-        for one in range(len(kept)):
-            if costs[one] < found[other]:
-                cost = costs[one] + _least_exchange(kept[one], need[other], prices)
-                found[other] = min(found[other], cost)
-    return found
-
-
-@entry_point()
-def least_sent(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """Least cost of a reader's grid plus the exchange's lower bound, for each producer's grid."""
-    found = np.full(len(kept), np.inf)
-    for one in range(len(kept)):
-        for other in range(len(need)):
-            if costs[other] < found[one]:
-                cost = costs[other] + _least_exchange(kept[one], need[other], prices)
-                found[one] = min(found[one], cost)
+def least_paired(
+    costs: Costs, kept: Integers, need: Integers, prices: Costs, received: bool
+) -> Costs:
+    """Least cost of another grid plus the exchange's lower bound: for each reader's grid of the
+    producer's where it is `received`, else for each producer's grid of the reader's.
+    """
+    count, others = (len(need), len(kept)) if received else (len(kept), len(need))
+    found = np.full(count, np.inf)
+    for own in range(count):
+        for other in range(others):
+            if costs[other] < found[own]:
+                one, reader = (other, own) if received else (own, other)
+                cost = costs[other] + _least_exchange(kept[one], need[reader], prices)
+                found[own] = min(found[own], cost)
     return found
 
 
