@@ -18,7 +18,7 @@ from typing import Any, Self, TypeAlias
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import EMITS, READIES, Array
+from tilewright.codegen.artifact import EMITS, READIES, Array, Arrays
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.adding import adding_program, simulated_option
@@ -390,8 +390,8 @@ class AloneWay(Way[Kernels]):
         self,
         made: Compiled[Kernels],
         inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        _weights: Mapping[str, Array] | None,
+        named: Arrays,
+        _weights: Arrays | None,
     ) -> Outputs:
         names = (name for name, _, _ in self.arguments(made))
         return made.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
@@ -404,19 +404,14 @@ class AloneWay(Way[Kernels]):
         return "exact" if found == {"exact"} else "within bound"
 
     def judged(
-        self,
-        made: Compiled[Kernels],
-        *,
-        check: bool,
-        measure: bool,
-        progress: Progress,
+        self, made: Compiled[Kernels], *, check: bool, measure: bool, progress: Progress
     ) -> NetworkResult:
         return self.figures(made, progress)
 
     def measured(
         self,
         made: Compiled[Kernels],
-        inputs: Mapping[str, Array] | None,
+        inputs: Arrays | None,
         _compare: Other | None,
         _progress: Progress,
     ) -> tuple[RunResult, Outputs]:
@@ -450,7 +445,7 @@ class AloneWay(Way[Kernels]):
         self,
         made: Compiled[Kernels],
         directory: Path,
-        _weights: Mapping[str, Array] | None,
+        _weights: Arrays | None,
         found: NetworkResult,
         progress: Progress,
     ) -> NetworkResult:

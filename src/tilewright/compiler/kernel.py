@@ -15,7 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from msgspec import structs
 
-from tilewright.codegen.artifact import LOADS, RUNS, Array, Artifact, NativeKernel, RoutineCycles
+from tilewright.codegen.artifact import (
+    LOADS,
+    RUNS,
+    Array,
+    Arrays,
+    Artifact,
+    NativeKernel,
+    RoutineCycles,
+)
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.common.progress import Progress, silent
@@ -298,7 +306,7 @@ class Kernel:
         partition = self.option.partition
         write_kernel(folder, self.driven, self.programs, partition, self.machine, found)
 
-    def _operands(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
+    def _operands(self, given: Arrays) -> tuple[Array, ...]:
         names = self.option.candidate.seed.operands
         if set(given) != set(names):
             raise ShapeError(

@@ -5,14 +5,14 @@ In: a network. Out: what the machine's family compiled of it, compared, timed an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
@@ -47,11 +47,7 @@ Made = Compiled[NativeNetwork]
 
 def _search(settings: Settings) -> Search:
     return Search(
-        settings.algorithm,
-        settings.max_error,
-        settings.keep,
-        settings.top,
-        settings.max_roundings,
+        settings.algorithm, settings.max_error, settings.keep, settings.top, settings.max_roundings
     )
 
 
@@ -111,11 +107,7 @@ class WholeWay(Way[NativeNetwork]):
         return f"{made.name}: whole network on {made.machine.name}"
 
     def run(
-        self,
-        made: Made,
-        inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        weights: Mapping[str, Array] | None,
+        self, made: Made, inputs: Sequence[Array], named: Arrays, weights: Arrays | None
     ) -> Outputs:
         return made.plan.run(*inputs, weights=weights, **named)
 
@@ -139,11 +131,7 @@ class WholeWay(Way[NativeNetwork]):
         return self.figures(made, progress)
 
     def measured(
-        self,
-        made: Made,
-        inputs: Mapping[str, Array] | None,
-        compare: Other | None,
-        progress: Progress,
+        self, made: Made, inputs: Arrays | None, compare: Other | None, progress: Progress
     ) -> tuple[NetworkRun, Outputs]:
         """The run of the network on these inputs. Without a comparison the weights are not kept,
         since the plan has constants of its own.
@@ -196,7 +184,7 @@ class WholeWay(Way[NativeNetwork]):
         self,
         made: Made,
         directory: Path,
-        weights: Mapping[str, Array] | None,
+        weights: Arrays | None,
         found: NetworkRun,
         progress: Progress,
     ) -> NetworkRun:

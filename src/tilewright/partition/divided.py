@@ -21,7 +21,7 @@ from tilewright.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.ops.box import Box
-from tilewright.ops.op import Array, Op
+from tilewright.ops.op import Array, Arrays, Op
 from tilewright.partition import timing
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
@@ -37,14 +37,7 @@ from tilewright.partition.moves import (
     rounds,
 )
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import (
-    Computes,
-    Part,
-    Programs,
-    Task,
-    by_reference,
-    imbalance,
-)
+from tilewright.partition.parts import Computes, Part, Programs, Task, by_reference, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 
 # Running a plan on cores that see nothing but their own memory.
@@ -97,7 +90,7 @@ class Execution:
         self,
         network: Network,
         plan: PartitionPlan,
-        feeds: Mapping[str, Array],
+        feeds: Arrays,
         computes: Computes = by_reference,
         steps: Steps = uncounted,
     ) -> None:
@@ -220,7 +213,7 @@ class Execution:
 def execute(
     network: Network,
     plan: PartitionPlan,
-    feeds: Mapping[str, Array],
+    feeds: Arrays,
     computes: Computes = by_reference,
     steps: Steps = uncounted,
 ) -> dict[str, Array]:
@@ -410,7 +403,7 @@ class DividedNetwork:
     weights: Weights
     programs: Programs
 
-    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
+    def run(self, feeds: Arrays, progress: Progress = silent) -> dict[str, Array]:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
         steps = partial(progress, "compute")
         return execute(self.network, self.plan, feeds, self.programs.compute, steps)

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import quoted
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 
 _LARGEST_ELEMENTS = 1 << 20
 """Results above this size, and above that of their operands, are computed in each run."""
@@ -52,7 +52,7 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
 class WithAhead(Mapping[str, Array]):
     """Weights, and results of nodes over them, computed anew at each look-up."""
 
-    def __init__(self, weights: Mapping[str, Array], ahead: Iterable[Node]) -> None:
+    def __init__(self, weights: Arrays, ahead: Iterable[Node]) -> None:
         self._weights, self._nodes = weights, {node.output: node for node in ahead}
 
     def __getitem__(self, name: str) -> Array:
@@ -94,7 +94,7 @@ def _parted(network: Network, known: Set[str]) -> tuple[tuple[Node, ...], tuple[
     return tuple(kept), tuple(ahead)
 
 
-def _result(node: Node, values: Mapping[str, Array]) -> Array:
+def _result(node: Node, values: Arrays) -> Array:
     with np.errstate(all="ignore"):
         return node.op.reference(*(values[name] for name in node.inputs))
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import Array, Arrays, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError, ShapeError
@@ -341,9 +341,7 @@ class Cns1Code:
             space.alignment_bytes,
         )
 
-    def run(
-        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """Run the code on a simulated node; raises ShapeError for inputs that do not fit."""
         run = run_artifact(artifact, machine, inputs)
         places, _ = _places(artifact.tensors, machine)
@@ -357,11 +355,7 @@ class Cns1Code:
 
 
 def run_artifact(
-    artifact: Artifact,
-    machine: Machine,
-    inputs: Mapping[str, Array] | None = None,
-    *,
-    interleaved: bool = False,
+    artifact: Artifact, machine: Machine, inputs: Arrays | None = None, *, interleaved: bool = False
 ) -> CoreRun:
     """The code on a simulated node, whose memory is refreshed as late as allowed, on zeros where no
     `inputs` are given; `interleaved`: other codes have run since the last time.
@@ -402,7 +396,7 @@ def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str
     return places, end
 
 
-def _bytes(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+def _bytes(info: TensorInfo, inputs: Arrays) -> Array:
     kind = dtype(info.dtype)
     if info.name not in inputs or inputs[info.name].shape != info.shape:
         raise ShapeError(f"input tensor {info.name!r} of shape {info.shape} is missing")

@@ -25,7 +25,7 @@ from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 from tilewright.partition.choices import Choices, given
 from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.divided import DividedNetwork, DividedResult
@@ -281,7 +281,7 @@ class NodeNetwork(DividedNetwork):
     nodes: NodePrograms
     simulated: dict[str, float] = field(default_factory=dict)
 
-    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
+    def run(self, feeds: Arrays, progress: Progress = silent) -> dict[str, Array]:
         progress("simulate", 0, 1)
         outputs, cycles = self.nodes.run({**self.network.values, **feeds})
         self.simulated["cycles"] = cycles

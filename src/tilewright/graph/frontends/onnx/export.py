@@ -19,7 +19,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.operators.elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.ops.op import Array, Shape
+from tilewright.ops.op import Array, Arrays, Shape
 
 OPSET = 13
 _MOST_BYTES = 2**31 - 1
@@ -47,7 +47,7 @@ class Notes:
 
 
 def export_onnx(
-    network: Network, weights: Mapping[str, Array], *, notes: Notes | None = None
+    network: Network, weights: Arrays, *, notes: Notes | None = None
 ) -> onnx.ModelProto:
     """The model with these numbers, and the network's own, as its initializers.
 
@@ -83,7 +83,7 @@ def export_onnx(
     return model
 
 
-def _require_room(stored: Mapping[str, Array]) -> None:
+def _require_room(stored: Arrays) -> None:
     size = sum(array.nbytes for array in stored.values())
     if size > _MOST_BYTES:
         raise GraphError(

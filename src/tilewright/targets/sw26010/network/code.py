@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import Array, Arrays, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
@@ -216,12 +216,12 @@ def _described(
     return replace(found, tensors=tuple(tensors))
 
 
-def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
+def constant_block(plan: Plan, weights: Arrays) -> Array:
     """The block of constants that the code takes, made of the weights."""
     return np.concatenate([*constant_parts(plan, weights)])
 
 
-def constant_parts(plan: Plan, weights: Mapping[str, Array]) -> Iterator[Array]:
+def constant_parts(plan: Plan, weights: Arrays) -> Iterator[Array]:
     """The block part by part: each constant, then zeros up to where the next one may begin."""
     element = dtype(plan.dtype)
     unit = plan.machine.main.alignment_bytes // element.size_bytes
