@@ -175,11 +175,7 @@ class _Emitter:
     def _instruction(self, item: CodeItem) -> None:
         scope = self.layout.symbols.scope(item.order, self.section.name, item.offset)
         instruction = bind_instruction(
-            item.parsed,
-            self.layout.table,
-            scope,
-            labels=item.labels,
-            line_number=item.line.number,
+            item.parsed, self.layout.table, scope, labels=item.labels, line_number=item.line.number
         )
         self.instructions.append(PlacedInstruction(self.section.name, item.offset, instruction))
         coded = instruction

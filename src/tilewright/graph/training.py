@@ -326,10 +326,7 @@ def _one_by_one(network: Network) -> Network:
 
 
 def _with_updates(
-    network: Network,
-    gradients: dict[str, str],
-    optimiser: Optimiser,
-    running: dict[str, list[str]],
+    network: Network, gradients: dict[str, str], optimiser: Optimiser, running: dict[str, list[str]]
 ) -> Network:
     """The network with its weights and the optimiser's states as inputs, and their next values."""
     kind = network.tensors[LOSS].dtype

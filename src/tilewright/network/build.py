@@ -26,15 +26,7 @@ from tilewright.graph.rewrites.images import batch_of
 from tilewright.graph.rewrites.over_groups import alike_in_groups
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
-from tilewright.network.plan import (
-    Plan,
-    Scheduled,
-    Schedules,
-    Work,
-    lives_of,
-    overwritable,
-    use_of,
-)
+from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable, use_of
 from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written

@@ -13,13 +13,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, one
 from tilewright.ops.definitions import Named
 from tilewright.ops.numerics import Numerics, partial_types, require_products
-from tilewright.ops.op import (
-    CONTRACTIONS,
-    Follows,
-    Maker,
-    Shape,
-    require_positive,
-)
+from tilewright.ops.op import CONTRACTIONS, Follows, Maker, Shape, require_positive
 
 _FACTORS = ("a", "b")
 _WIDEST = "i64"

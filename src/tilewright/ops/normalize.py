@@ -13,13 +13,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition, Gather, one
 from tilewright.ops.definitions import Shaped, access, along
 from tilewright.ops.numerics import require_float
-from tilewright.ops.op import (
-    Shape,
-    require_axis,
-    require_positive,
-    require_shape,
-    show_shape,
-)
+from tilewright.ops.op import Shape, require_axis, require_positive, require_shape, show_shape
 
 
 @dataclass(frozen=True)

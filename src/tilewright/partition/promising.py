@@ -419,10 +419,7 @@ def _grouped(
 
 
 def _bound(
-    layers: Sequence[Layer],
-    groups: Sequence[_Bounded],
-    weights: Weights,
-    model: CoreModel | None,
+    layers: Sequence[Layer], groups: Sequence[_Bounded], weights: Weights, model: CoreModel | None
 ) -> None:
     """Give all grids their bounds."""
     at = {layer.output: number for number, layer in enumerate(layers)}

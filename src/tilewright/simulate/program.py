@@ -167,10 +167,7 @@ def _least_bytes(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
 
 
 def _encode_operands(
-    row: Any,
-    instruction: isa.Instruction,
-    number: int,
-    labels: Mapping[str, int],
+    row: Any, instruction: isa.Instruction, number: int, labels: Mapping[str, int]
 ) -> None:
     zero, sink = instruction.table.register_count, instruction.table.register_count + 1
     row["a"] = row["b"] = row["c"] = row["waits"] = zero

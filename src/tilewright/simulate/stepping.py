@@ -134,9 +134,7 @@ class CoreStepper(Stepping):
 
     def __post_init__(self) -> None:
         whole = simulate_core(
-            self.image.program,
-            registers=self.image.registers,
-            local_memory=self.image.local_memory,
+            self.image.program, registers=self.image.registers, local_memory=self.image.local_memory
         )
         self._whole = whole
         self._steps = [list(each) for _, each in groupby(whole.issues, lambda issue: issue.cycle)]

@@ -12,12 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from math import isinf
 
-from tilewright.codegen.c.elementwise_calls import (
-    CallContext,
-    Emitters,
-    common_loops,
-    write_loops,
-)
+from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops, write_loops
 from tilewright.codegen.c.loop_nest import (
     Loop,
     match_axes,

@@ -103,11 +103,7 @@ class MatrixProduct(Primitive, frozen=True):
             place.buffer(name)
 
     def matrices(
-        self,
-        operands: tuple[Operand, ...],
-        program: Program,
-        *,
-        runs: bool = False,
+        self, operands: tuple[Operand, ...], program: Program, *, runs: bool = False
     ) -> tuple[Matrix, ...]:
         """The matrices C, A and B. With `runs` the rows of the factor that is not loaded by vectors
         may form runs, and those of C. Raises as `matrix_form` does.

@@ -136,10 +136,7 @@ class Rankings:
         return self._seeds[key]
 
     def of(
-        self,
-        pairs: Sequence[tuple[Op, Seed]],
-        shared: Sequence[frozenset[str]],
-        machine: Machine,
+        self, pairs: Sequence[tuple[Op, Seed]], shared: Sequence[frozenset[str]], machine: Machine
     ) -> list[Ranking]:
         """The rankings of pairs, whose seeds are of this object, on one group of a machine."""
         keys = [(id(seed), op, names) for (op, seed), names in zip(pairs, shared, strict=True)]
@@ -225,9 +222,7 @@ def _wider(
 
 
 def saved_cycles(
-    requests: Sequence[Request],
-    ranked: Ranked,
-    found: Mapping[Request, Sequence[Candidate]],
+    requests: Sequence[Request], ranked: Ranked, found: Mapping[Request, Sequence[Candidate]]
 ) -> float:
     """Cycles saved by products that pool their results, against the best plain ones: they need
     less of the scratchpad, and put less.

@@ -120,9 +120,7 @@ def run(lab: Lab) -> model.Findings:
     for name, kind in (("fitted", "fitted"), ("held out", "simulated")) if shipped else ():
         summary |= _errors(name, [row for row in rows if row.kind == kind])
     return model.Findings(
-        rows=tuple(rows),
-        summary=summary,
-        notes=(f"published: {table.source}", *_NOTES),
+        rows=tuple(rows), summary=summary, notes=(f"published: {table.source}", *_NOTES)
     )
 
 

@@ -35,10 +35,7 @@ def explicit_gemm(window: conv.Window) -> Seed:
         tensor(f"{of}_matrix", "scratch", f"group=groups, {dims}", storage=name, operand=operand)
         for of, name, operand, dims in matrices
     )
-    spaces = (
-        _expansion(x, columns, window),
-        _product(weight_matrix, column_matrix, result_matrix),
-    )
+    spaces = (_expansion(x, columns, window), _product(weight_matrix, column_matrix, result_matrix))
     tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
     return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
 

@@ -126,10 +126,7 @@ def elements_timing(
     passes = np.array([0, *few, *range(64, 2 * period + 1, 64)])
     taken = np.array([cycles(int(n) * PASS) for n in passes])
     each = np.stack(
-        [
-            _rest_cycles(streamed, cycles),
-            _rest_cycles(streamed, lambda rest: cycles(PASS + rest)),
-        ]
+        [_rest_cycles(streamed, cycles), _rest_cycles(streamed, lambda rest: cycles(PASS + rest))]
     )
     steady = taken[-1] - taken[np.searchsorted(passes, period)]
     return ElementsCycles((passes, taken), float(steady) / period, each)
