@@ -27,6 +27,7 @@ from tilewright.graph.rewrites.over_groups import alike_in_groups
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable, use_of
+from tilewright.network.planning import products
 from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
@@ -46,14 +47,6 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Pieces, Share
 from tilewright.network.planning.planner import Planner
-from tilewright.network.planning.products import (
-    Ranked,
-    answered,
-    asked_products,
-    one_group,
-    products_of,
-    refilled,
-)
 from tilewright.network.planning.together import asked_shares, parts_of_all, shares_of
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -79,7 +72,7 @@ def build_plan(
     search: Search = BY_THE_MODEL,
     *,
     fuse: bool = True,
-    ranked: Ranked | None = None,
+    ranked: products.Ranked | None = None,
     planner: Planner | None = None,
     progress: Progress = silent,
 ) -> Plan:
@@ -93,7 +86,7 @@ def build_plan(
     alone = ranked.images == 1
     part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    drafts, known, refills = list[_Builder](), Schedules(), Refills(one_group(machine))
+    drafts, known, refills = list[_Builder](), Schedules(), Refills(products.one_group(machine))
     planner = planner or Planner(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
@@ -110,7 +103,7 @@ def build_plan(
 
 def _cheapest(
     variant: Variant,
-    own: Ranked,
+    own: products.Ranked,
     machine: Machine,
     planner: Planner,
     known: Schedules,
@@ -179,7 +172,7 @@ def rank_network(
     search: Search = BY_THE_MODEL,
     *,
     progress: Progress = silent,
-) -> Ranked:
+) -> products.Ranked:
     """The ranked candidates of the products of the part that the groups run on their own images, or
     of all where no group has several and that is faster together. Raises as `build_plan` does.
     """
@@ -188,18 +181,18 @@ def rank_network(
     part, used = own_part(network, machine)
     require_room(part, machine)
     groups, alone, choosing = machine.groups.count, used == 1, partial(progress, "choose")
-    asked = [asked_products(part, machine, search, images=used)]
+    asked = [products.asked_products(part, machine, search, images=used)]
     if groups == 1 or not (alone or (batch_of(part) == 1 and _has_room(network, machine))):
-        (rankings,) = answered(asked, machine, search.keep, choosing)
-        return products_of(part, machine, search, asked[0], rankings, images=used)
+        (rankings,) = products.answered(asked, machine, search.keep, choosing)
+        return products.products_of(part, machine, search, asked[0], rankings, images=used)
     if not alone:
-        asked.append(asked_products(network, machine, search, images=1))
+        asked.append(products.asked_products(network, machine, search, images=1))
     pieces, of_shares = asked_shares([op for _, op in network.layers()], machine, search)
-    own, *others, shared = answered([*asked, of_shares], machine, search.keep, choosing)
-    ranked = products_of(part, machine, search, asked[0], own, images=used)
+    own, *others, shared = products.answered([*asked, of_shares], machine, search.keep, choosing)
+    ranked = products.products_of(part, machine, search, asked[0], own, images=used)
     whole = ranked
     for rankings in others:
-        whole = products_of(network, machine, search, asked[1], rankings, images=1)
+        whole = products.products_of(network, machine, search, asked[1], rankings, images=1)
     whole = replace(whole, shares=shares_of(pieces, shared, machine))
     together = whole.together(groups).least_cycles(network)
     return whole if alone or together < ranked.least_cycles(part) else ranked
@@ -265,7 +258,7 @@ class _Builder:
         """Price what routines of the products add by evicting each other."""
         for number, draft in enumerate(self.memory.drafts):
             if draft.scheduled is not None:
-                scheduled = refilled(draft.scheduled, refills)
+                scheduled = products.refilled(draft.scheduled, refills)
                 self.memory.drafts[number] = replace(draft, scheduled=scheduled)
 
     def uses(self, schedules: Schedules) -> list[StageUse]:

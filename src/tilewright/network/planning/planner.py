@@ -13,18 +13,12 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.widening import widened
 from tilewright.machine import Machine
 from tilewright.network.plan import Schedules
+from tilewright.network.planning import products
 from tilewright.network.planning.bordered import Bordered, bordered, reading_inside
 from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import PlannedMemory, is_unblocked
-from tilewright.network.planning.products import (
-    Ranked,
-    answered,
-    asked_stages,
-    one_group,
-    stages_of,
-)
 from tilewright.network.planning.together import asked_parts, best_parts
 from tilewright.network.planning.variants import Variant, variants
 from tilewright.ops import Conv2d
@@ -80,7 +74,7 @@ class Planner:
         return winograd_applies(conv)
 
     def epilogues(
-        self, requests: Sequence[Request], ranked: Ranked
+        self, requests: Sequence[Request], ranked: products.Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
         """Candidates of products with their epilogues, best first, where these pay."""
         return ranked_epilogues(
@@ -95,7 +89,7 @@ class Planner:
         """
         key = candidate, form, beside
         if key not in self._bordered:
-            single = one_group(self._machine)
+            single = products.one_group(self._machine)
             self._bordered[key] = bordered(candidate, own, form, single, beside)
         return self._bordered[key]
 
@@ -105,7 +99,7 @@ class Planner:
         """
         key = candidate, name, form
         if key not in self._reading:
-            single = one_group(self._machine)
+            single = products.one_group(self._machine)
             self._reading[key] = reading_inside(candidate, name, own, form, single)
         return self._reading[key]
 
@@ -127,10 +121,10 @@ class Planner:
         """Schedules of mappings and reductions; with `divide`, of a group's share where that is
         faster.
         """
-        machine, whole = self._machine, asked_stages(ops, self._machine)
+        machine, whole = self._machine, products.asked_stages(ops, self._machine)
         parts = asked_parts(ops if divide else (), machine)
-        own, shared = answered([whole, parts.question], machine, 1, steps)
-        found: Schedules = stages_of(ops, machine, whole, own)
+        own, shared = products.answered([whole, parts.question], machine, 1, steps)
+        found: Schedules = products.stages_of(ops, machine, whole, own)
         for op, part in best_parts(parts, shared).items():
             if part.cycles < found[op].cycles:
                 found[op] = part

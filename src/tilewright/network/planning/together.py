@@ -16,16 +16,10 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import uncounted
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
+from tilewright.network.planning import products
 from tilewright.network.planning.bordered import reading_parts
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
-from tilewright.network.planning.products import (
-    Question,
-    answered,
-    by_cycles,
-    one_group,
-    ranked_stages,
-)
 from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
 from tilewright.network.search import Search
 from tilewright.network.waits import next_cycles
@@ -40,9 +34,9 @@ from tilewright.tune.ways import ways
 
 def asked_shares(
     ops: Sequence[Op], machine: Machine, search: Search
-) -> tuple[list[Pieces], Question]:
+) -> tuple[list[Pieces], products.Question]:
     """Every way to compute the pieces of each product, each pair's pieces beside the question."""
-    single = one_group(machine)
+    single = products.one_group(machine)
     asked = [
         (pieces, seed)
         for op in dict.fromkeys(ops)
@@ -51,7 +45,7 @@ def asked_shares(
     ]
     pairs = [(pieces.piece, seed) for pieces, seed in asked]
     shared = [pieces.shared(seed) for pieces, seed in asked]
-    return [pieces for pieces, _ in asked], Question(pairs, shared)
+    return [pieces for pieces, _ in asked], products.Question(pairs, shared)
 
 
 def shares_of(
@@ -67,7 +61,7 @@ def shares_of(
         if own.partial:
             found = _with_sums(found, added.get(own.adding), machine)
         shares.setdefault(own.whole, []).extend(found)
-    return {op: by_cycles(own) for op, own in shares.items()}
+    return {op: products.by_cycles(own) for op, own in shares.items()}
 
 
 def _sums_of(op: Op, machine: Machine) -> list[Partition]:
@@ -93,7 +87,7 @@ def _with_sums(
             for name, spacing in zip(share.seed.operands, pieces.spacings, strict=False)
             if spacing and (places := (pieces.count - 1) * spacing.step)
         }
-        own = reading_parts(share, behind, one_group(machine))
+        own = reading_parts(share, behind, products.one_group(machine))
         if own is not None:
             found.append(replace(own, adding_cycles=cycles))
     return tuple(found)
@@ -144,7 +138,7 @@ class StageShares:
 
     whole: Sequence[Op]
     divisions: Mapping[Op, StageDivision]
-    question: Question
+    question: products.Question
 
 
 def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
@@ -154,7 +148,7 @@ def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
         op: own_share for op in distinct if (own_share := share_of(op, machine.groups.count))
     }
     every = (
-        ways([part for part, _ in parts.values()], one_group(machine), strict=False)
+        ways([part for part, _ in parts.values()], products.one_group(machine), strict=False)
         if parts
         else []
     )
@@ -166,7 +160,7 @@ def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
             shared.append(frozenset(name for name, step in names if not step))
             whole.append(op)
     divisions = {op: division for op, (_, division) in parts.items()}
-    return StageShares(whole, divisions, Question(pairs, shared))
+    return StageShares(whole, divisions, products.Question(pairs, shared))
 
 
 def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Scheduled]:
@@ -184,7 +178,7 @@ def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Sche
 def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """`best_parts` of mappings and reductions, asked alone."""
     asked = asked_parts(ops, machine)
-    (rankings,) = answered([asked.question], machine, 1, uncounted)
+    (rankings,) = products.answered([asked.question], machine, 1, uncounted)
     return best_parts(asked, rankings)
 
 
@@ -193,7 +187,9 @@ def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     of all of it for the first group where it has no shares.
     """
     found = ranked_parts(ops, machine)
-    for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():
+    for op, own in products.ranked_stages(
+        {op: op.kind for op in ops if op not in found}, machine
+    ).items():
         division = StageDivision(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
         found[op] = replace(own, division=division)
     return found

@@ -17,16 +17,8 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
 from tilewright.common.straight_line import StraightLine, straight_line
+from tilewright.cost import steps as cost_steps
 from tilewright.cost.calls import PricedCall, priced_call
-from tilewright.cost.steps import (
-    BranchStep,
-    CallStep,
-    LoopStep,
-    Step,
-    TransferStep,
-    first_core,
-    steps_of,
-)
 from tilewright.ir import nodes as ir
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.primitive import Primitive
@@ -82,7 +74,7 @@ class TransferStatement:
     """A transfer: its slot and its step on core (0, 0), the region of every core."""
 
     number: int
-    step: TransferStep
+    step: cost_steps.TransferStep
     slot: Expr
     region: InsideRegion
     text: str
@@ -195,7 +187,7 @@ def prepare(program: ir.Program, machine: Machine) -> PreparedProgram:
             fix="instantiate it first",
         )
     builder = _Builder(program, machine)
-    body = builder.body(steps_of(program, chains=_chains(machine)))
+    body = builder.body(cost_steps.steps_of(program, chains=_chains(machine)))
     for timed in _timed(body, builder.mesh):
         for name in sorted(timed.outer_symbols):
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
@@ -233,7 +225,7 @@ def _allocated_bytes(program: ir.Program, machine: Machine, buffers: dict[str, S
 class _Builder:
     def __init__(self, program: ir.Program, machine: Machine) -> None:
         self._program = program
-        self._core = first_core(machine)
+        self._core = cost_steps.first_core(machine)
         self._machine = machine
         self.mesh = {n: value for n, value in self._core.items() if n not in ir.CORE_SYMBOLS}
         self._loops = 0
@@ -262,32 +254,32 @@ class _Builder:
         size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
         return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
 
-    def body(self, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+    def body(self, steps: tuple[cost_steps.Step, ...]) -> tuple[Action, ...]:
         return tuple(self._step(step) for step in steps)
 
     def _on_first_core(self, e: Expr) -> Expr:
         return substitute(e, self._core)
 
-    def _step(self, step: Step) -> Action:
+    def _step(self, step: cost_steps.Step) -> Action:
         match step:
-            case LoopStep():
+            case cost_steps.LoopStep():
                 return self._loop(step)
-            case BranchStep(condition, then, orelse):
+            case cost_steps.BranchStep(condition, then, orelse):
                 return ConditionStatement(
                     self._on_first_core(condition), self.body(then), self.body(orelse)
                 )
-            case TransferStep():
+            case cost_steps.TransferStep():
                 return self._move(step)
             case ir.Wait(buffer, slot):
                 return Pause(buffer, self._on_first_core(slot), print_head(step))
-            case CallStep():
+            case cost_steps.CallStep():
                 return self._work(step)
             case ir.Barrier():
                 return step
             case _:
                 assert_never(step)
 
-    def _loop(self, step: LoopStep) -> LoopStatement:
+    def _loop(self, step: cost_steps.LoopStep) -> LoopStatement:
         stmt = step.stmt
         self._scope = (*self._scope, stmt.var)
         body = self.body(step.body)
@@ -298,7 +290,7 @@ class _Builder:
         number, text = self._loops, print_head(stmt)
         return LoopStatement(number, stmt.var, extent, body, timed, text)
 
-    def _move(self, step: TransferStep) -> TransferStatement:
+    def _move(self, step: cost_steps.TransferStep) -> TransferStatement:
         text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
         slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
         transaction = self._machine.transfer_engine(step.space).transaction_bytes
@@ -332,7 +324,7 @@ class _Builder:
             else None
         )
 
-    def _work(self, step: CallStep) -> CallStatement:
+    def _work(self, step: cost_steps.CallStep) -> CallStatement:
         stmt = step.stmt
         local = map_stmt(stmt, self._on_first_core)
         assert isinstance(local, ir.Call)
