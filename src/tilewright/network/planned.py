@@ -98,7 +98,6 @@ class PlannedNetwork:
         return {**self.weights, **(weights or {})}
 
     def session(self, states: Arrays) -> PlannedSession:
-        """The network with its states, which begin like this."""
         return PlannedSession(self, dict(states))
 
     @property
@@ -190,11 +189,9 @@ class PlannedNetwork:
 
     @cached_property
     def simulated(self) -> PlanRun:
-        """The simulated run of the plan."""
         return simulate_plan(self.plan)
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """The simulated time of the plan."""
         return described(self.simulated, self.network.flops, plan_seconds=compile_seconds)
 
     def measured(
@@ -233,7 +230,6 @@ class PlannedSession:
     held: dict[str, Array]
 
     def step(self, inputs: Arrays) -> dict[str, Array]:
-        """Run once: the outputs that are no states."""
         found = self._run(inputs)
         self.held = {state.tensor: found.pop(state.next) for state in self.network.network.states}
         return found
@@ -243,11 +239,9 @@ class PlannedSession:
         return self._run(inputs)[output]
 
     def states(self) -> dict[str, Array]:
-        """Copies of the states."""
         return {name: array.copy() for name, array in self.held.items()}
 
     def give(self, states: Arrays) -> None:
-        """Replace the states."""
         self.held = dict(states)
 
     def _run(self, inputs: Arrays) -> dict[str, Array]:

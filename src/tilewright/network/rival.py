@@ -46,12 +46,10 @@ class OnnxRuntime:
     names: tuple[str, ...]
 
     def repeat(self, calls: int) -> None:
-        """Compute the outputs, again and again."""
         for _ in range(calls):
             self.session.run_with_iobinding(self.binding)
 
     def outputs(self) -> dict[str, Array]:
-        """The outputs by name."""
         return dict(zip(self.names, self.binding.copy_outputs_to_cpu(), strict=True))
 
 

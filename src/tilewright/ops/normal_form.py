@@ -62,7 +62,6 @@ class _Steps:
 
     @property
     def all(self) -> tuple[_Step, ...]:
-        """The steps."""
         return tuple(self._made)
 
 

@@ -246,7 +246,6 @@ class SymbolScope(Struct, frozen=True):
         return expressions.ExpressionValue(0, self.table.numeric_name(reference, self.order))
 
     def here(self, span: Span) -> expressions.ExpressionValue:
-        """The address of the line."""
         return expressions.ExpressionValue(self.offset, self.section)
 
     def place(self, symbol: str) -> tuple[str, int] | None:

@@ -228,11 +228,9 @@ class Expander:
 
     @property
     def section(self) -> str:
-        """The section that statements go to."""
         return self.current_section()
 
     def next_line(self) -> SourceLine | None:
-        """The following line of the same text, which is taken; None at its end."""
         line = next(self._frames[-1].lines, None)
         if line is not None:
             self.budget.spend(line)
@@ -240,11 +238,9 @@ class Expander:
         return line
 
     def operands_of(self, text: str) -> tuple[ParsedOperand, ...]:
-        """The operands of a statement. Raises Fault."""
         return self.parser.parse(text).operands
 
     def number_of(self, text: str, column: int) -> int:
-        """The value of an expression that starts at a column of the line. Raises Fault."""
         operands = self.operands_of(f".if {text}")
         try:
             if len(operands) != 1:
@@ -256,7 +252,6 @@ class Expander:
             raise fault.again(span=moved) from None
 
     def report(self, line: SourceLine, fault: Fault) -> None:
-        """Note a fault of a line that was taken."""
         self.reporter.add(line, fault, self.budget.lines)
 
     # ---------------------------------------------------------------- frames

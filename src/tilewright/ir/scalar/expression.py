@@ -170,7 +170,6 @@ def operand_count(scalar: Scalar) -> int:
 
 
 def operand_numbers(scalar: Scalar) -> set[int]:
-    """The numbers of its operands."""
     match scalar:
         case Element(index):
             return {index}

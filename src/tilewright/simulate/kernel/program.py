@@ -81,7 +81,6 @@ class TransferStatement:
 
     @property
     def stmt(self) -> ir.Transfer:
-        """The statement."""
         return self.step.stmt
 
     @cached_property

@@ -98,7 +98,6 @@ def execute_lengths(core: CoreState, row: RowState) -> None:
 
 @piece
 def length_lane(effect: int, a: int, b: int, scalar: int, d: int, shift: int) -> int:
-    """One lane."""
     if effect == SCALE_ACCUMULATE:
         return int(np.int32(d + a * scalar))
     if effect == ACCUMULATE:

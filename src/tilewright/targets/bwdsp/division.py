@@ -96,7 +96,6 @@ class Divider:
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
 
     def programs(self, machine: Machine, element: str) -> Programs:
-        """Programs of one core."""
         return programs_of(core_machine(machine), element)
 
 

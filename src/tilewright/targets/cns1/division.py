@@ -358,7 +358,6 @@ class NodeDivider:
         )
 
     def programs(self, machine: Machine, element: str) -> Programs:
-        """Times of tasks on a node."""
         return NodeTimes(machine)
 
 

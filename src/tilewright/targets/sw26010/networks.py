@@ -46,17 +46,14 @@ class Sw26010Networks:
         return PlannedNetwork(own, plan, dict(own.values), self)
 
     def require(self, network: Network, machine: Machine) -> None:
-        """Raise GraphError for operators without a lowering."""
         require_lowered(network, machine)
 
     def assembled(
         self, plan: Plan, images: tuple[slice, ...], weights: Arrays
     ) -> tuple[code.NetworkArtifact, Iterator[Array]]:
-        """The code of all groups and its block of constants, part by part."""
         return code.emit_network(plan, plan.machine, images), code.constant_parts(plan, weights)
 
     def computed(self, plan: Plan, images: tuple[slice, ...], weights: Arrays) -> Compute:
-        """A function that runs the code on emulated cores."""
         artifact, parts = self.assembled(plan, images, weights)
         block = np.concatenate([*parts])
         # The code has an output as its last stage sees it, with the images of all groups.

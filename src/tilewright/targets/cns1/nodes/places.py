@@ -386,7 +386,6 @@ class NodePlaces:
 
 
 def _row(rows: MemoryRows, number: int) -> MemoryRows:
-    """One of the rows."""
     assert isinstance(rows.start, int)
     return replace(rows, start=rows.start + number * rows.step_bytes, count=1)
 

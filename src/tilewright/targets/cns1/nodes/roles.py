@@ -249,12 +249,10 @@ class StateBlock:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes from row to row."""
         return calls.STRIPE_BYTES if self.striped else calls.WEIGHT_BYTES * self.box.shape[1]
 
     @property
     def stripe_bytes(self) -> int:
-        """Bytes from stripe to stripe."""
         return self.row_bytes * self.box.shape[0] if self.striped else calls.STRIPE_BYTES
 
     def places(self, name: str) -> Iterator[WeightPlace]:
