@@ -363,8 +363,6 @@ def _error(program: ir.Program, message: str, fix: str = "") -> ProgramError:
     return ProgramError(message, where=program.name, fix=fix)
 
 
-__all__ = ["Stage", "verify"]
-
 MOST_ITERATIONS = 2**31 - 1
 """Limit of one loop's iterations, which simulators can count through."""
 
