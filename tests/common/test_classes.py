@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.classes import FACTOR, classes_of
+from tilewright.common.classes import FACTOR, classes_of_table
 from tilewright.common.compiled_tables import SHIFT, classes_by_hashes, least_sums
 
 FAR = 1 << 62
@@ -37,17 +37,17 @@ def test_rows_of_near_and_of_far_values(data):
     columns = data.draw(st.lists(column, min_size=1, max_size=6))
     columns.append(columns[0].copy())
     expected = by_comparison(columns)
-    assert lists(classes_of(columns, rows)) == expected
+    assert lists(classes_of_table(np.array(columns))) == expected
     assert lists(classes_by_hashes(np.array(columns))) == expected
 
 
 def test_of_no_rows_there_is_no_class():
-    assert lists(classes_of([np.array([], np.int64)], 0)) == ([], [])
+    assert lists(classes_of_table(np.empty((1, 0), np.int64))) == ([], [])
 
 
-@pytest.mark.parametrize("columns", [[], [np.array([4, 4, 4])]])
+@pytest.mark.parametrize("columns", [np.empty((0, 3), np.int64), np.array([[4, 4, 4]])])
 def test_without_a_difference_there_is_one_class(columns):
-    assert lists(classes_of(columns, 3)) == ([0, 0, 0], [0])
+    assert lists(classes_of_table(columns)) == ([0, 0, 0], [0])
 
 
 @given(st.integers(-FAR, FAR), st.integers(-FAR, FAR), st.integers(-FAR, FAR))
@@ -61,7 +61,7 @@ def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
     d = np.array((mixed(a) + c - mixed(b)) % (1 << 64), np.uint64).astype(np.int64).item()
     columns = [np.array([a, b, a], np.int64), np.array([c, d, c], np.int64)]
     assert (classes_by_hashes(np.array(columns)) is None) == ((a, c) != (b, d))
-    assert lists(classes_of(columns, 3)) == by_comparison(columns)
+    assert lists(classes_of_table(np.array(columns))) == by_comparison(columns)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 257, 5), (40, 300, 600)])

@@ -28,8 +28,8 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.constants import without_ahead
-from tilewright.graph.rewrites.definitions import LinesOfImages
-from tilewright.graph.rewrites.normalisation import FoldedNormalisation
+from tilewright.graph.rewrites.definitions import lines_of_images
+from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network
 from tilewright.machine import Machine, load_machine
@@ -171,7 +171,7 @@ def test_what_several_nodes_make_of_one_result_is_part_of_its_kernel() -> None:
 
 
 def test_constants_take_little_more_memory_than_weights() -> None:
-    given = FoldedNormalisation().apply(network("mobilenet2", 1, dtype="f32"))
+    given = folded_normalisation(network("mobilenet2", 1, dtype="f32"))
     own, _ = without_ahead(given)
     code = generated(own, load_machine("host_avx2"), Search())
     assert not any("winograd" in stage.algorithm for stage in code.stages)
@@ -297,7 +297,7 @@ def test_phases_of_a_transposed_convolution_write_between_each_other(
         n=batch, o=64, i=16, r=size, c=size, u=kernel, v=kernel,
     )  # fmt: skip
     given = simplified(network_of(op))
-    network = LinesOfImages().apply(given)
+    network = lines_of_images(given)
     weights, inputs = small_integers(network)
     np.testing.assert_array_equal(
         *(own.evaluate({**weights, **inputs})["y"] for own in (given, network))

@@ -8,7 +8,7 @@ import pytest
 from support.definitions import integers_for
 from tilewright.graph.frontends.notation import define, network_of
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.definitions import GatheredBodies
+from tilewright.graph.rewrites.definitions import gathered_bodies
 from tilewright.graph.rewriting import simplified
 
 
@@ -23,7 +23,7 @@ from tilewright.graph.rewriting import simplified
 def test_no_tensor_is_made_of_what_is_only_gathered(text, sizes) -> None:
     op = define(text, fill=1.0 if "x" in sizes else None, **sizes)
     network = simplified(network_of(op))
-    joined = GatheredBodies().apply(network)
+    joined = gathered_bodies(network)
     assert (len(network.nodes), len(joined.nodes)) == (2, 1)
     operands = integers_for(np.random.default_rng(0), op)
     found = joined.nodes[0].op.reference(*operands)
@@ -42,4 +42,4 @@ def test_no_tensor_is_made_of_what_is_only_gathered(text, sizes) -> None:
 def test_what_is_left_alone(text, axes) -> None:
     found = define(text, **dict.fromkeys(axes, 3))
     network = simplified(found if isinstance(found, Network) else network_of(found))
-    assert GatheredBodies().apply(network) is network
+    assert gathered_bodies(network) is network

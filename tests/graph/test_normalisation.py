@@ -11,7 +11,7 @@ from support.networks import TOLERANCE, networks, numbers_for
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.constants import WithAhead, without_ahead
-from tilewright.graph.rewrites.normalisation import FoldedNormalisation
+from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.ops import BatchNorm, Bias, conv2d, gemm
 
 SHAPE = (2, 6, 5, 5)
@@ -41,7 +41,7 @@ def convolved(*, known: bool = True) -> Network:
 
 
 def assert_computes_the_same(before: Network) -> Network:
-    after, ahead = without_ahead(FoldedNormalisation().apply(before))
+    after, ahead = without_ahead(folded_normalisation(before))
     weights, inputs = numbers_for(before)
     found = after.evaluate({**inputs, **dict(WithAhead(weights, ahead))})
     for name, expected in before.evaluate({**weights, **inputs}).items():
@@ -82,4 +82,4 @@ def test_columns_of_a_matrix_product_are_its_channels(transpose_b: bool) -> None
 
 def test_a_product_by_computed_weights_is_left_alone() -> None:
     given = convolved(known=False)
-    assert FoldedNormalisation().apply(given) is given
+    assert folded_normalisation(given) is given

@@ -4,6 +4,7 @@ A file starts with comments that say what to see; the line `# after` separates t
 are written as `support.network_text` says. Both compute the same.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,10 @@ import pytest
 from support.network_text import parse_network, print_network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
-from tilewright.graph.rewrites.early_pooling import EarlyPooling
-from tilewright.graph.rewrites.finished_parts import FinishedParts
-from tilewright.graph.rewrites.fusion import Fusion
-from tilewright.graph.rewrites.images import FewerImages
+from tilewright.graph.rewrites.early_pooling import early_pooling
+from tilewright.graph.rewrites.finished_parts import finished_parts
+from tilewright.graph.rewrites.fusion import fused_nodes
+from tilewright.graph.rewrites.images import fewer_images
 from tilewright.graph.rewriting import simplifications, simplified
 from tilewright.graph.weights import random_weights
 from tilewright.graph.zoo import list_networks, network
@@ -23,8 +24,10 @@ from tilewright.ops import Binary, Slice, Unary, conv2d, max_pool2d
 
 FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
 REWRITES = {
-    rewrite.name: rewrite
-    for rewrite in (*simplifications(), EarlyPooling(), Fusion(), FewerImages(2))
+    **simplifications(),
+    "early_pooling": early_pooling,
+    "fusion": fused_nodes,
+    "images": partial(fewer_images, count=2),
 }
 
 
@@ -33,7 +36,7 @@ def test_before_and_after(path):
     rewrite = REWRITES[path.parent.name]
     before, _, expected = path.read_text(encoding="utf-8").partition("# after\n")
     given = parse_network(before)
-    after = rewrite.apply(given)
+    after = rewrite(given)
     assert print_network(after) == expected
     numbers = {**random_weights(given, 1), **given.values}
     rng = np.random.default_rng(0)
@@ -56,7 +59,7 @@ def test_a_mask_behind_the_gradient_of_a_pooling_joins_its_parts():
     y = net.apply(Unary("relu", (2, 3, 4, 4)), x, name="relu")
     y = net.apply(max_pool2d((2, 3, 4, 4), 2), y, name="pool")
     given, found = with_gradients(net.build((y,)), y, [x])
-    after = FinishedParts().apply(given)
+    after = finished_parts(given)
     (before,) = (node for node in given.nodes if node.op.kind == "assembly")
     assert before.output not in after.tensors
     (joined,) = (node for node in after.nodes if node.op.kind == "assembly")

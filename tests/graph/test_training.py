@@ -8,9 +8,9 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import State
-from tilewright.graph.rewrites.added_maps import AddedMaps
-from tilewright.graph.rewrites.constants import FoldConstants
-from tilewright.graph.rewrites.separable_sums import SeparableSums
+from tilewright.graph.rewrites.added_maps import added_maps
+from tilewright.graph.rewrites.constants import fold_constants
+from tilewright.graph.rewrites.separable_sums import separable_sums
 from tilewright.graph.training import LOSS, Optimiser, passes_of, training_step
 from tilewright.ops import (
     BatchNorm,
@@ -133,7 +133,7 @@ def test_micro_batches_add_up_to_the_batch_and_end_one_after_the_other(count, sh
 
 def test_no_factor_can_leave_a_sum_of_a_step_and_no_maps_can_be_added_up():
     step = training_step(classifier(), Optimiser("sgd"))
-    assert AddedMaps().apply(SeparableSums().apply(step)) == step
+    assert added_maps(separable_sums(step)) == step
 
 
 def most_held(network, before):
@@ -247,6 +247,6 @@ def test_numbers_that_a_state_begins_with_are_no_constants():
     rng = np.random.default_rng(0)
     step = training_step(net.build((y,), {"w": rng.standard_normal((2, 6))}), Optimiser("sgd", 0.1))
     feeds = {"x": rng.standard_normal((4, 3)), "labels": np.eye(4), "w": np.ones((2, 6))}
-    folded = FoldConstants().apply(step)
+    folded = fold_constants(step)
     assert np.array_equal(folded.evaluate(feeds)[LOSS], step.evaluate(feeds)[LOSS])
     assert np.isclose(step.evaluate(feeds)[LOSS], np.log(4))

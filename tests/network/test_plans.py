@@ -12,7 +12,7 @@ from support.plans import GROUP, ONE_WAY, lenet_plan, quick_search, steep_number
 from tilewright.common.errors import CapacityError, GraphError, SimulationError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.images import FewerImages
+from tilewright.graph.rewrites.images import fewer_images
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
@@ -126,7 +126,7 @@ def test_values_that_live_together_do_not_overlap():
 
 def test_groups_divide_the_images():
     net = network("resnet50", 8)
-    part = FewerImages(2).apply(net)
+    part = fewer_images(net, 2)
     assert {t.shape[0] for t in part.tensors.values() if t.name in net.outputs} == {2}
     assert [n.op.out_shape[1:] for n in part.nodes] == [n.op.out_shape[1:] for n in net.nodes]
     transposed = NetworkBuilder("t", "f64")
@@ -134,7 +134,7 @@ def test_groups_divide_the_images():
     w = transposed.weight("w", (4, 5))
     y = transposed.apply(gemm(3, 5, 4, transpose_a=True), x, w, name="y")
     whole = transposed.build((y,))
-    assert FewerImages(2).apply(whole) is whole, "columns of x are no images"
+    assert fewer_images(whole, 2) is whole, "columns of x are no images"
 
 
 @pytest.mark.parametrize(("axis", "groups"), [(0, 1), (1, 4)])

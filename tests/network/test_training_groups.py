@@ -8,7 +8,7 @@ import pytest
 import tilewright as tw
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
-from tilewright.graph.rewrites.over_groups import OverGroups, alike_in_groups
+from tilewright.graph.rewrites.over_groups import alike_in_groups, over_groups
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import Optimiser, training_step
 from tilewright.graph.zoo import network
@@ -30,7 +30,7 @@ def layers(images=8):
 
 
 def test_sums_over_images_are_those_of_each_group_added_up():
-    part = OverGroups(2).apply(simplified(training_step(layers(), Optimiser("sgd"))))
+    part = over_groups(simplified(training_step(layers(), Optimiser("sgd"))), 2)
     lines = [f"{n.output} = {n.op.kind}({', '.join(n.inputs)})" for n in part.nodes]
     assert lines[lines.index("d_w = gemm(d_first, x)") :] == [
         "d_w = gemm(d_first, x)",
@@ -47,14 +47,14 @@ def test_sums_over_images_are_those_of_each_group_added_up():
 @pytest.mark.parametrize("name", ["lenet5", "vgg16", "resnet50"])
 def test_steps_of_known_networks_divide_their_images(name):
     step = simplified(training_step(network(name, 16)))
-    part = OverGroups(4).apply(step)
+    part = over_groups(step, 4)
     assert part.inputs[0].shape[0] == 4
     assert [t.shape for t in part.inputs[2:]] == [t.shape for t in step.inputs[2:]]
 
 
 def test_images_that_groups_do_not_divide_stay_together():
     step = simplified(training_step(layers(6)))
-    assert OverGroups(4).apply(step) is step
+    assert over_groups(step, 4) is step
 
 
 def step_and_numbers(method):

@@ -7,8 +7,7 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.interpret import interpret
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
-from tilewright.seeds.epilogues import operand_name, with_epilogue
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import operand_name, seeds_for, with_epilogue
 from tilewright.tune.search import rank
 
 GROUP = load_machine("sw26010_cg")

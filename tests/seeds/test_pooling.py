@@ -14,9 +14,8 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.primitives import Map
 from tilewright.machine import load_machine
 from tilewright.ops import average_pool2d, conv2d, gemm, max_pool2d
-from tilewright.seeds.epilogues import operand_name, with_epilogue
 from tilewright.seeds.pooling import POOLED, PoolWindows, result_shape, windows_of, with_pooling
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import operand_name, seeds_for, with_epilogue
 from tilewright.tune.search import rank
 
 GROUP = load_machine("sw26010_cg")

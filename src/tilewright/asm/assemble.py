@@ -21,22 +21,14 @@ from tilewright.asm.encode import encode
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.front_end import FrontEnd, front_end_of
-from tilewright.asm.limits import DEFAULT_LIMITS, Limits
+from tilewright.asm.limits import DEFAULT_LIMITS, Budget, Limits
+from tilewright.asm.objects import relocate
 from tilewright.asm.objects.object import (
     Object,
     ObjectSection,
     PlacedInstruction,
     Relocation,
     Symbol,
-)
-from tilewright.asm.objects.relocate import (
-    DATA_KINDS,
-    label_of,
-    relocated_value,
-    relocation_kind,
-    unit_bytes,
-    with_operand,
-    without_labels,
 )
 from tilewright.asm.objects.sections import (
     ByteItem,
@@ -48,7 +40,6 @@ from tilewright.asm.objects.sections import (
 )
 from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.asm.suggest import did_you_mean
-from tilewright.asm.text.budget import Budget
 from tilewright.asm.text.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.text.expression import (
     ExpressionValue,
@@ -146,7 +137,7 @@ class _Emitter:
                 Relocation(
                     self.section.name,
                     offset,
-                    DATA_KINDS[item.unit_bytes],
+                    relocate.DATA_KINDS[item.unit_bytes],
                     value.symbol,
                     value.offset,
                 )
@@ -184,20 +175,16 @@ class _Emitter:
     def _instruction(self, item: CodeItem) -> None:
         scope = self.layout.symbols.scope(item.order, self.section.name, item.offset)
         instruction = bind_instruction(
-            item.parsed,
-            self.layout.table,
-            scope,
-            labels=item.labels,
-            line_number=item.line.number,
+            item.parsed, self.layout.table, scope, labels=item.labels, line_number=item.line.number
         )
         self.instructions.append(PlacedInstruction(self.section.name, item.offset, instruction))
         coded = instruction
         if not _WITHOUT_LABEL.issuperset(map(type, instruction.operands)):
             for index, operand in enumerate(instruction.operands):
-                label = label_of(operand)
+                label = relocate.label_of(operand)
                 if label is not None:
                     coded = self._resolve(item, coded, index, label)
-            coded = without_labels(coded)
+            coded = relocate.without_labels(coded)
         word = encode(coded)
         self.data[item.offset : item.offset + len(word)] = word
 
@@ -205,7 +192,7 @@ class _Emitter:
         self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> Instruction:
         """A branch inside the section gets its distance, everything else a relocation."""
-        kind = relocation_kind(instruction, index, label)
+        kind = relocate.relocation_kind(instruction, index, label)
         place = self.layout.symbols.place(label.name)
         if kind.name != "TARGET" or place is None or place[0] != self.section.name:
             section = self.section.name
@@ -214,8 +201,8 @@ class _Emitter:
             return instruction
         try:
             target = place[1] + label.addend
-            distance = relocated_value(kind, target, item.offset, self.layout.table)
-            return with_operand(instruction, index, distance)
+            distance = relocate.relocated_value(kind, target, item.offset, self.layout.table)
+            return relocate.with_operand(instruction, index, distance)
         except AssemblyError as error:
             span = operand_span(item.parsed, self.layout.table, index)
             raise Fault(
@@ -254,7 +241,8 @@ class _Emitter:
                 relocation.offset,
                 relocation.kind,
                 place[0],
-                relocation.addend + place[1] // unit_bytes(relocation.kind, self.layout.table),
+                relocation.addend
+                + place[1] // relocate.unit_bytes(relocation.kind, self.layout.table),
                 relocation.operand,
             )
         self.relocations.append(relocation)

@@ -134,7 +134,6 @@ class SourceErrors(AssemblyError):
         return "\n".join(rows)
 
     def render(self) -> str:
-        """All errors, each with its line."""
         return str(self)
 
 

@@ -6,16 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tilewright.asm import (
-    Object,
-    assemble_file,
-    dependency_rule,
-    expansion_trace,
-    link,
-    listing,
-    object_summary,
-    write_object,
-)
+from tilewright import asm
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.arguments import Asm
 from tilewright.cli.launch import instruction_table
@@ -49,17 +40,17 @@ def run(asked: Asm) -> None:
     file, output = asked.file, asked.output
     machine = asked.machine or machine_of_file(file) or DEFAULT_MACHINE
     known = named_table(asked.machine, asked.table) or instruction_table(load_machine(machine))
-    assembled = assemble_file(file, known)
+    assembled = asm.assemble_file(file, known)
     if asked.executable:
-        assembled = link([assembled], known)
+        assembled = asm.link([assembled], known)
     target = asked.out or file.with_suffix(".o")
-    write_object(assembled, target)
+    asm.write_object(assembled, target)
     if asked.dependencies is not None:
-        write_text(asked.dependencies, dependency_rule(assembled, target, file.parent))
+        write_text(asked.dependencies, asm.dependency_rule(assembled, target, file.parent))
     wanted = {
-        listing: asked.show_listing,
-        expansion_trace: asked.expand,
-        object_summary: asked.show_map,
+        asm.listing: asked.show_listing,
+        asm.expansion_trace: asked.expand,
+        asm.object_summary: asked.show_map,
     }
     text = "\n".join(render(assembled) for render, is_wanted in wanted.items() if is_wanted)
     output.value(object_result(assembled, target, text))
@@ -81,7 +72,7 @@ def named_table(machine: str | None, name: str | None) -> InstructionTable | Non
     return load_table(name)
 
 
-def object_result(found: Object, path: Path, text: str) -> ObjectResult:
+def object_result(found: asm.Object, path: Path, text: str) -> ObjectResult:
     return ObjectResult(
         file=str(path),
         table=found.instruction_set,

@@ -14,13 +14,7 @@ from msgspec import UNSET
 from tilewright.cli.arguments import Check
 from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.workload import (
-    SUFFIX,
-    is_operator,
-    machine_of,
-    named_network,
-    read_workload,
-)
+from tilewright.cli.workload import SUFFIX, is_operator, machine_of, named_network, read_workload
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
@@ -192,10 +186,7 @@ def _workload(workload: Workload, chain: Toolchain, algorithm: str | None) -> tu
     found = (
         finding
         for op, own in every.items()
-        for finding in (
-            *_operator(firsts[op], own, machine),
-            *_notes(firsts[op], op, own, chain),
-        )
+        for finding in (*_operator(firsts[op], own, machine), *_notes(firsts[op], op, own, chain))
     )
     return tuple(dict.fromkeys((*refused, *found)))
 

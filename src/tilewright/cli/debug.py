@@ -24,8 +24,7 @@ from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.machine import Machine, load_machine
 from tilewright.simulate.image import load_image, with_data
-from tilewright.simulate.steppers import CoreStepper, Stepper
-from tilewright.simulate.stepping import Stepping, watch_of_range
+from tilewright.simulate.stepping import CoreStepper, Stepper, Stepping, watch_of_range
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import RUNTIMES, Debugged
 from tilewright.simulate.window.memories import ElementRange

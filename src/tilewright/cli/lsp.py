@@ -23,8 +23,7 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
         raise
     raise ToolError(
-        "the language server needs pygls, which is not installed",
-        fix="pip install tilewright[lsp]",
+        "the language server needs pygls, which is not installed", fix="pip install tilewright[lsp]"
     ) from None
 
 _NAME = "tilewright"

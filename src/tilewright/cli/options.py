@@ -46,7 +46,6 @@ class Switch(Knob):
     """An option without a value, and without an opposite."""
 
     def declared(self, field: str) -> Any:
-        """The flag of a field, for typer."""
         return typer.Option(*self.names(field), **self.details)
 
 
@@ -54,7 +53,6 @@ class Position(Knob):
     """An argument of a command."""
 
     def declared(self, field: str) -> Any:
-        """The argument, for typer."""
         return typer.Argument(**self.details)
 
 

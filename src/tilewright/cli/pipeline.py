@@ -18,15 +18,8 @@ from tilewright.isa import InstructionTable
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.machine import Machine
+from tilewright.report import pipeline
 from tilewright.report.perfetto import pipeline_perfetto_json
-from tilewright.report.pipeline import (
-    PipelineReport,
-    hottest_loop,
-    longest_loop,
-    minimum_text,
-    pipeline_report,
-    pipeline_text,
-)
 from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import AssembledProgram
@@ -67,17 +60,17 @@ def _run_core(asked: Pipeline, machine: Machine) -> None:
             max_cycles=asked.max_cycles,
         )
     except SimulationError as error:
-        if asked.minimum and (bounds := longest_loop(program)):
+        if asked.minimum and (bounds := pipeline.longest_loop(program)):
             _show_minimum(program, bounds, table, error, output)
             return
         raise
-    loop = hottest_loop(run)
-    bounds = (loop.first, loop.last) if loop else longest_loop(program)
+    loop = pipeline.hottest_loop(run)
+    bounds = (loop.first, loop.last) if loop else pipeline.longest_loop(program)
     best = _best_schedule(program, bounds, table) if asked.minimum and bounds else None
     if asked.trace:
         write_text(asked.trace, pipeline_perfetto_json(run, asked.file.name))
-    output.value(pipeline_report(run, None if best is None else best.lower_bound_cycles))
-    output.show(pipeline_text(run, best, asked.timeline).rstrip("\n"))
+    output.value(pipeline.pipeline_report(run, None if best is None else best.lower_bound_cycles))
+    output.show(pipeline.pipeline_text(run, best, asked.timeline).rstrip("\n"))
     if asked.minimum and best is None:
         output.show(f"\n{_NO_LOOP}")
     if asked.trace:
@@ -109,10 +102,12 @@ def _show_minimum(
     best, (first, last) = _best_schedule(program, loop, table), loop
     bound = best.lower_bound_cycles
     output.value(
-        PipelineReport(table.name, last - first + 1, 0, 0.0, 0, {}, {}, bound, failure=str(error))
+        pipeline.PipelineReport(
+            table.name, last - first + 1, 0, 0.0, 0, {}, {}, bound, failure=str(error)
+        )
     )
     output.show(
         f"the program does not run: {error}",
         f"of its longest loop, instructions {first} to {last}:",
-        minimum_text(best),
+        pipeline.minimum_text(best),
     )

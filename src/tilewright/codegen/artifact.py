@@ -21,6 +21,8 @@ from tilewright.ir.nodes import SCRATCHPAD, Program, TensorKind
 from tilewright.machine import Capability, Machine
 
 Array: TypeAlias = npt.NDArray[Any]
+Arrays: TypeAlias = Mapping[str, Array]
+"""Arrays by name."""
 
 _SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -171,9 +173,7 @@ class Emits(Protocol):
 class _Runs(Protocol):
     """Runs generated code on this computer, natively or by emulation."""
 
-    def run(
-        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """The output tensors, shaped as declared, for inputs in the program's storage order.
 
         Raises SimulationError where the code does something illegal, ToolError where it cannot run.
@@ -200,7 +200,7 @@ class BoundKernel(Protocol):
 class NativeKernel(Protocol):
     """Generated code in this process."""
 
-    def bind(self, inputs: Mapping[str, Array]) -> BoundKernel:
+    def bind(self, inputs: Arrays) -> BoundKernel:
         """Bring inputs to where the kernel runs on them, constants packed; raises ShapeError."""
 
 

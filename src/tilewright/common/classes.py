@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,23 +27,14 @@ _PLACES = 8
 """Places of an array for each row; where values lie farther apart they are sorted."""
 
 
-def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
-    """The class of each row by all columns, and the first row of each class.
+def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
+    """The class of each row of a table (columns, rows) by all columns, and the first row of each
+    class. Classes are numbered in the order of their first rows.
 
-    Classes are numbered in the order of their first rows.
-
-    >>> code, first = classes_of([np.array([7, 7, 9, 7]), np.array([0, 1, 0, 0])], 4)
+    >>> code, first = classes_of_table(np.array([[7, 7, 9, 7], [0, 1, 0, 0]]))
     >>> code.tolist(), first.tolist()
     ([0, 1, 2, 0], [0, 1, 2])
     """
-    table = np.empty((len(columns), rows), np.int64)
-    for own, column in zip(table, columns, strict=True):
-        own[...] = column
-    return classes_of_table(table)
-
-
-def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
-    """`classes_of` the rows of a table (columns, rows)."""
     hashed = table.shape[1] >= _MANY_ROWS or "numba" in sys.modules
     found = compiled.classes_by_hashes(table) if hashed else _by_sums(table)
     return found or _by_columns(table)

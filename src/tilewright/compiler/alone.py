@@ -18,7 +18,7 @@ from typing import Any, Self, TypeAlias
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import EMITS, READIES, Array
+from tilewright.codegen.artifact import EMITS, READIES, Array, Arrays
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.adding import adding_program, simulated_option
@@ -369,7 +369,6 @@ class AloneWay(Way[Kernels]):
     """Kernels compiled alone."""
 
     def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:
-        """A kernel for each layer, equal ones once."""
         return compile_layers(workload.name, workload.layers, chain.machine, settings)
 
     def title(self, made: Compiled[Kernels]) -> str:
@@ -383,7 +382,6 @@ class AloneWay(Way[Kernels]):
         )
 
     def arguments(self, made: Compiled[Kernels]) -> tuple[Argument, ...]:
-        """The operands of the operator."""
         kernel = made.plan.only
         op, names = kernel.op, kernel.option.candidate.seed.operands
         return tuple(zip(names, op.input_shapes, op.numerics.operands, strict=True))
@@ -392,37 +390,28 @@ class AloneWay(Way[Kernels]):
         self,
         made: Compiled[Kernels],
         inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        _weights: Mapping[str, Array] | None,
+        named: Arrays,
+        _weights: Arrays | None,
     ) -> Outputs:
-        """The operator's result."""
         names = (name for name, _, _ in self.arguments(made))
         return made.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
 
     def figures(self, made: Compiled[Kernels], _progress: Progress = silent) -> NetworkResult:
-        """A line for each layer."""
         return made.plan.result()
 
     def checked(self, made: Compiled[Kernels], _progress: Progress) -> CheckResult:
-        """The code of each distinct layer, run on its own."""
         found = {kernel.check() for kernel in set(made.plan.kernels.values())}
         return "exact" if found == {"exact"} else "within bound"
 
     def judged(
-        self,
-        made: Compiled[Kernels],
-        *,
-        check: bool,
-        measure: bool,
-        progress: Progress,
+        self, made: Compiled[Kernels], *, check: bool, measure: bool, progress: Progress
     ) -> NetworkResult:
-        """The figures, with the checks that the settings asked for."""
         return self.figures(made, progress)
 
     def measured(
         self,
         made: Compiled[Kernels],
-        inputs: Mapping[str, Array] | None,
+        inputs: Arrays | None,
         _compare: Other | None,
         _progress: Progress,
     ) -> tuple[RunResult, Outputs]:
@@ -440,13 +429,11 @@ class AloneWay(Way[Kernels]):
         return RunResult(kernel.result, made.machine.name, check, error=error), outputs
 
     def simulated(self, made: Compiled[Kernels], asked: Simulating, progress: Progress) -> Any:
-        """The simulated run of the operator."""
         return made.plan.only.simulate(trace_limit=asked.trace_limit, **asked.operands)
 
     def explained(
         self, made: Compiled[Kernels], asked: Explaining, progress: Progress
     ) -> Explanation:
-        """One layer explained, the slowest where none is named."""
         kernel = made.plan.kernel(asked.part or made.plan.slowest)
         found = kernel.explanation(what_if=asked.changes, progress=progress)
         if asked.routines:
@@ -458,7 +445,7 @@ class AloneWay(Way[Kernels]):
         self,
         made: Compiled[Kernels],
         directory: Path,
-        _weights: Mapping[str, Array] | None,
+        _weights: Arrays | None,
         found: NetworkResult,
         progress: Progress,
     ) -> NetworkResult:

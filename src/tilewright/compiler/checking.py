@@ -7,7 +7,7 @@ from it than rounding allows; CheckFailed otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf, prod
@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from tilewright.codegen.artifact import RUNS, Array, Artifact
+from tilewright.codegen.artifact import RUNS, Array, Arrays, Artifact
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed
 from tilewright.common.expr import Expr, evaluate
@@ -59,7 +59,7 @@ def program_inputs(
     return inputs
 
 
-def operator_result(op: Op, seed: Seed, program: Program, outputs: Mapping[str, Array]) -> Array:
+def operator_result(op: Op, seed: Seed, program: Program, outputs: Arrays) -> Array:
     """The operator's result out of the program's output tensors."""
     stored = program.tensor(seed.result).dims
     axes = [stored.index(d) for d, _ in _dims(seed, seed.result)]

@@ -8,13 +8,13 @@ it is first used, so that a network that only runs waits for no cost model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.settings import Argument, Settings, Workload
@@ -39,7 +39,7 @@ class Simulating:
 
     unfused: bool
     trace_limit: int
-    operands: Mapping[str, Array]
+    operands: Arrays
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,7 @@ class Way(ABC, Generic[Plan]):
 
     @abstractmethod
     def run(
-        self,
-        made: Compiled[Plan],
-        inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        weights: Mapping[str, Array] | None,
+        self, made: Compiled[Plan], inputs: Sequence[Array], named: Arrays, weights: Arrays | None
     ) -> Outputs:
         """The outputs by name."""
 
@@ -97,11 +93,7 @@ class Way(ABC, Generic[Plan]):
 
     @abstractmethod
     def measured(
-        self,
-        made: Compiled[Plan],
-        inputs: Mapping[str, Array] | None,
-        compare: Other | None,
-        progress: Progress,
+        self, made: Compiled[Plan], inputs: Arrays | None, compare: Other | None, progress: Progress
     ) -> tuple[Figures, Outputs]:
         """(figures of a run, outputs by name); random inputs where none are given."""
 
@@ -118,7 +110,7 @@ class Way(ABC, Generic[Plan]):
         self,
         made: Compiled[Plan],
         directory: Path,
-        weights: Mapping[str, Array] | None,
+        weights: Arrays | None,
         found: Figures,
         progress: Progress,
     ) -> Figures:
@@ -159,16 +151,14 @@ class Compiled(Generic[Plan]):
         """Arrays that `run` takes, in order."""
         return self.way.arguments(self)
 
-    def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
-    ) -> Outputs:
+    def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
         """The outputs by name. Inputs are given in order or by name; not for several threads.
 
         `weights` are needed once where a network came without numbers, as those of the zoo do.
         """
         return self.way.run(self, inputs, named, weights)
 
-    def session(self, states: Mapping[str, Array]) -> Session:
+    def session(self, states: Arrays) -> Session:
         """A network compiled as a whole with its states, which begin like this.
 
         Raises GraphError where it is compiled in another way.
@@ -199,7 +189,7 @@ class Compiled(Generic[Plan]):
 
     def measure(
         self,
-        inputs: Mapping[str, Array] | None = None,
+        inputs: Arrays | None = None,
         *,
         compare: Other | None = None,
         progress: Progress = silent,
@@ -244,7 +234,7 @@ class Compiled(Generic[Plan]):
     def write(
         self,
         directory: str | Path,
-        weights: Mapping[str, Array] | None = None,
+        weights: Arrays | None = None,
         *,
         result: Figures = None,
         progress: Progress = silent,

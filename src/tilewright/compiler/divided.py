@@ -5,14 +5,14 @@ In: a network. Out: the division that the machine's family found, computed, time
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field, structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.codegen.folder import NETWORK_FILE, new_folder, write_text
 from tilewright.codegen.stored import read_stored
 from tilewright.common.errors import GraphError
@@ -79,11 +79,7 @@ class DividedWay(Way[DividedNetwork]):
         return f"{made.name}: divided over {made.plan.plan.cores} cores of {made.machine.name}"
 
     def run(
-        self,
-        made: Made,
-        inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        weights: Mapping[str, Array] | None,
+        self, made: Made, inputs: Sequence[Array], named: Arrays, weights: Arrays | None
     ) -> Outputs:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
         network = made.plan.network
@@ -100,25 +96,14 @@ class DividedWay(Way[DividedNetwork]):
         """The plan with its times."""
         return DividedRun(**structs.asdict(made.plan.result(progress)))
 
-    def judged(
-        self,
-        made: Made,
-        *,
-        check: bool,
-        measure: bool,
-        progress: Progress,
-    ) -> DividedRun:
+    def judged(self, made: Made, *, check: bool, measure: bool, progress: Progress) -> DividedRun:
         """The figures, compared with the reference if that is wanted."""
         if not check:
             return self.figures(made, progress)
         return self.measured(made, None, "reference", progress)[0]
 
     def measured(
-        self,
-        made: Made,
-        inputs: Mapping[str, Array] | None,
-        compare: Other | None,
-        progress: Progress,
+        self, made: Made, inputs: Arrays | None, compare: Other | None, progress: Progress
     ) -> tuple[DividedRun, Outputs]:
         """The outputs of all cores' programs, with random weights where there are none."""
         network = made.plan.network
@@ -143,7 +128,7 @@ class DividedWay(Way[DividedNetwork]):
         self,
         made: Made,
         directory: Path,
-        _weights: Mapping[str, Array] | None,
+        _weights: Arrays | None,
         found: DividedRun,
         _progress: Progress,
     ) -> DividedRun:

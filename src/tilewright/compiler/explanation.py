@@ -39,19 +39,7 @@ from tilewright.ops import Op
 from tilewright.passes.allocate_buffers import bytes_on_a_core
 from tilewright.passes.lowering import lowering_of
 from tilewright.passes.split_ahead import split_ahead
-from tilewright.report.view import (
-    Adding,
-    Arranged,
-    CauseRow,
-    Change,
-    Explanation,
-    LayerResult,
-    Rejected,
-    StageExplanation,
-    StageTensor,
-    TimedBy,
-    TrafficRow,
-)
+from tilewright.report import view
 from tilewright.simulate.kernel.level import KernelTime, simulate
 from tilewright.tune.accuracy import expected_error
 from tilewright.tune.candidate import NestChoice
@@ -77,12 +65,12 @@ class Account:
     """
 
     cycles: int
-    causes: tuple[CauseRow, ...]
-    traffic: tuple[TrafficRow, ...]
+    causes: tuple[view.CauseRow, ...]
+    traffic: tuple[view.TrafficRow, ...]
     useful_flops: int
     scratchpad_bytes: int
     bound: str
-    timed_by: TimedBy
+    timed_by: view.TimedBy
     measured_seconds: Seconds | None = None
 
     def seconds(self, clock_hz: int) -> Seconds:
@@ -94,9 +82,9 @@ def simulated_account(run: KernelTime) -> Account:
     """The account of a simulated run."""
     return Account(
         run.cycles,
-        tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        tuple(view.CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
         tuple(
-            TrafficRow(
+            view.TrafficRow(
                 t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
             )
             for t in run.tensors
@@ -127,7 +115,7 @@ def model_account(
     own = replace(program, body=busiest_thread(program.body))
     transfers, _ = executed(own, machine)
     causes = model_causes(program, machine, cycles)
-    rows = [CauseRow(kind, subject, c) for (kind, subject), c in causes]
+    rows = [view.CauseRow(kind, subject, c) for (kind, subject), c in causes]
     return Account(
         sum(row.cycles for row in rows),
         tuple(rows),
@@ -144,7 +132,7 @@ def _flops(group: CallGroup, machine: Machine) -> int:
     return group.count * int(group.stmt.primitive.flops(group.dims, machine.mesh.columns))
 
 
-def _bound(rows: Sequence[CauseRow]) -> str:
+def _bound(rows: Sequence[view.CauseRow]) -> str:
     """The largest part of the time by the model, by name."""
     names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
     parts: dict[str, int] = {}
@@ -154,9 +142,9 @@ def _bound(rows: Sequence[CauseRow]) -> str:
     return max(parts, key=lambda part: parts[part]) if parts else "compute"
 
 
-def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
+def _traffic(group: TransferGroup, machine: Machine) -> view.TrafficRow:
     shape, count = group.shape, group.count
-    return TrafficRow(
+    return view.TrafficRow(
         group.stmt.tensor,
         group.stmt.direction,
         count * int(shape.asked_bytes),
@@ -201,11 +189,11 @@ def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]
 
 def layer_result(
     name: str, choice: Choice, option: Option, machine: Machine, account: Account
-) -> LayerResult:
+) -> view.LayerResult:
     """The line of the report for one operator."""
     op, piece = choice.op, option.partition.piece
     seconds = account.seconds(machine.clock_hz)
-    return LayerResult(
+    return view.LayerResult(
         name=name,
         op=op.kind,
         shape=op.describe(),
@@ -229,12 +217,12 @@ def layer_result(
 
 
 def explanation(
-    layer: LayerResult, choice: Choice, option: Option, machine: Machine, account: Account
-) -> Explanation:
+    layer: view.LayerResult, choice: Choice, option: Option, machine: Machine, account: Account
+) -> view.Explanation:
     """Explanation of one operator, as far as it needs no further runs."""
     piece = option.partition.piece
     compute, transfer = lower_bounds(piece, machine, account.useful_flops)
-    return Explanation(
+    return view.Explanation(
         layer=layer,
         machine=machine.name,
         groups=machine.groups.count,
@@ -252,14 +240,14 @@ def explanation(
     )
 
 
-def _adding(option: Option) -> Adding | None:
+def _adding(option: Option) -> view.Adding | None:
     if option.adding is None:
         return None
     (elements,) = option.adding.op.out_shape
-    return Adding(elements, round(option.adding_cycles))
+    return view.Adding(elements, round(option.adding_cycles))
 
 
-def arranging_copies(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
+def arranging_copies(work: GroupWork, machine: Machine) -> tuple[view.Arranged, ...]:
     """Copies by the groups' cores that start an operator on whole arrays in C order, and put its
     result into place. All groups move at the same time; what they share the first one moves.
     """
@@ -272,9 +260,9 @@ def arranging_copies(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
             known[key] = simulated(stage.candidate, single).cycles
         return known[key]
 
-    def row(cut: CutTensor, direction: str) -> Arranged:
+    def row(cut: CutTensor, direction: str) -> view.Arranged:
         copies = 1 if cut.shared else work.groups
-        return Arranged(
+        return view.Arranged(
             cut.name,
             direction,
             cut.shared,
@@ -287,7 +275,7 @@ def arranging_copies(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
     return (*(row(cut, "in") for cut in work.operands), row(work.result, "out"))
 
 
-def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:
+def rejected_options(choice: Choice, winner: Option) -> tuple[view.Rejected, ...]:
     """The best candidates that lost: first one of each algorithm and partition, then others.
 
     Those that the model prices exactly like a better one of their kind come last of all.
@@ -315,9 +303,9 @@ def _price(option: Option) -> tuple[str, str, float]:
     return option.algorithm, option.partition.kind, option.cycles
 
 
-def _rejected(option: Option, best: tuple[float, float]) -> Rejected:
+def _rejected(option: Option, best: tuple[float, float]) -> view.Rejected:
     compute, waiting = _parts(option)
-    return Rejected(
+    return view.Rejected(
         algorithm=option.algorithm,
         partition=option.partition.kind,
         schedule=schedule_text(option.candidate),
@@ -362,7 +350,7 @@ def changes_that_help(
     programs: Sequence[Program],
     machine: Machine,
     progress: Progress = silent,
-) -> tuple[Change, ...]:
+) -> tuple[view.Change, ...]:
     """Simulate the programs of a group on faster memories, or as its family's prices say, and a
     retuned one with twice the scratchpad; of several programs the first alone is tuned again.
     """
@@ -374,11 +362,11 @@ def changes_that_help(
         _halved("latency_cycles", engines),
         _halved("issue_cycles", engines),
     ]
-    tried, found = own or [*filter(None, same_schedule)], list[Change]()
+    tried, found = own or [*filter(None, same_schedule)], list[view.Change]()
     for settings in tried:
         progress("changes", len(found), len(tried) + 1)
         cycles = _cycles(programs, changed(machine, settings))
-        found.append(Change(_settings(settings), cycles, retuned=False))
+        found.append(view.Change(_settings(settings), cycles, retuned=False))
     progress("changes", len(tried), len(tried) + 1)
     larger = {
         f"memory.{name}.capacity_bytes": 2 * machine.space(name).capacity_bytes
@@ -388,7 +376,7 @@ def changes_that_help(
     (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
     cycles = _cycles([choice.best.candidate.program(roomy), *programs[1:]], roomy)
     progress("changes", len(tried) + 1, len(tried) + 1)
-    return (*found, Change(_settings(larger), cycles, retuned=True))
+    return (*found, view.Change(_settings(larger), cycles, retuned=True))
 
 
 def _cycles(programs: Sequence[Program], machine: Machine) -> int:
@@ -422,14 +410,14 @@ _WITHOUT_TENSOR = ("plain_layout",)
 """Stages of this computer that are not named after something of the network."""
 
 
-def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
+def simulated_stage(run: PlanRun, name: str) -> view.StageExplanation:
     """The explanation of a stage of a plan; GraphError where there is none of that name."""
     plan, machine = run.plan, run.plan.machine
     number = _numbered(name, {s.name: s.nodes for s in plan.stages})
     stage, own, single = plan.stages[number], run.runs[number], one_group(machine)
     cycles, account = run.cycles_of(number), simulated_account(own)
-    before = [CauseRow(kind, "", amount) for kind, amount in plan.before[number].items()]
-    return StageExplanation(
+    before = [view.CauseRow(kind, "", amount) for kind, amount in plan.before[number].items()]
+    return view.StageExplanation(
         plan.name,
         machine.name,
         plan.dtype,
@@ -465,13 +453,13 @@ def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, .
     return tuple(found[id(stage.candidate)] for stage in plan.stages)
 
 
-def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
+def measured_stage(run: NetworkRun, name: str) -> view.StageExplanation:
     """The explanation of a stage on this computer; a time of zero if nothing was measured."""
     stages = run.stages
     stage = stages[_numbered(name, {s.name: s.nodes for s in stages})]
     total = sum(s.measured_milliseconds or 0.0 for s in stages)
     milliseconds = stage.measured_milliseconds
-    return StageExplanation(
+    return view.StageExplanation(
         run.network,
         run.machine,
         run.dtype,
@@ -530,7 +518,9 @@ def computed(stage: Stage) -> str:
     return stage.op.describe() if own is None else own.in_words()
 
 
-def _tensors(plan: Plan, stage: Stage) -> Iterable[StageTensor]:
+def _tensors(plan: Plan, stage: Stage) -> Iterable[view.StageTensor]:
     for name, number in stage.arguments:
         value = plan.values[number]
-        yield StageTensor(name, value.name, form_text(value.form), value.dtype, value.size_bytes)
+        yield view.StageTensor(
+            name, value.name, form_text(value.form), value.dtype, value.size_bytes
+        )

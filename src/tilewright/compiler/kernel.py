@@ -15,7 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from msgspec import structs
 
-from tilewright.codegen.artifact import LOADS, RUNS, Array, Artifact, NativeKernel, RoutineCycles
+from tilewright.codegen.artifact import (
+    LOADS,
+    RUNS,
+    Array,
+    Arrays,
+    Artifact,
+    NativeKernel,
+    RoutineCycles,
+)
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.common.progress import Progress, silent
@@ -49,14 +57,8 @@ from tilewright.network.groups import DRIVES, GroupWork, group_work
 from tilewright.network.planning.arranging import arranged_by_cores
 from tilewright.ops import Op
 from tilewright.partition import Piece
+from tilewright.report import view
 from tilewright.report.explain import explain_text
-from tilewright.report.view import (
-    AlgorithmCheck,
-    CheckResult,
-    Explanation,
-    LayerResult,
-    NetworkResult,
-)
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import Choice, Option
 
@@ -120,7 +122,7 @@ class Kernel:
     artifact: Artifact
     simulated: KernelRun | None = None
     measured: Seconds | None = None
-    checked: CheckResult = "not run"
+    checked: view.CheckResult = "not run"
     adding: Program | None = None
 
     def __repr__(self) -> str:
@@ -166,7 +168,7 @@ class Kernel:
         return 1e3 * simulated_option(self.option, fitted).cycles / fitted.clock_hz
 
     @property
-    def result(self) -> LayerResult:
+    def result(self) -> view.LayerResult:
         """The figures of the report."""
         layer = layer_result(self.name, self.choice, self.option, self.machine, self.account)
         return structs.replace(layer, check=self.checked)
@@ -209,7 +211,7 @@ class Kernel:
 
     def check(
         self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
-    ) -> CheckResult:
+    ) -> view.CheckResult:
         """Run the generated code of the first piece on the host and compare with the reference.
 
         `operands` are those of the piece; without them random ones are drawn from `seed`. Raises
@@ -252,7 +254,7 @@ class Kernel:
         for kernel, work in zip(asked, works, strict=True):
             vars(kernel)["_group_work"] = work
 
-    def check_groups(self) -> CheckResult:
+    def check_groups(self) -> view.CheckResult:
         """Run the driver of all core groups on the host, on whole operands, and compare with the
         reference. Raises as `check` does.
         """
@@ -262,7 +264,7 @@ class Kernel:
         outputs = runs.run(self.driven, self.machine, inputs)
         return judge(self.op, given, outputs[chosen.result], chosen.name)
 
-    def explanation(self, *, what_if: bool = True, progress: Progress = silent) -> Explanation:
+    def explanation(self, *, what_if: bool = True, progress: Progress = silent) -> view.Explanation:
         """Where the time goes; with `what_if`, also which changes of the machine would help:
         `progress` is told those that were simulated.
         """
@@ -304,7 +306,7 @@ class Kernel:
         partition = self.option.partition
         write_kernel(folder, self.driven, self.programs, partition, self.machine, found)
 
-    def _operands(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
+    def _operands(self, given: Arrays) -> tuple[Array, ...]:
         names = self.option.candidate.seed.operands
         if set(given) != set(names):
             raise ShapeError(
@@ -336,19 +338,19 @@ class Kernels:
     kernels: Mapping[str, Kernel]
     tuning_seconds: Seconds
     timings: Mapping[str, Seconds] = field(default_factory=dict)
-    checks: tuple[AlgorithmCheck, ...] = ()
+    checks: tuple[view.AlgorithmCheck, ...] = ()
 
     @property
     def folders(self) -> dict[str, str]:
         """The kernel folder of each layer: that of the first equal one."""
         return {name: kernel.name for name, kernel in self.kernels.items()}
 
-    def result(self) -> NetworkResult:
+    def result(self) -> view.NetworkResult:
         """The figures of the report."""
         layers = [structs.replace(k.result, name=name) for name, k in self.kernels.items()]
         fitted = [kernel.fitted_milliseconds for kernel in self.kernels.values()]
         searched = [kernel.choice.counts for kernel in set(self.kernels.values())]
-        return NetworkResult(
+        return view.NetworkResult(
             machine=self.machine.name,
             batch=self.batch,
             dtype=self.dtype,

@@ -5,20 +5,20 @@ In: a network. Out: what the machine's family compiled of it, compared, timed an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
 from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
-from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.network.explain import explained as explained_run
@@ -47,11 +47,7 @@ Made = Compiled[NativeNetwork]
 
 def _search(settings: Settings) -> Search:
     return Search(
-        settings.algorithm,
-        settings.max_error,
-        settings.keep,
-        settings.top,
-        settings.max_roundings,
+        settings.algorithm, settings.max_error, settings.keep, settings.top, settings.max_roundings
     )
 
 
@@ -63,7 +59,7 @@ def _compared(made: Made, progress: Progress) -> Comparison | None:
     batch = batch_of(network) or 1
     flops = sum(op.flops for _, op in network.layers())
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
-    few = FewerImages(count).apply(network)
+    few = fewer_images(network, count)
     if few is not network:
         how = replace(made.settings, progress=progress)
         plan = made.way.planned(Workload.of(few), made.toolchain, how)
@@ -103,27 +99,19 @@ class WholeWay(Way[NativeNetwork]):
     """Networks that a machine runs as one."""
 
     def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
-        """The network as the family of the machine compiles it."""
         networks, network = require_networks(chain.machine), workload.whole
         how = _search(settings)
         return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
 
     def title(self, made: Made) -> str:
-        """The network and its machine."""
         return f"{made.name}: whole network on {made.machine.name}"
 
     def run(
-        self,
-        made: Made,
-        inputs: Sequence[Array],
-        named: Mapping[str, Array],
-        weights: Mapping[str, Array] | None,
+        self, made: Made, inputs: Sequence[Array], named: Arrays, weights: Arrays | None
     ) -> Outputs:
-        """The outputs of the network."""
         return made.plan.run(*inputs, weights=weights, **named)
 
     def draw_weights(self, made: Made) -> None:
-        """Random numbers for the weights that have none."""
         made.plan.weights.update(random_weights(made.workload.whole))
 
     def figures(self, made: Made, progress: Progress = silent) -> NetworkRun:
@@ -143,11 +131,7 @@ class WholeWay(Way[NativeNetwork]):
         return self.figures(made, progress)
 
     def measured(
-        self,
-        made: Made,
-        inputs: Mapping[str, Array] | None,
-        compare: Other | None,
-        progress: Progress,
+        self, made: Made, inputs: Arrays | None, compare: Other | None, progress: Progress
     ) -> tuple[NetworkRun, Outputs]:
         """The run of the network on these inputs. Without a comparison the weights are not kept,
         since the plan has constants of its own.
@@ -175,7 +159,6 @@ class WholeWay(Way[NativeNetwork]):
         return structs.replace(found, unfused_cycles=_unfused(made, progress).cycles)
 
     def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
-        """One stage of the network explained, or all of it."""
         here, rewrites = made.toolchain.executes_here, list[str]()
         if here:
             self.draw_weights(made)
@@ -201,11 +184,10 @@ class WholeWay(Way[NativeNetwork]):
         self,
         made: Made,
         directory: Path,
-        weights: Mapping[str, Array] | None,
+        weights: Arrays | None,
         found: NetworkRun,
         progress: Progress,
     ) -> NetworkRun:
-        """Write code, constants and figures."""
         progress("write", 0, 1)
         made.plan.write(directory, weights, result=found)
         return structs.replace(found, output=str(directory))

@@ -5,12 +5,12 @@ Shapes are inferred through the operators: a node's result has its operator's ou
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import quoted, safe_name
-from tilewright.ops.op import Array, Op, Shape
+from tilewright.ops.op import Arrays, Op, Shape
 
 
 class NetworkBuilder:
@@ -63,7 +63,7 @@ class NetworkBuilder:
             candidate = f"{name}_{number}"
         return candidate
 
-    def build(self, outputs: tuple[str, ...], values: Mapping[str, Array] | None = None) -> Network:
+    def build(self, outputs: tuple[str, ...], values: Arrays | None = None) -> Network:
         """The network; raises GraphError where it contradicts itself."""
         parts = (tuple(self._inputs), tuple(self._weights), tuple(self._nodes))
         return Network(self.name, *parts, outputs, values or {})

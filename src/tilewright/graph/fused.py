@@ -27,17 +27,14 @@ class Fused(Op):
 
     @property
     def dtype(self) -> str:
-        """Element type of the first node."""
         return self.first.op.dtype
 
     @property
     def operand_dtypes(self) -> tuple[str, ...]:
-        """Element types of the tensors that are read from outside."""
         return tuple(kind for _, _, kind in self._operands())
 
     @property
     def out_dtype(self) -> str:
-        """Element type of the last node's result."""
         return self.nodes[-1].op.out_dtype
 
     @property
@@ -57,15 +54,12 @@ class Fused(Op):
 
     @property
     def flops(self) -> int:
-        """Sum over all nodes."""
         return sum(node.op.flops for node in self.nodes)
 
     def describe(self) -> str:
-        """The first node's operator, and the kinds of the others."""
         return " ".join([self.first.op.describe(), *(node.op.kind for node in self.nodes[1:])])
 
     def reference(self, *operands: Array) -> Array:
-        """One node after the other."""
         held = dict(zip(self.reads, operands, strict=True))
         for node in self.nodes:
             result = node.op.reference(*(held[name] for name in node.inputs))

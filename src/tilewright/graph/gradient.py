@@ -36,10 +36,7 @@ _MOST_COMPARED, _MOST_ADDED = 6, 3
 
 
 def with_gradients(
-    network: Network,
-    loss: str | Mapping[str, str],
-    of: Sequence[str],
-    constant: Sequence[str] = (),
+    network: Network, loss: str | Mapping[str, str], of: Sequence[str], constant: Sequence[str] = ()
 ) -> tuple[Network, dict[str, str]]:
     """(the network, that computes the gradients of the sum of `loss` as well, and the name of each
     by the tensor that it is the gradient by). Tensors that are `constant` are taken as numbers.

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.names import quoted
 from tilewright.ops import CONTRACTIONS
-from tilewright.ops.op import Array, Op, Shape, show_shape
+from tilewright.ops.op import Array, Arrays, Op, Shape, show_shape
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Network:
     weights: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
-    values: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    values: Arrays = field(default_factory=dict, compare=False, repr=False)
     source: str = field(default="", compare=False)
     states: tuple[State, ...] = ()
-    bound: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    bound: Arrays = field(default_factory=dict, compare=False, repr=False)
     cases: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class Network:
             if node.op.kind in CONTRACTIONS:
                 yield node.name, node.op
 
-    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def evaluate(self, feeds: Arrays) -> dict[str, Array]:
         """The outputs by name, each operator computed by its reference.
 
         `feeds` gives the inputs, and the weights that `values` does not hold. Tensors are dropped
@@ -206,10 +206,7 @@ def with_cases(parts: Sequence[Network]) -> Network:
 
 
 def merged_network(
-    name: str,
-    parts: Sequence[Network],
-    names: Sequence[Mapping[str, str]],
-    tags: Sequence[str],
+    name: str, parts: Sequence[Network], names: Sequence[Mapping[str, str]], tags: Sequence[str]
 ) -> Network:
     """One network of all nodes, with the tensors called by `names` and the nodes after `tags`."""
     weights, values = dict[str, Tensor](), dict[str, Array]()

@@ -13,7 +13,7 @@ from math import prod
 from tilewright.common.dtypes import dtype
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.fusion import fused_nodes
 
 Span = tuple[int, int, int]
 """Bytes, and the numbers of the first and the last node."""
@@ -23,7 +23,7 @@ def needed_spans(network: Network) -> dict[str, Span]:
     """The span of each tensor that has memory. Inputs, weights and outputs have theirs all the
     time, but for a state's next value, which takes the state's place.
     """
-    fused, tensors = Fusion().apply(network), network.tensors
+    fused, tensors = fused_nodes(network), network.tensors
     memory = {t: t for t in tensors} | {state.next: state.tensor for state in network.states}
     found: dict[str, Span] = {}
     given = {t.name for t in (*network.inputs, *network.weights)}

@@ -1,8 +1,9 @@
-"""Graph rewrites: frozen values that turn a network into another with the same outputs.
+"""Graph rewrites: functions from a network to one with the same outputs, the given one where
+nothing is to do.
 
-A module of `graph/rewrites/` with an object `REWRITE` is a simplification: `simplified` applies all
-of them until none changes anything, so that their order means nothing. Other rewrites have fields
-and are applied by who knows these.
+The `REWRITE` of a module of `graph/rewrites/` is a simplification: `simplified` applies all of them
+until none changes anything, so that their order means nothing. Others are applied by who knows
+more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import ClassVar, Protocol
 
 from tilewright.graph.graph import Network
 
@@ -22,25 +22,16 @@ Observer = Callable[[str, Network, Network], None]
 """Sees the name of a rewrite, the network before it and the one after it where they differ."""
 
 
-class Rewrite(Protocol):
-    """A step from network to network; observers get its `name`."""
-
-    name: ClassVar[str]
-
-    def apply(self, network: Network) -> Network:
-        """A network with the same inputs and outputs, the given one where nothing is to do."""
-
-
 def _nothing(_: str, __: Network, ___: Network) -> None:
     """An observer that looks away."""
 
 
 @cache
-def simplifications() -> tuple[Rewrite, ...]:
-    """The objects `REWRITE` of all modules, by the names of these."""
+def simplifications() -> dict[str, Callable[[Network], Network]]:
+    """The `REWRITE` of each module that has one, by its name, in the order of names."""
     names = sorted(module.name for module in iter_modules([str(_FOLDER)]))
-    modules = [import_module(f"tilewright.graph.rewrites.{name}") for name in names]
-    return tuple(module.REWRITE for module in modules if hasattr(module, "REWRITE"))
+    modules = {name: import_module(f"tilewright.graph.rewrites.{name}") for name in names}
+    return {name: own.REWRITE for name, own in modules.items() if hasattr(own, "REWRITE")}
 
 
 def simplified(network: Network, observer: Observer = _nothing) -> Network:
@@ -48,9 +39,9 @@ def simplified(network: Network, observer: Observer = _nothing) -> Network:
     before = None
     while before is not network:
         before = network
-        for rewrite in simplifications():
-            after = rewrite.apply(network)
+        for name, rewrite in simplifications().items():
+            after = rewrite(network)
             if after.nodes != network.nodes:
-                observer(rewrite.name, network, after)
+                observer(name, network, after)
                 network = after
     return network

@@ -23,10 +23,10 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
-from tilewright.graph.rewrites.added_maps import AddedMaps
+from tilewright.graph.rewrites.added_maps import added_maps
 from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
-from tilewright.graph.rewrites.images import FewerImages, batch_of
-from tilewright.graph.rewrites.separable_sums import JoinedPowers, SeparableSums
+from tilewright.graph.rewrites.images import batch_of, fewer_images
+from tilewright.graph.rewrites.separable_sums import joined_powers, separable_sums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.tables import looks_up, table_step
 from tilewright.ir.scalar import numbers_of, parse_scalar
@@ -165,10 +165,7 @@ def _step(
         optimiser = optimiser.in_fixed_point(fixed, with_loss.tensors[each].shape[0])
     loss = LOSS if fixed is None else each
     backward, gradients = with_gradients(with_loss, loss, weights, constant)
-    if fixed is None:
-        backward = AddedMaps().apply(SeparableSums().apply(backward))
-    else:
-        backward = for_fixed_point(backward)
+    backward = added_maps(separable_sums(backward)) if fixed is None else for_fixed_point(backward)
     if micro_batches > 1:
         backward = _one_by_one(backward)
     return _with_updates(backward, gradients, optimiser, running or {})
@@ -178,7 +175,7 @@ def for_fixed_point(network: Network) -> Network:
     """A network of gradients in real numbers with few and short steps, each of which fixed point
     rounds.
     """
-    return JoinedPowers().apply(SeparableSums(_FEW_TERMS, finite=True).apply(network))
+    return joined_powers(separable_sums(network, _FEW_TERMS, finite=True))
 
 
 def _few(network: Network, micro_batches: int) -> Network:
@@ -188,7 +185,7 @@ def _few(network: Network, micro_batches: int) -> Network:
         raise GraphError(
             f"{network.name}: {micro_batches} micro-batches do not divide a batch of {images}"
         )
-    few = FewerImages(images // micro_batches).apply(network)
+    few = fewer_images(network, images // micro_batches)
     if few is network:
         raise GraphError(f"{network.name} does not compute its images one by one")
     return few
@@ -329,10 +326,7 @@ def _one_by_one(network: Network) -> Network:
 
 
 def _with_updates(
-    network: Network,
-    gradients: dict[str, str],
-    optimiser: Optimiser,
-    running: dict[str, list[str]],
+    network: Network, gradients: dict[str, str], optimiser: Optimiser, running: dict[str, list[str]]
 ) -> Network:
     """The network with its weights and the optimiser's states as inputs, and their next values."""
     kind = network.tensors[LOSS].dtype

@@ -15,27 +15,12 @@ import difflib
 from collections.abc import Callable
 from itertools import pairwise
 
+from tilewright import ops
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fixed_point import FixedPoint, is_fixed
-from tilewright.ops import (
-    BatchNorm,
-    Bias,
-    Concat,
-    LocalResponseNorm,
-    Softmax,
-    SpaceToDepth,
-    Unary,
-    add,
-    average_pool2d,
-    conv2d,
-    flatten,
-    gemm,
-    global_average_pool2d,
-    max_pool2d,
-)
 from tilewright.ops.lookup import Lookup
 from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import IntOrPair
@@ -84,7 +69,7 @@ class _Layers(NetworkBuilder):
     ) -> str:
         """Convolution, then batch normalisation or bias, then the activation unless empty."""
         batch, in_channels, height, width = self.shape(x)
-        op = conv2d(
+        op = ops.conv2d(
             batch=batch,
             in_channels=in_channels,
             out_channels=channels,
@@ -103,7 +88,7 @@ class _Layers(NetworkBuilder):
     def dense(self, x: str, name: str, features: int, activation: str = "relu") -> str:
         """Fully connected layer with bias; the weights are stored features x inputs."""
         batch, inputs = self.shape(x)
-        op = gemm(batch, features, inputs, transpose_b=True, dtype=self.dtype)
+        op = ops.gemm(batch, features, inputs, transpose_b=True, dtype=self.dtype)
         x = self.apply(op, x, self.weight(f"{name}_weight", (features, inputs)), name=name)
         return self.activate(self._bias(x, name), name, activation)
 
@@ -112,29 +97,31 @@ class _Layers(NetworkBuilder):
         if not activation:
             return x
         alpha, beta = _PARAMETERS.get(activation, (0.0, 0.0))
-        op = Unary(activation, self.shape(x), alpha, beta, self.dtype)
+        op = ops.Unary(activation, self.shape(x), alpha, beta, self.dtype)
         return self.apply(op, x, name=f"{name}_{activation}")
 
     def pool(self, x: str, name: str, kernel: IntOrPair, stride: int, padding: int = 0) -> str:
         """Maximum pooling."""
-        op = max_pool2d(self.shape(x), kernel, stride=stride, padding=padding, dtype=self.dtype)
+        op = ops.max_pool2d(self.shape(x), kernel, stride=stride, padding=padding, dtype=self.dtype)
         return self.apply(op, x, name=name)
 
     def flatten(self, x: str) -> str:
         """A row per image."""
-        return self.apply(flatten(self.shape(x), dtype=self.dtype), x, name="flatten")
+        return self.apply(ops.flatten(self.shape(x), dtype=self.dtype), x, name="flatten")
 
     def softmax(self, x: str) -> Network:
         """Class probabilities, and the end of the network."""
-        return self.build((self.apply(Softmax(self.shape(x), dtype=self.dtype), x, name="prob"),))
+        return self.build(
+            (self.apply(ops.Softmax(self.shape(x), dtype=self.dtype), x, name="prob"),)
+        )
 
     def _bias(self, x: str, name: str) -> str:
         shape = self.shape(x)
         bias = self.weight(f"{name}_bias_values", (shape[1],))
-        return self.apply(Bias(shape, dtype=self.dtype), x, bias, name=f"{name}_bias")
+        return self.apply(ops.Bias(shape, dtype=self.dtype), x, bias, name=f"{name}_bias")
 
     def _normalise(self, x: str, name: str) -> str:
-        op = BatchNorm(self.shape(x), dtype=self.dtype)
+        op = ops.BatchNorm(self.shape(x), dtype=self.dtype)
         statistics = [
             self.weight(f"{name}_{word}", op.input_shapes[1])
             for word in ("scale", "shift", "mean", "variance")
@@ -154,9 +141,9 @@ def _lenet5(batch: int, dtype: str) -> Network:
     net = _Layers("lenet5", dtype)
     x = net.input("images", (batch, 1, 32, 32))
     x = net.conv(x, "c1", 6, 5, activation="tanh")
-    x = net.apply(average_pool2d(net.shape(x), 2, dtype=dtype), x, name="s2")
+    x = net.apply(ops.average_pool2d(net.shape(x), 2, dtype=dtype), x, name="s2")
     x = net.conv(x, "c3", 16, 5, activation="tanh")
-    x = net.apply(average_pool2d(net.shape(x), 2, dtype=dtype), x, name="s4")
+    x = net.apply(ops.average_pool2d(net.shape(x), 2, dtype=dtype), x, name="s4")
     x = net.conv(x, "c5", 120, 5, activation="tanh")
     x = net.dense(net.flatten(x), "f6", 84, "tanh")
     return net.softmax(net.dense(x, "output", 10, ""))
@@ -178,7 +165,7 @@ def _alexnet(batch: int, dtype: str) -> Network:
 
 
 def _respond_and_pool(net: _Layers, x: str, number: int) -> str:
-    op = LocalResponseNorm(net.shape(x), 5, alpha=5e-4, beta=0.75, bias=2.0, dtype=net.dtype)
+    op = ops.LocalResponseNorm(net.shape(x), 5, alpha=5e-4, beta=0.75, bias=2.0, dtype=net.dtype)
     return net.pool(net.apply(op, x, name=f"norm{number}"), f"pool{number}", 3, 2)
 
 
@@ -191,7 +178,7 @@ def _perceptron(batch: int, dtype: str) -> Network:
     for name, (inputs, features) in zip(("hidden", "outputs"), pairwise(sizes), strict=True):
         types = "i8,i16:i32" if integers else dtype
         weight = net.weight(f"{name}_weight", (inputs, features), "i16" if integers else dtype)
-        op = gemm(batch, features, inputs, dtype=types)
+        op = ops.gemm(batch, features, inputs, dtype=types)
         x = net.apply(op, x, weight, name=name)
         if integers:
             table = "sigmoid" if net.has("sigmoid") else net.weight("sigmoid", (1 << 15,))
@@ -223,7 +210,7 @@ def _resnet50(batch: int, dtype: str) -> Network:
         for block in range(blocks):
             stride = 2 if block == 0 and stage > 2 else 1
             x = _bottleneck(net, x, f"res{stage}{'abcdef'[block]}", 2 ** (stage + 4), stride)
-    x = net.apply(global_average_pool2d(net.shape(x), dtype=dtype), x, name="pool5")
+    x = net.apply(ops.global_average_pool2d(net.shape(x), dtype=dtype), x, name="pool5")
     return net.softmax(net.dense(net.flatten(x), "fc1000", 1000, ""))
 
 
@@ -236,7 +223,7 @@ def _bottleneck(net: _Layers, x: str, name: str, channels: int, stride: int) -> 
         x = net.conv(
             x, f"{name}_branch1", 4 * channels, 1, stride=stride, normalise=True, activation=""
         )
-    x = net.apply(add(net.shape(x), dtype=net.dtype), x, y, name=f"{name}_sum")
+    x = net.apply(ops.add(net.shape(x), dtype=net.dtype), x, y, name=f"{name}_sum")
     return net.activate(x, name, "relu")
 
 
@@ -251,7 +238,7 @@ def _mobilenet2(batch: int, dtype: str) -> Network:
             name = f"block{stage}{'abcd'[block]}"
             x = _inverted(net, x, name, expansion, channels, 1 if block else stride)
     x = net.conv(x, "conv9", 1280, 1, normalise=True, activation="clip")
-    x = net.apply(global_average_pool2d(net.shape(x), dtype=dtype), x, name="pool9")
+    x = net.apply(ops.global_average_pool2d(net.shape(x), dtype=dtype), x, name="pool9")
     return net.softmax(net.dense(net.flatten(x), "fc1000", 1000, ""))
 
 
@@ -267,7 +254,7 @@ def _inverted(net: _Layers, x: str, name: str, expansion: int, channels: int, st
     y = net.conv(y, f"{name}_project", channels, 1, normalise=True, activation="")
     if net.shape(x) != net.shape(y):
         return y
-    return net.apply(add(net.shape(x), dtype=net.dtype), x, y, name=f"{name}_sum")
+    return net.apply(ops.add(net.shape(x), dtype=net.dtype), x, y, name=f"{name}_sum")
 
 
 def _yolov2(batch: int, dtype: str) -> Network:
@@ -281,9 +268,9 @@ def _yolov2(batch: int, dtype: str) -> Network:
     x = _yolo_stack(net, _yolo_stack(net, x, 19, 1024), 20, 1024)
     passed = _yolo_conv(net, fine, 21, 64, 1)
     _, channels_passed, height, width = net.shape(passed)
-    reorganise = SpaceToDepth(batch, channels_passed, height, width, 2, dtype)
+    reorganise = ops.SpaceToDepth(batch, channels_passed, height, width, 2, dtype)
     passed = net.apply(reorganise, passed, name="passthrough")
-    route = Concat((net.shape(passed), net.shape(x)), dtype=dtype)
+    route = ops.Concat((net.shape(passed), net.shape(x)), dtype=dtype)
     x = _yolo_conv(net, net.apply(route, passed, x, name="route"), 22, 1024, 3)
     return net.build((net.conv(x, "conv23", 425, 1, activation=""),))
 

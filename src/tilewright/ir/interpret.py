@@ -21,21 +21,7 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate
-from tilewright.ir.nodes import (
-    Barrier,
-    Call,
-    Direction,
-    For,
-    If,
-    Program,
-    Range,
-    Stmt,
-    Tensor,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitives import Repack
 
 # A memory of the interpreter: elements, and a bitmap of those that have been written.
@@ -158,7 +144,7 @@ _MOST_KNOWN = 1 << 16
 class _Pending:
     """A transfer that is not waited for yet."""
 
-    direction: Direction
+    direction: ir.Direction
     deliver: Callable[[], None]
 
 
@@ -174,7 +160,7 @@ class _State:
     loops: dict[int, tuple[str, ...]] = field(default_factory=dict)
     known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def once(self, owner: Stmt | View, numbers: Iterable[Expr], env: Env, find: Find[T]) -> T:
+    def once(self, owner: ir.Stmt | ir.View, numbers: Iterable[Expr], env: Env, find: Find[T]) -> T:
         """Result of `find` for `numbers` of `owner`: once for all iterations of loops on which
         these do not depend.
         """
@@ -191,7 +177,7 @@ class _State:
 
 
 def interpret(
-    program: Program,
+    program: ir.Program,
     inputs: Mapping[str, Array],
     mesh: tuple[int, int] = (8, 8),
     *,
@@ -222,7 +208,9 @@ def interpret(
     }
 
 
-def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[int, int]) -> _State:
+def _initial_state(
+    program: ir.Program, inputs: Mapping[str, Array], mesh: tuple[int, int]
+) -> _State:
     known = {"mesh_rows": mesh[0], "mesh_columns": mesh[1]}
     shapes = {t.name: tuple(int(evaluate(e, known)) for e in t.shape) for t in program.tensors}
     tensors = {t.name: _memory(t, shapes[t.name], inputs) for t in program.tensors if not t.storage}
@@ -237,7 +225,7 @@ def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[in
     return _State(mesh, tensors, shapes, owners, scratchpads, slots)
 
 
-def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> _Memory:
+def _memory(tensor: ir.Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> _Memory:
     if not tensor.is_given and tensor.kind != "updated":
         return _Memory.fresh(prod(shape), tensor.dtype)
     if tensor.name not in inputs:
@@ -251,28 +239,28 @@ def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array])
     return _Memory.given(values.copy() if tensor.is_result else values)
 
 
-def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:
+def _run(body: tuple[ir.Stmt, ...], env: Env, state: _State) -> None:
     for stmt in body:
         match stmt:
-            case For(var, extent, inner):
+            case ir.For(var, extent, inner):
                 for i in range(int(evaluate(extent, env))):
                     _run(inner, {**env, var: i}, state)
-            case If(condition, then, orelse):
+            case ir.If(condition, then, orelse):
                 _run(then if evaluate(condition, env) else orelse, env, state)
-            case Transfer():
+            case ir.Transfer():
                 _start(stmt, env, state)
-            case Wait(buffer, slot):
+            case ir.Wait(buffer, slot):
                 for transfer in state.pending.pop((buffer, int(evaluate(slot, env))), []):
                     transfer.deliver()
-            case Call():
+            case ir.Call():
                 _call(stmt, env, state)
-            case Barrier():
+            case ir.Barrier():
                 pass
             case _:
                 assert_never(stmt)
 
 
-def _start(stmt: Transfer, env: Env, state: _State) -> None:
+def _start(stmt: ir.Transfer, env: Env, state: _State) -> None:
     slot = int(evaluate(stmt.slot, env))
     writes = stmt.direction == "get"
     _check_free(state, (stmt.buffer, slot), f"a {stmt.direction}", writes=writes)
@@ -291,7 +279,7 @@ def _check_free(state: _State, slot: tuple[str, int], who: str, *, writes: bool)
             )
 
 
-def _deliver(stmt: Transfer, slot: int, env: Env, state: _State) -> None:
+def _deliver(stmt: ir.Transfer, slot: int, env: Env, state: _State) -> None:
     rank = len(stmt.ranges)
     numbers = (*(r.extent for r in stmt.ranges), *(r.step for r in stmt.ranges))
     for values, cores in _alike(stmt, numbers, env, state):
@@ -299,7 +287,7 @@ def _deliver(stmt: Transfer, slot: int, env: Env, state: _State) -> None:
 
 
 def _alike(
-    owner: Call | Transfer, numbers: tuple[Expr, ...], env: Env, state: _State
+    owner: ir.Call | ir.Transfer, numbers: tuple[Expr, ...], env: Env, state: _State
 ) -> list[tuple[tuple[int, ...], Cores]]:
     """The distinct values of `numbers` of `owner`, each with the cores that have them."""
 
@@ -321,7 +309,7 @@ def _scalar(value: Any) -> int:
 
 
 def _move(
-    stmt: Transfer, slot: int, numbers: _Numbers, env: Env, state: _State, cores: Cores
+    stmt: ir.Transfer, slot: int, numbers: _Numbers, env: Env, state: _State, cores: Cores
 ) -> None:
     elements, _ = state.slots[stmt.buffer]
     first = int(evaluate(stmt.first, env))
@@ -364,7 +352,7 @@ _Numbers = tuple[tuple[int, ...], tuple[int, ...]]
 
 def _region(
     shape: tuple[int, ...],
-    ranges: tuple[Range, ...],
+    ranges: tuple[ir.Range, ...],
     numbers: _Numbers,
     env: Env,
     mesh: tuple[int, int],
@@ -412,9 +400,9 @@ def _least(*numbers: Any) -> int:
     return min(int(n.min()) if isinstance(n, np.ndarray) else n for n in numbers)
 
 
-def _call(call: Call, env: Env, state: _State) -> None:
+def _call(call: ir.Call, env: Env, state: _State) -> None:
     for i, operand in enumerate(call.operands):
-        if isinstance(operand, View):
+        if isinstance(operand, ir.View):
             slot = (operand.buffer, int(evaluate(operand.slot, env)))
             _check_free(state, slot, call.primitive.name, writes=i == 0)
     if isinstance(call.primitive, Repack):
@@ -430,7 +418,7 @@ def _call(call: Call, env: Env, state: _State) -> None:
     _store(call.operands[0], result, operands[0][1], env, state)
 
 
-def _axis_letters(call: Call) -> list[str]:
+def _axis_letters(call: ir.Call) -> list[str]:
     """The order of axes each operand is handed in: the primitive's own first, then the rest as in
     operand 0.
     """
@@ -441,13 +429,15 @@ def _axis_letters(call: Call) -> list[str]:
 Placement = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[_Elements, Placement]:
+def _load(
+    operand: ir.Tile | ir.View, axes: str, env: Env, state: _State
+) -> tuple[_Elements, Placement]:
     """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
     change.
     """
     part = (
         _tile_part(operand, env, state)
-        if isinstance(operand, Tile)
+        if isinstance(operand, ir.Tile)
         else _view(operand, env, state).read(...)
     )
     extents = part.values.shape[2:]
@@ -463,12 +453,12 @@ def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[_El
 
 
 def _store(
-    operand: Tile | View, part: _Elements, placement: Placement, env: Env, state: _State
+    operand: ir.Tile | ir.View, part: _Elements, placement: Placement, env: Env, state: _State
 ) -> None:
     order, shape = placement
     back = (0, 1, *(int(d) + 2 for d in np.argsort(order)))
     local = part.changed(lambda values: values.reshape(shape).transpose(back))
-    if isinstance(operand, Tile):
+    if isinstance(operand, ir.Tile):
         index, inside, _extents = _tile_region(operand, env, state)
         flat = local.changed(lambda values: values.reshape(index.shape))
         _scattered(state.tensors[state.owners[operand.tensor]], index, inside, flat)
@@ -477,7 +467,7 @@ def _store(
 
 
 def _tile_region(
-    tile: Tile, env: Env, state: _State
+    tile: ir.Tile, env: Env, state: _State
 ) -> tuple[Array, Array | None, tuple[int, ...]]:
     extents = _shape((r.extent for r in tile.ranges), env)
     steps = _shape((r.step for r in tile.ranges), env)
@@ -486,13 +476,13 @@ def _tile_region(
     return index, inside, extents
 
 
-def _tile_part(tile: Tile, env: Env, state: _State) -> _Elements:
+def _tile_part(tile: ir.Tile, env: Env, state: _State) -> _Elements:
     index, inside, extents = _tile_region(tile, env, state)
     part = _gathered(state.tensors[state.owners[tile.tensor]], index, inside)
     return part.changed(lambda values: values.reshape(*state.mesh, *extents))
 
 
-def _view(view: View, env: Env, state: _State) -> _Memory:
+def _view(view: ir.View, env: Env, state: _State) -> _Memory:
     """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
     numbers = (*view.shape, *(e for r in view.ranges for e in (r.start, r.extent, r.step)))
     shape, box = state.once(view, numbers, env, lambda: _box(view, env))
@@ -509,7 +499,7 @@ def _view(view: View, env: Env, state: _State) -> _Memory:
     return state.scratchpads[view.buffer].view(of)
 
 
-def _box(view: View, env: Env) -> tuple[tuple[int, ...], tuple[slice, ...]]:
+def _box(view: ir.View, env: Env) -> tuple[tuple[int, ...], tuple[slice, ...]]:
     """(the shape of the packed tile, the view's part of it in every core)."""
     every = (slice(None), slice(None))
     return _shape(view.shape, env), (*every, *(_slice(r, env) for r in view.ranges))
@@ -524,15 +514,15 @@ def _integer(e: Expr, env: Env) -> int:
     return e.value if isinstance(e, Const) else _scalar(evaluate(e, env))
 
 
-def _slice(r: Range, env: Env) -> slice:
+def _slice(r: ir.Range, env: Env) -> slice:
     start, extent, step = (_integer(e, env) for e in (r.start, r.extent, r.step))
     return slice(start, start + (extent - 1) * step + 1 if extent else start, step)
 
 
-def _repack(call: Call, env: Env, state: _State) -> None:
+def _repack(call: ir.Call, env: Env, state: _State) -> None:
     """Change the packed shape of the tile in a slot."""
     target, source = call.operands
-    if not (isinstance(target, View) and isinstance(source, View)):
+    if not (isinstance(target, ir.View) and isinstance(source, ir.View)):
         raise ProgramError("repack works on views")
     elements, _ = state.slots[target.buffer]
     base = int(evaluate(target.slot, env)) * elements

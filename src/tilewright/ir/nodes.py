@@ -8,10 +8,14 @@ Stages of one program (each verified by `ir.verify`):
 
 All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor
 gives zeros, writing outside is dropped; the boundary pass makes both explicit.
+
+All names end up in generated source and in file names: the printer, the parser and the verifier let
+only those through that `check_name` does.
 """
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
@@ -19,6 +23,29 @@ from typing import Literal, TypeAlias, TypeVar
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, IntLike, Var, expr
 from tilewright.ir.primitive import Primitive
+
+STATEMENT_WORDS = ("get", "put", "wait", "barrier")
+
+
+def is_name(name: str) -> bool:
+    """True if `name` is an ASCII identifier and no Python keyword.
+
+    >>> is_name("x_tile"), is_name("x tile"), is_name("for")
+    (True, False, False)
+    """
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def check_name(what: str, name: str, *, where: str = "") -> str:
+    """Return `name`; raise ProgramError, calling it a `what`, when it may not be used."""
+    if is_name(name):
+        return name
+    raise ProgramError(
+        f"{what} {name[:40]!r} is not an identifier",
+        where=where,
+        fix="use ASCII letters, digits and underscores, no leading digit and no Python keyword",
+    )
+
 
 TensorKind = Literal["input", "constant", "output", "updated", "scratch"]
 """A constant is an input that stays the same from call to call, such as weights; an updated tensor

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeAlias, get_args
 
 from tilewright.common.errors import ProgramError
@@ -17,27 +18,7 @@ from tilewright.common.expr import BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import from_ast
 from tilewright.common.limits import MOST_THREADS
 from tilewright.common.syntax import module_tree
-from tilewright.ir.names import STATEMENT_WORDS, check_name
-from tilewright.ir.nodes import (
-    SCRATCHPAD,
-    Barrier,
-    Buffer,
-    Call,
-    Direction,
-    For,
-    If,
-    Operand,
-    Program,
-    Range,
-    Stmt,
-    Tensor,
-    TensorKind,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-    at,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitive import Attribute
 from tilewright.ir.primitives import make_primitive
 
@@ -50,12 +31,12 @@ _INTEGER_LIMIT = 2**63
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 
-def parse_operand(node: ast.expr) -> Operand:
+def parse_operand(node: ast.expr) -> ir.Operand:
     """A tile `tensor[...](roles)` or a view `buffer[slot](..., shape=..., roles=...)`."""
     match node:
         case ast.Call(ast.Subscript() as region, [ast.Constant(str(roles))], []):
             tensor, ranges = parse_region(region)
-            return Tile(tensor, ranges, roles)
+            return ir.Tile(tensor, ranges, roles)
         case ast.Call(ast.Subscript() as place, ranges):
             match parse_keywords(node, "option"):
                 case {"shape": ast.Tuple(extents), "roles": ast.Constant(str(roles)), **rest} if (
@@ -68,14 +49,14 @@ def parse_operand(node: ast.expr) -> Operand:
 
 def _view(
     place: ast.Subscript, ranges: list[ast.expr], extents: list[ast.expr], roles: str
-) -> View:
+) -> ir.View:
     buffer, slot = parse_slot(place)
     shape = tuple(parse_expression(e) for e in extents)
-    whole = tuple(at(0, e) for e in shape)
-    return View(buffer, slot, shape, tuple(_range(r) for r in ranges) or whole, roles)
+    whole = tuple(ir.at(0, e) for e in shape)
+    return ir.View(buffer, slot, shape, tuple(_range(r) for r in ranges) or whole, roles)
 
 
-def parse_region(node: ast.Subscript) -> tuple[str, tuple[Range, ...]]:
+def parse_region(node: ast.Subscript) -> tuple[str, tuple[ir.Range, ...]]:
     """A tensor's name and one range per dimension."""
     match node:
         case ast.Subscript(ast.Name(name), ast.Tuple(places)):
@@ -84,7 +65,7 @@ def parse_region(node: ast.Subscript) -> tuple[str, tuple[Range, ...]]:
             places = [place]
         case _:
             raise refused("tensor[range, ...]", node)
-    check_name("tensor", name, where=_line_of(node))
+    ir.check_name("tensor", name, where=_line_of(node))
     return name, tuple(_range(p) for p in places)
 
 
@@ -92,23 +73,25 @@ def parse_slot(node: ast.Subscript) -> tuple[str, Expr]:
     """A buffer's name and slot."""
     match node:
         case ast.Subscript(ast.Name(name), slot):
-            return check_name("buffer", name, where=_line_of(node)), parse_expression(slot)
+            return ir.check_name("buffer", name, where=_line_of(node)), parse_expression(slot)
         case _:
             raise refused("buffer[slot]", node)
 
 
-def _range(node: ast.expr) -> Range:
+def _range(node: ast.expr) -> ir.Range:
     match node:
         case ast.Call(ast.Name("at"), [start, extent], []):
-            return Range(parse_expression(start), parse_expression(extent))
+            return ir.Range(parse_expression(start), parse_expression(extent))
         case ast.Call(ast.Name("at"), [start, extent, step], []):
-            return Range(parse_expression(start), parse_expression(extent), parse_expression(step))
+            return ir.Range(
+                parse_expression(start), parse_expression(extent), parse_expression(step)
+            )
         case ast.Call(ast.Name("at"), [_, _, _, _] as parts, []):
-            return Range(*(parse_expression(part) for part in parts))
+            return ir.Range(*(parse_expression(part) for part in parts))
         case ast.Slice() | ast.Call(ast.Name("at")):
             raise refused("an index or at(start, extent, step)", node)
         case _:
-            return Range(parse_expression(node), Const(1))
+            return ir.Range(parse_expression(node), Const(1))
 
 
 def parse_attribute(node: ast.expr) -> Attribute:
@@ -136,7 +119,7 @@ def parse_expression(node: ast.expr) -> Expr:
     except ProgramError as error:
         raise ProgramError(error.message, where=_line_of(node), fix=error.fix) from error
     for name in free_vars(e):
-        check_name("symbol", name, where=_line_of(node))
+        ir.check_name("symbol", name, where=_line_of(node))
     for value in _constants(e):
         _check_size(value, node)
     return e
@@ -165,7 +148,7 @@ def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
     for keyword in call.keywords:
         if keyword.arg is None:
             raise refused(f"{what}=value", keyword.value)
-        name = check_name(what, keyword.arg, where=_line_of(keyword))
+        name = ir.check_name(what, keyword.arg, where=_line_of(keyword))
         if name in found:
             raise ProgramError(f"{what} {name!r} is given twice", where=_line_of(keyword))
         found[name] = keyword.value
@@ -184,12 +167,12 @@ def refused(expected: str, found: ast.AST) -> ProgramError:
     return ProgramError(f"expected {expected}, found {shown!r}", where=_line_of(found))
 
 
-_KINDS: tuple[TensorKind, ...] = get_args(TensorKind)
+_KINDS: tuple[ir.TensorKind, ...] = get_args(ir.TensorKind)
 _TENSOR_FORM = "tensor(dtype, kind, dimension=extent, ...)"
-_Statement = Callable[[ast.Call], Stmt]
+_Statement = Callable[[ast.Call], ir.Stmt]
 
 
-def parse(text: str) -> Program:
+def parse(text: str) -> ir.Program:
     """The program whose text this is.
 
     Raises ProgramError with the line and what was expected there; nothing else, whatever the text.
@@ -208,7 +191,7 @@ def parse(text: str) -> Program:
         raise ProgramError(f"not the text of a program: {reason}") from error
 
 
-def _program(tree: ast.Module) -> Program:
+def _program(tree: ast.Module) -> ir.Program:
     match tree.body:
         case []:
             raise ProgramError("expected a program, found no text", fix="start with 'def name():'")
@@ -219,17 +202,17 @@ def _program(tree: ast.Module) -> Program:
         case [first, *_]:
             raise refused("'def name(parameter, ...):'", first)
     parameters = _parameters(head)
-    tensors: list[Tensor] = []
-    buffers: list[Buffer] = []
+    tensors: list[ir.Tensor] = []
+    buffers: list[ir.Buffer] = []
     statements = list(head.body)
     while statements and isinstance(statements[0], ast.AnnAssign):
         declared = _declaration(statements.pop(0))
-        if isinstance(declared, Tensor):
+        if isinstance(declared, ir.Tensor):
             tensors.append(declared)
         else:
             buffers.append(declared)
-    name = check_name("program", head.name, where=_line_of(head))
-    return Program(name, parameters, tuple(tensors), tuple(buffers), _body(statements))
+    name = ir.check_name("program", head.name, where=_line_of(head))
+    return ir.Program(name, parameters, tuple(tensors), tuple(buffers), _body(statements))
 
 
 def _parameters(head: ast.FunctionDef) -> tuple[str, ...]:
@@ -241,7 +224,7 @@ def _parameters(head: ast.FunctionDef) -> tuple[str, ...]:
             decorator_list=[],
             returns=None,
         ) if not any(a.annotation for a in given) and not getattr(head, "type_params", None):
-            return tuple(check_name("parameter", a.arg, where=_line_of(a)) for a in given)
+            return tuple(ir.check_name("parameter", a.arg, where=_line_of(a)) for a in given)
         case _:
             message = "a program takes plain parameters: no decorators, types or defaults"
             raise ProgramError(
@@ -249,7 +232,7 @@ def _parameters(head: ast.FunctionDef) -> tuple[str, ...]:
             )
 
 
-def _declaration(node: ast.stmt) -> Tensor | Buffer:
+def _declaration(node: ast.stmt) -> ir.Tensor | ir.Buffer:
     match node:
         case ast.AnnAssign(
             target=ast.Name(name),
@@ -257,13 +240,13 @@ def _declaration(node: ast.stmt) -> Tensor | Buffer:
             value=None,
             simple=1,
         ):
-            check_name(what, name, where=_line_of(node))
+            ir.check_name(what, name, where=_line_of(node))
             return _tensor(name, call) if what == "tensor" else _buffer(name, call)
         case _:
             raise refused("'name: tensor(...)' or 'name: buffer(...)'", node)
 
 
-def _tensor(name: str, call: ast.Call) -> Tensor:
+def _tensor(name: str, call: ast.Call) -> ir.Tensor:
     match call.args:
         case [ast.Constant(str(dtype)), ast.Constant(str(kind)), *marks]:
             storage, shared, zeros = _marks(marks, call)
@@ -274,7 +257,7 @@ def _tensor(name: str, call: ast.Call) -> Tensor:
         raise refused("the kind " + " or ".join(f'"{k}"' for k in _KINDS), call.args[1])
     shape = parse_keywords(call, "dimension")
     extents = tuple(parse_expression(e) for e in shape.values())
-    return Tensor(name, dtype, known, tuple(shape), extents, storage, shared, zeros)
+    return ir.Tensor(name, dtype, known, tuple(shape), extents, storage, shared, zeros)
 
 
 _Zeros: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -286,7 +269,7 @@ def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool, _Zeros]:
     zeros: _Zeros = ()
     match marks:
         case [ast.Call(ast.Name("storage"), [ast.Name(storage)], []), *marks]:
-            check_name("tensor", storage, where=_line_of(call))
+            ir.check_name("tensor", storage, where=_line_of(call))
     match marks:
         case [ast.Name("shared"), *marks]:
             shared = True
@@ -301,7 +284,7 @@ def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool, _Zeros]:
 def _zeros(end: ast.keyword, call: ast.Call) -> tuple[str, int, int]:
     match end:
         case ast.keyword(str(name), ast.Tuple([ast.Constant(int(first)), ast.Constant(int(last))])):
-            return check_name("dimension", name, where=_line_of(call)), first, last
+            return ir.check_name("dimension", name, where=_line_of(call)), first, last
         case _:
             raise refused(_TENSOR_FORM, call)
 
@@ -309,15 +292,15 @@ def _zeros(end: ast.keyword, call: ast.Call) -> tuple[str, int, int]:
 _BUFFER_OPTIONS = {"copies", "offset_bytes", "space"}
 
 
-def _buffer(name: str, call: ast.Call) -> Buffer:
+def _buffer(name: str, call: ast.Call) -> ir.Buffer:
     form = "buffer(dtype, elements, copies=..., offset_bytes=..., space=...)"
     options = parse_keywords(call, "option")
     match call.args:
         case [ast.Constant(str(dtype)), elements] if options.keys() <= _BUFFER_OPTIONS:
             copies = parse_expression(options["copies"]) if "copies" in options else Const(1)
             offset = _offset(options["offset_bytes"]) if "offset_bytes" in options else None
-            space = _space(options["space"]) if "space" in options else SCRATCHPAD
-            return Buffer(name, dtype, parse_expression(elements), copies, offset, space)
+            space = _space(options["space"]) if "space" in options else ir.SCRATCHPAD
+            return ir.Buffer(name, dtype, parse_expression(elements), copies, offset, space)
         case _:
             raise refused(form, call)
 
@@ -325,7 +308,7 @@ def _buffer(name: str, call: ast.Call) -> Buffer:
 def _space(node: ast.expr) -> str:
     match node:
         case ast.Constant(str(name)):
-            return check_name("memory", name, where=_line_of(node))
+            return ir.check_name("memory", name, where=_line_of(node))
         case _:
             raise refused("the name of a memory in quotes", node)
 
@@ -338,19 +321,19 @@ def _offset(node: ast.expr) -> int:
             raise refused("an integer", node)
 
 
-def _body(statements: list[ast.stmt]) -> tuple[Stmt, ...]:
+def _body(statements: list[ast.stmt]) -> tuple[ir.Stmt, ...]:
     return tuple(_statement(s) for s in statements if not isinstance(s, ast.Pass))
 
 
-def _statement(node: ast.stmt) -> Stmt:
+def _statement(node: ast.stmt) -> ir.Stmt:
     match node:
         case ast.For(ast.Name(var), ast.Call(ast.Name("range"), [extent]) as call, orelse=[]):
-            check_name("loop variable", var, where=_line_of(node))
-            return For(var, parse_expression(extent), _body(node.body), _threads(call))
+            ir.check_name("loop variable", var, where=_line_of(node))
+            return ir.For(var, parse_expression(extent), _body(node.body), _threads(call))
         case ast.For():
             raise refused("'for name in range(extent):' without else", node)
         case ast.If(test, then, orelse):
-            return If(parse_expression(test), _body(then), _body(orelse))
+            return ir.If(parse_expression(test), _body(then), _body(orelse))
         case ast.Expr(ast.Call(ast.Name(name)) as call):
             return _STATEMENTS[name](call) if name in _STATEMENTS else _call(name, call)
         case ast.AnnAssign():
@@ -370,59 +353,58 @@ def _threads(call: ast.Call) -> int:
             raise refused(f"range(extent, threads=2 .. {MOST_THREADS})", call)
 
 
-def _get(call: ast.Call) -> Stmt:
-    match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
-            return _transfer("get", source, target, call)
+_TRANSFERS: dict[ir.Direction, str] = {
+    "get": "get(tensor[range, ...], buffer[slot])",
+    "put": "put(buffer[slot], tensor[range, ...])",
+}
+
+
+def _transfer(way: ir.Direction, call: ast.Call) -> ir.Stmt:
+    match call.args:
+        case [ast.Subscript() as source, ast.Subscript() as target]:
+            region, place = (source, target) if way == "get" else (target, source)
         case _:
-            raise refused("get(tensor[range, ...], buffer[slot])", call)
-
-
-def _put_statement(call: ast.Call) -> Stmt:
-    match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
-            return _transfer("put", target, source, call)
-        case _:
-            raise refused("put(buffer[slot], tensor[range, ...])", call)
-
-
-def _transfer(way: Direction, region: ast.Subscript, place: ast.Subscript, call: ast.Call) -> Stmt:
+            raise refused(_TRANSFERS[way], call)
     buffer, slot = parse_slot(place)
     tensor, ranges = parse_region(region)
     match call.keywords:
         case []:
-            return Transfer(way, tensor, ranges, buffer, slot)
+            return ir.Transfer(way, tensor, ranges, buffer, slot)
         case [ast.keyword("first", value)]:
-            return Transfer(way, tensor, ranges, buffer, slot, parse_expression(value))
+            return ir.Transfer(way, tensor, ranges, buffer, slot, parse_expression(value))
         case _:
             raise refused(f"{way} with no keyword but first, an element of the slot", call)
 
 
-def _wait(call: ast.Call) -> Stmt:
+def _wait(call: ast.Call) -> ir.Stmt:
     match call:
         case ast.Call(args=[ast.Subscript() as target], keywords=[]):
-            return Wait(*parse_slot(target))
+            return ir.Wait(*parse_slot(target))
         case _:
             raise refused("wait(buffer[slot])", call)
 
 
-def _barrier(call: ast.Call) -> Stmt:
+def _barrier(call: ast.Call) -> ir.Stmt:
     if call.args or call.keywords:
         raise refused("barrier()", call)
-    return Barrier()
+    return ir.Barrier()
 
 
 _STATEMENTS: dict[str, _Statement] = dict(
-    zip(STATEMENT_WORDS, (_get, _put_statement, _wait, _barrier), strict=True)
+    zip(
+        ir.STATEMENT_WORDS,
+        (partial(_transfer, "get"), partial(_transfer, "put"), _wait, _barrier),
+        strict=True,
+    )
 )
 
 
-def _call(name: str, call: ast.Call) -> Call:
-    check_name("primitive", name, where=_line_of(call))
+def _call(name: str, call: ast.Call) -> ir.Call:
+    ir.check_name("primitive", name, where=_line_of(call))
     operands = tuple(parse_operand(o) for o in call.args)
     attributes = parse_keywords(call, "attribute")
     given = {name: parse_attribute(value) for name, value in attributes.items()}
     try:
-        return Call(make_primitive(name, given), operands)
+        return ir.Call(make_primitive(name, given), operands)
     except ProgramError as error:
         raise ProgramError(error.message, where=_line_of(call), fix=error.fix) from error

@@ -7,16 +7,7 @@ from typing import Literal, TypeAlias
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, free_vars
-from tilewright.ir.nodes import (
-    CORE_SYMBOLS,
-    MESH_SYMBOLS,
-    Buffer,
-    For,
-    If,
-    Program,
-    Stmt,
-    Tensor,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.printer import print_head
 
 Stage: TypeAlias = Literal["seed", "staged", "explicit"]
@@ -29,25 +20,25 @@ class Place:
     `in_place`: after the seed stage, too, calls may work on tiles of tensors where they lie.
     """
 
-    program: Program
+    program: ir.Program
     stage: Stage
-    tensors: dict[str, Tensor]
-    buffers: dict[str, Buffer]
+    tensors: dict[str, ir.Tensor]
+    buffers: dict[str, ir.Buffer]
     loops: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
-    stmt: Stmt | None = None
+    stmt: ir.Stmt | None = None
     in_place: bool = False
 
-    def at(self, stmt: Stmt) -> Place:
+    def at(self, stmt: ir.Stmt) -> Place:
         """This place with `stmt` as its statement."""
         return replace(self, stmt=stmt)
 
-    def inside(self, stmt: For | If, *, orelse: bool = False) -> Place:
+    def inside(self, stmt: ir.For | ir.If, *, orelse: bool = False) -> Place:
         """The place inside the body of a loop or a branch of a condition."""
         match stmt:
-            case For(var):
+            case ir.For(var):
                 return replace(self, loops=(*self.loops, var), path=(*self.path, f"for {var}"))
-            case If():
+            case ir.If():
                 step = f"{print_head(stmt)}: else" if orelse else print_head(stmt)
                 return replace(self, path=(*self.path, step))
 
@@ -57,7 +48,7 @@ class Place:
         where = " > ".join((self.program.name, *self.path, *last))
         return ProgramError(message, where=where, fix=fix)
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> ir.Tensor:
         """The tensor called `name`; ProgramError lists the known ones."""
         if name not in self.tensors:
             raise self.error(
@@ -65,7 +56,7 @@ class Place:
             )
         return self.tensors[name]
 
-    def buffer(self, name: str) -> Buffer:
+    def buffer(self, name: str) -> ir.Buffer:
         """The buffer called `name`; ProgramError lists the known ones."""
         if name not in self.buffers:
             raise self.error(
@@ -77,14 +68,14 @@ class Place:
         """Raise unless every symbol is a parameter, an enclosing loop's variable, a core's or the
         mesh's.
         """
-        names = (*self.program.parameters, *self.loops, *CORE_SYMBOLS, *MESH_SYMBOLS)
+        names = (*self.program.parameters, *self.loops, *ir.CORE_SYMBOLS, *ir.MESH_SYMBOLS)
         for name in sorted(free_vars(e)):
             if name not in names:
                 raise self.error(f"symbol {name!r} is not defined here", f"known: {_list(names)}")
 
     def check_uniform(self, what: str, e: Expr) -> None:
         """All cores agree on the value: they run in step."""
-        for name in CORE_SYMBOLS:
+        for name in ir.CORE_SYMBOLS:
             if name in free_vars(e):
                 raise self.error(
                     f"the {what} {e} depends on {name!r}, but all cores take the same path",
@@ -92,7 +83,7 @@ class Place:
                 )
 
 
-def _list_of_declared(what: str, names: dict[str, Tensor] | dict[str, Buffer]) -> str:
+def _list_of_declared(what: str, names: dict[str, ir.Tensor] | dict[str, ir.Buffer]) -> str:
     return f"the {what} are {_list(tuple(names))}" if names else f"no {what} are declared"
 
 

@@ -21,25 +21,7 @@ from typing import TypeAlias, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, free_vars
-from tilewright.ir.names import check_name
-from tilewright.ir.nodes import (
-    SCRATCHPAD,
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    If,
-    Operand,
-    Program,
-    Range,
-    Stmt,
-    Tensor,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-    at,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitive import Attribute
 
 _WIDTH = 100
@@ -61,14 +43,14 @@ class _Group:
 _Piece: TypeAlias = "str | _Group"
 
 
-def print_program(program: Program) -> str:
+def print_program(program: ir.Program) -> str:
     """The text of a whole program, ending with a newline; lines over 100 columns are broken.
 
     Raises ProgramError for a name that is not an identifier and for a tensor with more or fewer
     dimension names than extents; everything else prints, so that illegal programs can be shown.
     """
-    parameters = tuple(check_name("parameter", p) for p in program.parameters)
-    head = f"def {check_name('program', program.name)}("
+    parameters = tuple(ir.check_name("parameter", p) for p in program.parameters)
+    head = f"def {ir.check_name('program', program.name)}("
     lines = list(_broken(_Group(head, parameters, "):"), 0))
     for tensor in program.tensors:
         lines.extend(_broken(_tensor(tensor), 1))
@@ -78,60 +60,60 @@ def print_program(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def print_statement(stmt: Stmt) -> str:
+def print_statement(stmt: ir.Stmt) -> str:
     """The text of one statement and the statements inside it, without a final newline.
 
     >>> from tilewright.common.expr import Const, Var
-    >>> print_statement(Wait("x_tile", Var("i") % 2))
+    >>> print_statement(ir.Wait("x_tile", Var("i") % 2))
     'wait(x_tile[i % 2])'
     """
     return "\n".join(_statement(stmt, 0))
 
 
-def print_head(stmt: Stmt) -> str:
+def print_head(stmt: ir.Stmt) -> str:
     """One line that names a statement, without its body: what error messages show.
 
     >>> from tilewright.common.expr import Var
-    >>> print_head(For("ro", Var("out_rows"), ()))
+    >>> print_head(ir.For("ro", Var("out_rows"), ()))
     'for ro in range(out_rows)'
     """
     match stmt:
-        case For(var, extent, _, threads):
+        case ir.For(var, extent, _, threads):
             divided = f", threads={threads}" if threads > 1 else ""
-            return f"for {check_name('loop variable', var)} in range({_expr(extent)}{divided})"
-        case If(condition):
+            return f"for {ir.check_name('loop variable', var)} in range({_expr(extent)}{divided})"
+        case ir.If(condition):
             return f"if {_expr(condition)}"
         case _:
             return str(_simple(stmt))
 
 
-def print_operand(operand: Operand) -> str:
+def print_operand(operand: ir.Operand) -> str:
     """The text of one operand of a call.
 
     >>> from tilewright.common.expr import Const, Var
-    >>> print_operand(Tile("x", (at(Var("i"), 1), at(0, 8)), ".n"))
+    >>> print_operand(ir.Tile("x", (ir.at(Var("i"), 1), ir.at(0, 8)), ".n"))
     'x[i, at(0, 8)](".n")'
     """
     return str(_operand(operand))
 
 
-def print_range(r: Range) -> str:
+def print_range(r: ir.Range) -> str:
     """The text of one range: an index, or `at(start, extent)`, with `step` and `stop` if it has
     them.
     """
     return str(_range(r))
 
 
-def _statement(stmt: Stmt, depth: int, *, word: str = "if") -> Iterator[str]:
+def _statement(stmt: ir.Stmt, depth: int, *, word: str = "if") -> Iterator[str]:
     indent = _INDENT * depth
     match stmt:
-        case For(_, _, body):
+        case ir.For(_, _, body):
             yield f"{indent}{print_head(stmt)}:"
             yield from _body(body, depth + 1)
-        case If(condition, then, orelse):
+        case ir.If(condition, then, orelse):
             yield f"{indent}{word} {_expr(condition)}:"
             yield from _body(then, depth + 1)
-            if len(orelse) == 1 and isinstance(orelse[0], If):
+            if len(orelse) == 1 and isinstance(orelse[0], ir.If):
                 yield from _statement(orelse[0], depth, word="elif")
             elif orelse:
                 yield f"{indent}else:"
@@ -140,38 +122,38 @@ def _statement(stmt: Stmt, depth: int, *, word: str = "if") -> Iterator[str]:
             yield from _broken(_simple(stmt), depth)
 
 
-def _body(body: tuple[Stmt, ...], depth: int, *, empty: bool = True) -> Iterator[str]:
+def _body(body: tuple[ir.Stmt, ...], depth: int, *, empty: bool = True) -> Iterator[str]:
     if empty and not body:
         yield f"{_INDENT * depth}pass"
     for stmt in body:
         yield from _statement(stmt, depth)
 
 
-def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Group:
+def _simple(stmt: ir.Transfer | ir.Wait | ir.Barrier | ir.Call) -> _Group:
     match stmt:
-        case Transfer(direction):
+        case ir.Transfer(direction):
             moved = _region(stmt.tensor, stmt.ranges), _slot(stmt.buffer, stmt.slot)
             first = () if stmt.first == Const(0) else (f"first={_expr(stmt.first)}",)
             return _Group(
                 f"{direction}(", (*(moved if direction == "get" else moved[::-1]), *first)
             )
-        case Wait(buffer, slot):
+        case ir.Wait(buffer, slot):
             return _Group("wait(", (_slot(buffer, slot),))
-        case Barrier():
+        case ir.Barrier():
             return _Group("barrier(", ())
-        case Call(primitive, operands):
+        case ir.Call(primitive, operands):
             named = (f"{name}={_attribute(name, value)}" for name, value in primitive.attributes())
             return _Group(f"{primitive.name}(", (*(_operand(o) for o in operands), *named))
         case _:
             assert_never(stmt)
 
 
-def _operand(operand: Operand) -> _Group:
+def _operand(operand: ir.Operand) -> _Group:
     match operand:
-        case Tile(tensor, ranges, roles):
+        case ir.Tile(tensor, ranges, roles):
             return _region(tensor, ranges, f"]({_quoted(roles)})")
-        case View(buffer, slot, shape, ranges, roles):
-            whole = ranges == tuple(at(0, extent) for extent in shape)
+        case ir.View(buffer, slot, shape, ranges, roles):
+            whole = ranges == tuple(ir.at(0, extent) for extent in shape)
             extents = tuple(_expr(e) for e in shape)
             packed = _Group("shape=(", extents, ",)" if len(extents) == 1 else ")")
             shown = () if whole else tuple(_range(r) for r in ranges)
@@ -180,7 +162,7 @@ def _operand(operand: Operand) -> _Group:
             assert_never(operand)
 
 
-def _range(r: Range) -> _Piece:
+def _range(r: ir.Range) -> _Piece:
     start, extent = _expr(r.start), _expr(r.extent)
     if r.stop is not None:
         return _Group("at(", (start, extent, _expr(r.step), _expr(r.stop)))
@@ -189,16 +171,16 @@ def _range(r: Range) -> _Piece:
     return start if r.extent == Const(1) else _Group("at(", (start, extent))
 
 
-def _region(tensor: str, ranges: tuple[Range, ...], tail: str = "]") -> _Group:
+def _region(tensor: str, ranges: tuple[ir.Range, ...], tail: str = "]") -> _Group:
     inside = tuple(_range(r) for r in ranges) or ("()",)
-    return _Group(f"{check_name('tensor', tensor)}[", inside, tail)
+    return _Group(f"{ir.check_name('tensor', tensor)}[", inside, tail)
 
 
 def _slot(buffer: str, slot: Expr) -> str:
-    return f"{check_name('buffer', buffer)}[{_expr(slot)}]"
+    return f"{ir.check_name('buffer', buffer)}[{_expr(slot)}]"
 
 
-def _tensor(tensor: Tensor) -> _Group:
+def _tensor(tensor: ir.Tensor) -> _Group:
     if len(tensor.dims) != len(tensor.shape):
         raise ProgramError(
             f"tensor {tensor.name!r} has {len(tensor.dims)} dimension names "
@@ -206,24 +188,24 @@ def _tensor(tensor: Tensor) -> _Group:
             fix="give each dimension one name and one extent",
         )
     named = zip(tensor.dims, tensor.shape, strict=True)
-    extents = [f"{check_name('dimension', d)}={_expr(e)}" for d, e in named]
-    storage = [f"storage({check_name('tensor', tensor.storage)})"] if tensor.storage else []
+    extents = [f"{ir.check_name('dimension', d)}={_expr(e)}" for d, e in named]
+    storage = [f"storage({ir.check_name('tensor', tensor.storage)})"] if tensor.storage else []
     shared = ["shared"] if tensor.shared else []
-    ends = ", ".join(f"{check_name('dimension', d)}=({a}, {b})" for d, a, b in tensor.zeros)
+    ends = ", ".join(f"{ir.check_name('dimension', d)}=({a}, {b})" for d, a, b in tensor.zeros)
     marks = [*storage, *shared, *([f"zeros({ends})"] if ends else [])]
-    head = f"{check_name('tensor', tensor.name)}: tensor("
+    head = f"{ir.check_name('tensor', tensor.name)}: tensor("
     return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *marks, *extents))
 
 
-def _buffer(buffer: Buffer) -> _Group:
+def _buffer(buffer: ir.Buffer) -> _Group:
     items = [_quoted(buffer.dtype), _expr(buffer.elements)]
     if buffer.copies != Const(1):
         items.append(f"copies={_expr(buffer.copies)}")
     if buffer.offset_bytes is not None:
         items.append(f"offset_bytes={buffer.offset_bytes}")
-    if buffer.space != SCRATCHPAD:
+    if buffer.space != ir.SCRATCHPAD:
         items.append(f"space={_quoted(buffer.space)}")
-    return _Group(f"{check_name('buffer', buffer.name)}: buffer(", tuple(items))
+    return _Group(f"{ir.check_name('buffer', buffer.name)}: buffer(", tuple(items))
 
 
 def _broken(piece: _Piece, depth: int, comma: str = "") -> Iterator[str]:
@@ -241,7 +223,7 @@ def _broken(piece: _Piece, depth: int, comma: str = "") -> Iterator[str]:
 
 def _expr(e: Expr) -> str:
     for name in free_vars(e):
-        check_name("symbol", name)
+        ir.check_name("symbol", name)
     return str(e)
 
 

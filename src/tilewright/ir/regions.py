@@ -64,10 +64,7 @@ def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def split_region(
-    repeats: Sequence[Repeat],
-    unit: Size,
-    cores: Sequence[Size] = (),
-    before: Sequence[Size] = (),
+    repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = (), before: Sequence[Size] = ()
 ) -> Blocks:
     """Split a region that counts through `repeats`, outermost first, from elements `unit` long.
 

@@ -14,27 +14,7 @@ from tilewright.common.dtypes import KNOWN_NAMES, dtype_or_none
 from tilewright.common.dtypes import dtype as dtype_called
 from tilewright.common.errors import CapacityError, ProgramError
 from tilewright.common.expr import Const, Expr, free_vars, product
-from tilewright.ir.names import check_name
-from tilewright.ir.nodes import (
-    CORE_SYMBOLS,
-    MESH_SYMBOLS,
-    SCRATCHPAD,
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    If,
-    Operand,
-    Program,
-    Range,
-    Stmt,
-    Tensor,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-    memory_words,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.place import Place, Stage
 from tilewright.ir.primitives import Repack
 from tilewright.ir.printer import print_operand, print_range
@@ -45,7 +25,7 @@ from tilewright.ir.visit import expressions, walk
 # A re-packing is special: its operands are one tile in two shapes, so that their extents differ.
 
 
-def check_call(call: Call, place: Place) -> None:
+def check_call(call: ir.Call, place: Place) -> None:
     """Check all rules for one call; raises ProgramError."""
     for operand in call.operands:
         _check_stage(operand, place)
@@ -74,7 +54,7 @@ def check_fits(buffer: str, shape: tuple[Expr, ...], place: Place) -> None:
         raise place.error(message, "enlarge the buffer or shrink the tile")
 
 
-def check_rank(tensor: Tensor, ranges: tuple[Range, ...], place: Place) -> None:
+def check_rank(tensor: ir.Tensor, ranges: tuple[ir.Range, ...], place: Place) -> None:
     """One range per dimension of the tensor."""
     if len(ranges) != len(tensor.shape):
         raise place.error(
@@ -84,22 +64,22 @@ def check_rank(tensor: Tensor, ranges: tuple[Range, ...], place: Place) -> None:
         )
 
 
-def _check_stage(operand: Operand, place: Place) -> None:
-    if isinstance(operand, Tile) == (place.stage == "seed"):
+def _check_stage(operand: ir.Operand, place: Place) -> None:
+    if isinstance(operand, ir.Tile) == (place.stage == "seed"):
         return
-    if place.in_place and isinstance(operand, Tile):
+    if place.in_place and isinstance(operand, ir.Tile):
         return
     takes = "tiles of tensors" if place.stage == "seed" else "views of buffers"
-    what = "tile" if isinstance(operand, Tile) else "view"
+    what = "tile" if isinstance(operand, ir.Tile) else "view"
     message = f"{print_operand(operand)} is a {what}, calls of the {place.stage} stage take {takes}"
     raise place.error(message)
 
 
-def _check_operand(operand: Operand, place: Place) -> None:
+def _check_operand(operand: ir.Operand, place: Place) -> None:
     match operand:
-        case Tile(tensor, ranges):
+        case ir.Tile(tensor, ranges):
             check_rank(place.tensor(tensor), ranges, place)
-        case View():
+        case ir.View():
             _check_slot(operand.buffer, operand.slot, place)
             check_fits(operand.buffer, operand.shape, place)
             _check_view(operand, place)
@@ -112,7 +92,7 @@ def _check_operand(operand: Operand, place: Place) -> None:
         _check_role(operand, d, role, r, place)
 
 
-def _check_view(view: View, place: Place) -> None:
+def _check_view(view: ir.View, place: Place) -> None:
     if len(view.ranges) != len(view.shape):
         raise place.error(
             f"{print_operand(view)} has {len(view.shape)} extents and {len(view.ranges)} ranges",
@@ -129,7 +109,7 @@ def _check_view(view: View, place: Place) -> None:
             )
 
 
-def _check_role(operand: Operand, d: int, role: str, r: Range, place: Place) -> None:
+def _check_role(operand: ir.Operand, d: int, role: str, r: ir.Range, place: Place) -> None:
     if role == ".":
         if r.extent != Const(1):
             raise place.error(
@@ -141,7 +121,7 @@ def _check_role(operand: Operand, d: int, role: str, r: Range, place: Place) -> 
         raise place.error(message, "a role is one letter, or . for none")
 
 
-def _check_count(call: Call, place: Place) -> None:
+def _check_count(call: ir.Call, place: Place) -> None:
     primitive, found = call.primitive, len(call.operands)
     expected = len(primitive.arguments)
     if primitive.broadcasts:
@@ -152,7 +132,7 @@ def _check_count(call: Call, place: Place) -> None:
         raise place.error(f"{primitive.name} takes {expected} {noun}, found {found}")
 
 
-def _check_axes(call: Call, place: Place) -> None:
+def _check_axes(call: ir.Call, place: Place) -> None:
     """Raise unless each operand has its own axes of the primitive, and else only those of the first
     operand.
     """
@@ -181,9 +161,9 @@ def _check_axes(call: Call, place: Place) -> None:
                 )
 
 
-def _check_extents(call: Call, place: Place) -> None:
+def _check_extents(call: ir.Call, place: Place) -> None:
     """Raise unless a letter has one extent in all operands, as far as constants tell."""
-    seen: dict[str, tuple[Const, Operand]] = {}
+    seen: dict[str, tuple[Const, ir.Operand]] = {}
     for operand in call.operands:
         for letter in dict.fromkeys(operand.roles.replace(".", "")):
             extent = _axis_extent(operand, letter)
@@ -197,7 +177,7 @@ def _check_extents(call: Call, place: Place) -> None:
                 )
 
 
-def _axis_extent(operand: Operand, letter: str) -> Expr:
+def _axis_extent(operand: ir.Operand, letter: str) -> Expr:
     named = zip(operand.roles, operand.ranges, strict=True)
     return product(r.extent for role, r in named if role == letter)
 
@@ -205,12 +185,12 @@ def _axis_extent(operand: Operand, letter: str) -> Expr:
 # Verification of parameters, tensors and buffers, which comes before that of statements.
 
 
-def check_declarations(program: Program, *, part: bool) -> None:
+def check_declarations(program: ir.Program, *, part: bool) -> None:
     """Names, element types, extents, shared storage and addresses; raises ProgramError.
 
     The owner of a storage may be missing from a `part` of a larger program.
     """
-    check_name("program", program.name)
+    ir.check_name("program", program.name)
     _check_names(program)
     for tensor in program.tensors:
         _check_tensor(tensor, program)
@@ -221,7 +201,7 @@ def check_declarations(program: Program, *, part: bool) -> None:
     _check_offsets(program)
 
 
-def check_capacity(program: Program, capacity_bytes: Mapping[str, int]) -> None:
+def check_capacity(program: ir.Program, capacity_bytes: Mapping[str, int]) -> None:
     """Buffers that are alive together fit each memory; raises CapacityError naming the first that
     does not.
 
@@ -236,7 +216,9 @@ def check_capacity(program: Program, capacity_bytes: Mapping[str, int]) -> None:
             start_bytes = end_bytes if buffer.offset_bytes is None else buffer.offset_bytes
             end_bytes = start_bytes + size_bytes
             if end_bytes > limit:
-                place = "" if buffer.space == SCRATCHPAD else f" of {memory_words(buffer.space)}"
+                place = (
+                    "" if buffer.space == ir.SCRATCHPAD else f" of {ir.memory_words(buffer.space)}"
+                )
                 raise CapacityError(
                     f"buffer {buffer.name!r} of {size_bytes} bytes ends at byte "
                     f"{end_bytes}{place}, the limit is {limit}",
@@ -245,14 +227,14 @@ def check_capacity(program: Program, capacity_bytes: Mapping[str, int]) -> None:
                 )
 
 
-def _check_names(program: Program) -> None:
+def _check_names(program: ir.Program) -> None:
     named = [("parameter", p) for p in program.parameters]
     named += [("tensor", t.name) for t in program.tensors]
     named += [("buffer", b.name) for b in program.buffers]
     seen: dict[str, str] = {}
     for what, name in named:
-        check_name(what, name, where=program.name)
-        if name in (*CORE_SYMBOLS, *MESH_SYMBOLS):
+        ir.check_name(what, name, where=program.name)
+        if name in (*ir.CORE_SYMBOLS, *ir.MESH_SYMBOLS):
             raise _error(program, f"{what} {name!r} has the name of a symbol of the mesh")
         if name in seen:
             message = f"{what} {name!r} has the name of a {seen[name]}"
@@ -260,24 +242,24 @@ def _check_names(program: Program) -> None:
         seen[name] = what
 
 
-def _check_tensor(tensor: Tensor, program: Program) -> None:
+def _check_tensor(tensor: ir.Tensor, program: ir.Program) -> None:
     what = f"tensor {tensor.name!r}"
     _check_dtype(tensor.dtype, what, program)
     if len(tensor.dims) != len(tensor.shape):
         message = f"{what} has {len(tensor.dims)} dimension names and {len(tensor.shape)} extents"
         raise _error(program, message, "give each dimension one name and one extent")
     for dim, extent in zip(tensor.dims, tensor.shape, strict=True):
-        check_name("dimension", dim, where=program.name)
+        ir.check_name("dimension", dim, where=program.name)
         if tensor.dims.count(dim) > 1:
             raise _error(program, f"{what} has two dimensions {dim!r}")
         _check_size(extent, f"dimension {dim!r} of {what}", program)
 
 
-def _declared(name: str, program: Program) -> bool:
+def _declared(name: str, program: ir.Program) -> bool:
     return any(t.name == name for t in program.tensors)
 
 
-def _check_storage(tensor: Tensor, program: Program) -> None:
+def _check_storage(tensor: ir.Tensor, program: ir.Program) -> None:
     what = f"tensor {tensor.name!r}"
     owner = next((t for t in program.tensors if t.name == tensor.storage), None)
     if owner is None or owner.storage:
@@ -292,22 +274,22 @@ def _check_storage(tensor: Tensor, program: Program) -> None:
         raise _error(program, message, "give both the same number of elements")
 
 
-def _check_buffer(buffer: Buffer, program: Program) -> None:
+def _check_buffer(buffer: ir.Buffer, program: ir.Program) -> None:
     what = f"buffer {buffer.name!r}"
     _check_dtype(buffer.dtype, what, program)
     _check_size(buffer.elements, f"slot of {what}", program)
     _check_size(buffer.copies, f"number of copies of {what}", program)
 
 
-def _check_dtype(name: str, what: str, program: Program) -> None:
+def _check_dtype(name: str, what: str, program: ir.Program) -> None:
     if dtype_or_none(name) is None:
         raise _error(
             program, f"{what} has the unknown element type {name!r}", f"use one of {KNOWN_NAMES}"
         )
 
 
-def _check_size(size: Expr, what: str, program: Program) -> None:
-    known = (*program.parameters, *MESH_SYMBOLS)
+def _check_size(size: Expr, what: str, program: ir.Program) -> None:
+    known = (*program.parameters, *ir.MESH_SYMBOLS)
     for name in sorted(free_vars(size)):
         if name not in known:
             fix = f"declarations may use {', '.join(known)}"
@@ -316,7 +298,7 @@ def _check_size(size: Expr, what: str, program: Program) -> None:
         raise _error(program, f"the {what} is {size}", "it must be at least 1")
 
 
-def _check_offsets(program: Program) -> None:
+def _check_offsets(program: ir.Program) -> None:
     placed = [b.name for b in program.buffers if b.offset_bytes is not None]
     missing = [b.name for b in program.buffers if b.offset_bytes is None]
     if placed and missing:
@@ -330,7 +312,7 @@ def _check_offsets(program: Program) -> None:
             _check_overlap(alive, program)
 
 
-def _check_overlap(alive: list[Buffer], program: Program) -> None:
+def _check_overlap(alive: list[ir.Buffer], program: ir.Program) -> None:
     end_bytes, last = 0, ""
     for b in sorted(alive, key=lambda b: b.offset_bytes or 0):
         start_bytes = b.offset_bytes or 0
@@ -343,13 +325,13 @@ def _check_overlap(alive: list[Buffer], program: Program) -> None:
         end_bytes, last = start_bytes + (_size_bytes(b) or 0), b.name
 
 
-def _alive_together(program: Program) -> Iterator[list[Buffer]]:
+def _alive_together(program: ir.Program) -> Iterator[list[ir.Buffer]]:
     """The buffers of one memory that each part between top-level barriers uses, in order of
     declaration.
     """
     used: set[str] = set()
-    for stmt in (*program.body, Barrier()):
-        if isinstance(stmt, Barrier):
+    for stmt in (*program.body, ir.Barrier()):
+        if isinstance(stmt, ir.Barrier):
             alive = [b for b in program.buffers if b.name in used]
             for space in dict.fromkeys(b.space for b in alive):
                 yield [b for b in alive if b.space == space]
@@ -358,17 +340,17 @@ def _alive_together(program: Program) -> Iterator[list[Buffer]]:
             used.update(name for s in walk((stmt,)) for name in _buffers_of(s))
 
 
-def _buffers_of(stmt: Stmt) -> list[str]:
+def _buffers_of(stmt: ir.Stmt) -> list[str]:
     match stmt:
-        case Transfer() | Wait():
+        case ir.Transfer() | ir.Wait():
             return [stmt.buffer]
-        case Call(_, operands):
-            return [o.buffer for o in operands if isinstance(o, View)]
+        case ir.Call(_, operands):
+            return [o.buffer for o in operands if isinstance(o, ir.View)]
         case _:
             return []
 
 
-def _size_bytes(buffer: Buffer) -> int | None:
+def _size_bytes(buffer: ir.Buffer) -> int | None:
     """Bytes of all copies, or None while they depend on parameters."""
     match buffer.elements * buffer.copies:
         case Const(elements):
@@ -377,18 +359,16 @@ def _size_bytes(buffer: Buffer) -> int | None:
             return None
 
 
-def _error(program: Program, message: str, fix: str = "") -> ProgramError:
+def _error(program: ir.Program, message: str, fix: str = "") -> ProgramError:
     return ProgramError(message, where=program.name, fix=fix)
 
-
-__all__ = ["Stage", "verify"]
 
 MOST_ITERATIONS = 2**31 - 1
 """Limit of one loop's iterations, which simulators can count through."""
 
 
 def verify(
-    program: Program,
+    program: ir.Program,
     stage: Stage,
     *,
     capacity_bytes: Mapping[str, int] | None = None,
@@ -420,38 +400,38 @@ known: n, rid, cid, mesh_rows, mesh_columns
         check_capacity(program, capacity_bytes)
 
 
-def _check_body(body: tuple[Stmt, ...], place: Place) -> None:
+def _check_body(body: tuple[ir.Stmt, ...], place: Place) -> None:
     for i, stmt in enumerate(body):
         here = place.at(stmt)
         for e in expressions(stmt):
             here.check_symbols(e)
-        if isinstance(stmt, Transfer) and place.stage == "staged":
+        if isinstance(stmt, ir.Transfer) and place.stage == "staged":
             _check_followed(stmt, body[i + 1 : i + 2], here)
         _check_statement(stmt, here)
 
 
-def _check_statement(stmt: Stmt, place: Place) -> None:
+def _check_statement(stmt: ir.Stmt, place: Place) -> None:
     match stmt:
-        case For(var, extent, body):
+        case ir.For(var, extent, body):
             _check_loop_variable(var, place)
             place.check_uniform("extent", extent)
             _check_extent(extent, place)
             _check_body(body, place.inside(stmt))
-        case If(condition, then, orelse):
+        case ir.If(condition, then, orelse):
             place.check_uniform("condition", condition)
             _check_body(then, place.inside(stmt))
             _check_body(orelse, place.inside(stmt, orelse=True))
-        case Transfer():
+        case ir.Transfer():
             _check_no_seed(place)
             _check_transfer(stmt, place)
-        case Wait(buffer, slot):
+        case ir.Wait(buffer, slot):
             _check_no_seed(place)
             _check_slot(buffer, slot, place)
-        case Call():
+        case ir.Call():
             check_call(stmt, place)
-            if stmt.operands and isinstance(stmt.operands[0], Tile):
+            if stmt.operands and isinstance(stmt.operands[0], ir.Tile):
                 _check_writable(stmt.operands[0].tensor, place)
-        case Barrier():
+        case ir.Barrier():
             pass
         case _:
             assert_never(stmt)
@@ -463,9 +443,9 @@ def _check_extent(extent: Expr, place: Place) -> None:
 
 
 def _check_loop_variable(var: str, place: Place) -> None:
-    check_name("loop variable", var)
+    ir.check_name("loop variable", var)
     taken = {
-        **dict.fromkeys((*CORE_SYMBOLS, *MESH_SYMBOLS), "symbol of the mesh"),
+        **dict.fromkeys((*ir.CORE_SYMBOLS, *ir.MESH_SYMBOLS), "symbol of the mesh"),
         **dict.fromkeys(place.program.parameters, "parameter"),
         **dict.fromkeys(place.tensors, "tensor"),
         **dict.fromkeys(place.buffers, "buffer"),
@@ -482,7 +462,7 @@ def _check_no_seed(place: Place) -> None:
         raise place.error(message, "calls work on tiles; transfers are inferred later")
 
 
-def _check_transfer(stmt: Transfer, place: Place) -> None:
+def _check_transfer(stmt: ir.Transfer, place: Place) -> None:
     tensor, buffer = place.tensor(stmt.tensor), place.buffer(stmt.buffer)
     check_rank(tensor, stmt.ranges, place)
     _check_slot(stmt.buffer, stmt.slot, place)
@@ -504,8 +484,8 @@ def _check_writable(name: str, place: Place) -> None:
         raise place.error(f"tensor {name!r} is an input and cannot be written")
 
 
-def _check_followed(stmt: Transfer, following: tuple[Stmt, ...], place: Place) -> None:
-    wait = Wait(stmt.buffer, stmt.slot)
+def _check_followed(stmt: ir.Transfer, following: tuple[ir.Stmt, ...], place: Place) -> None:
+    wait = ir.Wait(stmt.buffer, stmt.slot)
     if following != (wait,):
         message = "in the staged stage a transfer is followed by its wait"
         raise place.error(message, f"put wait({stmt.buffer}[{stmt.slot}]) after it")
@@ -514,9 +494,9 @@ def _check_followed(stmt: Transfer, following: tuple[Stmt, ...], place: Place) -
 def _check_waited(place: Place) -> None:
     """Raise unless every buffer that a transfer touches is waited for somewhere."""
     statements = list(walk(place.program.body))
-    waited = {s.buffer for s in statements if isinstance(s, Wait)}
+    waited = {s.buffer for s in statements if isinstance(s, ir.Wait)}
     for stmt in statements:
-        if isinstance(stmt, Transfer) and stmt.buffer not in waited:
+        if isinstance(stmt, ir.Transfer) and stmt.buffer not in waited:
             message = f"buffer {stmt.buffer!r} is never waited for"
             raise place.at(stmt).error(message, f"add wait({stmt.buffer}[{stmt.slot}])")
 
@@ -533,9 +513,9 @@ def _check_outputs(place: Place) -> None:
 def _written_tensors(place: Place) -> Iterator[str]:
     for stmt in walk(place.program.body):
         match stmt:
-            case Transfer("put", tensor):
+            case ir.Transfer("put", tensor):
                 yield tensor
-            case Call(_, (Tile(tensor), *_)):
+            case ir.Call(_, (ir.Tile(tensor), *_)):
                 yield tensor
             case _:
                 pass

@@ -7,84 +7,69 @@ from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitution
-from tilewright.ir.nodes import (
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    If,
-    Operand,
-    Program,
-    Range,
-    Stmt,
-    Tensor,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitive import Primitive
 
 P = TypeVar("P", bound=Primitive)
 ExprMap = Callable[[Expr], Expr]
-Rewrite = Callable[[Stmt], tuple[Stmt, ...] | None]
+Rewrite = Callable[[ir.Stmt], tuple[ir.Stmt, ...] | None]
 
 
-def map_range(r: Range, f: ExprMap) -> Range:
+def map_range(r: ir.Range, f: ExprMap) -> ir.Range:
     """Apply `f` to the expressions of a range."""
-    return Range(f(r.start), f(r.extent), f(r.step), None if r.stop is None else f(r.stop))
+    return ir.Range(f(r.start), f(r.extent), f(r.step), None if r.stop is None else f(r.stop))
 
 
-def map_operand(operand: Operand, f: ExprMap) -> Operand:
+def map_operand(operand: ir.Operand, f: ExprMap) -> ir.Operand:
     """Apply `f` to every expression of an operand."""
     ranges = tuple(map_range(r, f) for r in operand.ranges)
     match operand:
-        case Tile():
+        case ir.Tile():
             return replace(operand, ranges=ranges)
-        case View():
+        case ir.View():
             shape = tuple(f(e) for e in operand.shape)
             return replace(operand, ranges=ranges, slot=f(operand.slot), shape=shape)
         case _:
             assert_never(operand)
 
 
-def map_stmt(stmt: Stmt, f: ExprMap) -> Stmt:
+def map_stmt(stmt: ir.Stmt, f: ExprMap) -> ir.Stmt:
     """Apply `f` to every expression of a statement and of the statements inside it."""
     match stmt:
-        case For():
+        case ir.For():
             return replace(stmt, extent=f(stmt.extent), body=map_body(stmt.body, f))
-        case If():
+        case ir.If():
             then, orelse = map_body(stmt.then, f), map_body(stmt.orelse, f)
-            return If(f(stmt.condition), then, orelse)
-        case Transfer():
+            return ir.If(f(stmt.condition), then, orelse)
+        case ir.Transfer():
             ranges = tuple(map_range(r, f) for r in stmt.ranges)
             return replace(stmt, ranges=ranges, slot=f(stmt.slot), first=f(stmt.first))
-        case Wait():
+        case ir.Wait():
             return replace(stmt, slot=f(stmt.slot))
-        case Call():
+        case ir.Call():
             return replace(stmt, operands=tuple(map_operand(o, f) for o in stmt.operands))
-        case Barrier():
+        case ir.Barrier():
             return stmt
         case _:
             assert_never(stmt)
 
 
-def map_body(body: tuple[Stmt, ...], f: ExprMap) -> tuple[Stmt, ...]:
+def map_body(body: tuple[ir.Stmt, ...], f: ExprMap) -> tuple[ir.Stmt, ...]:
     """Apply `f` to every expression of a statement list."""
     return tuple(map_stmt(s, f) for s in body)
 
 
-def rewrite(body: tuple[Stmt, ...], f: Rewrite) -> tuple[Stmt, ...]:
+def rewrite(body: tuple[ir.Stmt, ...], f: Rewrite) -> tuple[ir.Stmt, ...]:
     """Replace statements bottom-up: `f` gives the new statements, or None to keep the one it was
     given.
     """
-    result: list[Stmt] = []
+    result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:
-            case For():
+            case ir.For():
                 stmt = replace(stmt, body=rewrite(stmt.body, f))
-            case If():
-                stmt = If(stmt.condition, rewrite(stmt.then, f), rewrite(stmt.orelse, f))
+            case ir.If():
+                stmt = ir.If(stmt.condition, rewrite(stmt.then, f), rewrite(stmt.orelse, f))
             case _:
                 pass
         new = f(stmt)
@@ -92,72 +77,72 @@ def rewrite(body: tuple[Stmt, ...], f: Rewrite) -> tuple[Stmt, ...]:
     return tuple(result)
 
 
-def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def walk(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
     """Every statement, outer before inner, in program order."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     _add_all(body, found)
     return iter(found)
 
 
-def _add_all(body: tuple[Stmt, ...], found: list[Stmt]) -> None:
+def _add_all(body: tuple[ir.Stmt, ...], found: list[ir.Stmt]) -> None:
     for stmt in body:
         found.append(stmt)
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             _add_all(stmt.body, found)
-        elif isinstance(stmt, If):
+        elif isinstance(stmt, ir.If):
             _add_all(stmt.then, found)
             _add_all(stmt.orelse, found)
 
 
-def calls_of(body: tuple[Stmt, ...], kind: type[P]) -> Iterator[tuple[Call, P]]:
+def calls_of(body: tuple[ir.Stmt, ...], kind: type[P]) -> Iterator[tuple[ir.Call, P]]:
     """Every call of one kind of primitive in program order, and its primitive."""
     for stmt in walk(body):
-        if isinstance(stmt, Call) and isinstance(stmt.primitive, kind):
+        if isinstance(stmt, ir.Call) and isinstance(stmt.primitive, kind):
             yield stmt, stmt.primitive
 
 
-def moved_tensors(program: Program) -> dict[str, str]:
+def moved_tensors(program: ir.Program) -> dict[str, str]:
     """For each buffer that transfers fill or empty, the tensor whose part it holds."""
-    return {s.buffer: s.tensor for s in walk(program.body) if isinstance(s, Transfer)}
+    return {s.buffer: s.tensor for s in walk(program.body) if isinstance(s, ir.Transfer)}
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
+def expressions(stmt: ir.Stmt) -> Iterator[Expr]:
     """The expressions of a statement itself, without those in its body."""
     match stmt:
-        case For():
+        case ir.For():
             yield stmt.extent
-        case If():
+        case ir.If():
             yield stmt.condition
-        case Transfer():
+        case ir.Transfer():
             yield from (stmt.slot, stmt.first)
             yield from _range_expressions(stmt.ranges)
-        case Wait():
+        case ir.Wait():
             yield stmt.slot
-        case Call():
+        case ir.Call():
             for operand in stmt.operands:
                 yield from _range_expressions(operand.ranges)
-                if isinstance(operand, View):
+                if isinstance(operand, ir.View):
                     yield operand.slot
                     yield from operand.shape
-        case Barrier():
+        case ir.Barrier():
             return
         case _:
             assert_never(stmt)
 
 
-def _range_expressions(ranges: tuple[Range, ...]) -> Iterator[Expr]:
+def _range_expressions(ranges: tuple[ir.Range, ...]) -> Iterator[Expr]:
     for r in ranges:
         yield from (r.start, r.extent, r.step)
         if r.stop is not None:
             yield r.stop
 
 
-def used_symbols(body: tuple[Stmt, ...]) -> frozenset[str]:
+def used_symbols(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """Names of every symbol that the statements read."""
     return frozenset().union(*(free_vars(e) for s in walk(body) for e in expressions(s)))
 
 
-def instantiate(program: Program, bindings: Mapping[str, IntLike]) -> Program:
+def instantiate(program: ir.Program, bindings: Mapping[str, IntLike]) -> ir.Program:
     """Bind parameters to values; loops of one iteration and decided conditions dissolve.
 
     >>> from tilewright.ir.parser import parse
@@ -173,13 +158,13 @@ def instantiate(program: Program, bindings: Mapping[str, IntLike]) -> Program:
 
     bound = substitution(bindings)
 
-    def tensor(t: Tensor) -> Tensor:
+    def tensor(t: ir.Tensor) -> ir.Tensor:
         return replace(t, shape=tuple(bound(e) for e in t.shape))
 
-    def buffer(b: Buffer) -> Buffer:
+    def buffer(b: ir.Buffer) -> ir.Buffer:
         return replace(b, elements=bound(b.elements), copies=bound(b.copies))
 
-    return Program(
+    return ir.Program(
         program.name,
         tuple(p for p in program.parameters if p not in bindings),
         tuple(tensor(t) for t in program.tensors),
@@ -188,24 +173,24 @@ def instantiate(program: Program, bindings: Mapping[str, IntLike]) -> Program:
     )
 
 
-def simplify_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def simplify_body(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
     """Drop empty loops and decided conditions, dissolve loops of one iteration."""
-    result: list[Stmt] = []
+    result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:
-            case For(var, Const(1), inner, 1):
+            case ir.For(var, Const(1), inner, 1):
                 at_zero = substitution({var: Const(0)})
                 result.extend(simplify_body(map_body(inner, at_zero)))
-            case For(_, extent, inner):
+            case ir.For(_, extent, inner):
                 simple = simplify_body(inner)
                 if simple and extent != Const(0):
                     result.append(replace(stmt, body=simple))
-            case If(Const(value), then, orelse):
+            case ir.If(Const(value), then, orelse):
                 result.extend(simplify_body(then if value else orelse))
-            case If(condition, then, orelse):
+            case ir.If(condition, then, orelse):
                 branches = simplify_body(then), simplify_body(orelse)
                 if any(branches):
-                    result.append(If(condition, *branches))
+                    result.append(ir.If(condition, *branches))
             case _:
                 result.append(stmt)
     return tuple(result)

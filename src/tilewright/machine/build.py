@@ -16,15 +16,7 @@ from msgspec import Struct
 
 from tilewright.common.errors import MachineError
 from tilewright.common.json import fields_of
-from tilewright.machine.check import (
-    NAME,
-    NAMED,
-    check_machine,
-    missing_key,
-    refuse,
-    shown,
-    unknown_key,
-)
+from tilewright.machine import check
 from tilewright.machine.family import Capability, find_family
 from tilewright.machine.keys import RATES, Tree, document_key, expanded_keys
 from tilewright.machine.model import Core, Leaf, Machine, Section, document_of
@@ -41,13 +33,13 @@ def _machine_of(document: Tree, where: str) -> Machine:
     declared = _declared(tree.get("target"), where)
     for key in declared.needs:
         if _lacks(tree, key):
-            raise missing_key(where, key)
+            raise check.missing_key(where, key)
     sections = tuple(_sections(tree, declared, where))
     if "sections" in tree:
-        raise unknown_key(where, "sections", _known_keys(Machine))
+        raise check.unknown_key(where, "sections", _known_keys(Machine))
     machine = _converted(Machine, expanded_keys(tree), "", where)
     machine = msgspec.structs.replace(machine, sections=sections)
-    check_machine(where, machine)
+    check.check_machine(where, machine)
     return machine
 
 
@@ -107,10 +99,12 @@ def _declared(target: object, where: str) -> Sections:
         return Sections()
     if not isinstance(target, str) or not target:
         raise MachineError(
-            f"target: expected a text of length >= 1, found {shown(target)}", where=where
+            f"target: expected a text of length >= 1, found {check.shown(target)}", where=where
         )
-    if not NAME.fullmatch(target):
-        raise MachineError(f"target: expected {NAMED}, found {shown(target)}", where=where)
+    if not check.NAME.fullmatch(target):
+        raise MachineError(
+            f"target: expected {check.NAMED}, found {check.shown(target)}", where=where
+        )
     return SECTIONS.of_family(find_family(target)) or Sections()
 
 
@@ -122,13 +116,13 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
         if value is not None:
             found.append(_converted(kind, value, kind.key, where))
         elif kind in declared.required:
-            raise missing_key(where, kind.key)
+            raise check.missing_key(where, kind.key)
     for root in {kind.key.split(".")[0] for kind in declared.kinds} & set(tree):
         rest = tree[root]
         if root not in Machine.__struct_fields__ and isinstance(rest, Mapping):
             for name in rest:
                 names = [kind.key.rpartition(".")[2] for kind in declared.kinds]
-                raise unknown_key(where, f"{root}.{name}", names)
+                raise check.unknown_key(where, f"{root}.{name}", names)
             del tree[root]
     return found
 
@@ -149,7 +143,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
     """One table as the struct `kind`; nested tables first, so that messages name the whole key."""
     if not isinstance(value, Mapping):
         raise MachineError(
-            f"{document_key(path)}: expected a table, found {shown(value)}", where=where
+            f"{document_key(path)}: expected a table, found {check.shown(value)}", where=where
         )
     values = dict(value)
     for field in fields_of(kind):
@@ -159,7 +153,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
         if get_origin(field.type) is Literal and below not in get_args(field.type):
             wanted = ", ".join(get_args(field.type))
             raise MachineError(
-                f"{document_key(place)}: expected one of {wanted}, found {shown(below)}",
+                f"{document_key(place)}: expected one of {wanted}, found {check.shown(below)}",
                 where=where,
             )
         inner, several = _below(field.type)
@@ -175,7 +169,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise refuse(where, error, values, path, _known_keys(kind)) from None
+        raise check.refuse(where, error, values, path, _known_keys(kind)) from None
 
 
 def _below(kind: object) -> tuple[type[Struct] | None, bool]:

@@ -18,14 +18,7 @@ import msgspec
 from tilewright.common.errors import MachineError
 from tilewright.common.files import read_file_text
 from tilewright.machine.build import described_machine, usual_value
-from tilewright.machine.check import (
-    NAME,
-    check_sources,
-    same_kind,
-    shown,
-    tree_leaves,
-    unknown_key,
-)
+from tilewright.machine.check import NAME, check_sources, same_kind, shown, tree_leaves, unknown_key
 from tilewright.machine.family import Capability, find_family, machine_files
 from tilewright.machine.keys import document_key, shortened
 from tilewright.machine.model import Leaf, Machine

@@ -286,7 +286,6 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return {name: engine for name, engine in self.engines.items() if reaches(engine)}
 
     def transfer_engine_name(self, space: str, way: Way | None = None) -> str:
-        """The name of that engine."""
         ends = {"get": ("main", space), "put": (space, "main")}
         wanted = ends.values() if way is None else (ends[way],)
         for name, engine in self.engines.items():

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.dtypes import converted, dtype
 from tilewright.common.errors import GraphError, SimulationError
 from tilewright.common.expr import evaluate
@@ -30,8 +30,8 @@ from tilewright.ops.mapping import InMemory
 
 def interpret_plan(
     plan: Plan,
-    inputs: Mapping[str, Array],
-    weights: Mapping[str, Array],
+    inputs: Arrays,
+    weights: Arrays,
     by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> dict[str, Array]:
     """The outputs of one group by name. Stages that are to be computed `by_operator` are so, at
@@ -45,8 +45,8 @@ def interpret_plan(
 
 def interpret_groups(
     plan: Plan,
-    inputs: Sequence[Mapping[str, Array]],
-    weights: Mapping[str, Array],
+    inputs: Sequence[Arrays],
+    weights: Arrays,
     by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> list[dict[str, Array]]:
     """The outputs of groups with `inputs` of their own, which run each stage before the next one.
@@ -91,7 +91,7 @@ def _filled(plan: Plan) -> Iterator[tuple[int, Array]]:
             yield number, array
 
 
-def _stored_inputs(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:
+def _stored_inputs(plan: Plan, inputs: Arrays) -> dict[int, Array]:
     """The inputs in memory order."""
     for name, _ in plan.inputs:
         if name not in inputs:
@@ -99,7 +99,7 @@ def _stored_inputs(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:
     return {value: plan.values[value].form.stored(inputs[name]) for name, value in plan.inputs}
 
 
-def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, Array]]:
+def constants(plan: Plan, weights: Arrays) -> Iterator[tuple[int, Array]]:
     """(its number, its elements in memory order) of each constant, made of the weights."""
     weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
@@ -110,7 +110,7 @@ def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, A
             yield number, np.asarray(stored, kind.numpy)
 
 
-def _constant_values(value: Value, weights: Mapping[str, Array]) -> Array:
+def _constant_values(value: Value, weights: Arrays) -> Array:
     if value.numbers is not None:
         return value.numbers
     assert value.made is not None
@@ -201,11 +201,7 @@ def _by_operator(op: InMemory, operands: Sequence[Array]) -> Array:
 
 
 def _tensors(
-    plan: Plan,
-    stage: Stage,
-    program: Program,
-    starts: Sequence[int],
-    memory: Mapping[int, Array],
+    plan: Plan, stage: Stage, program: Program, starts: Sequence[int], memory: Mapping[int, Array]
 ) -> dict[str, Array]:
     """The tensors that a program of a stage reads, by name, which begin at these elements."""
     found = {}
@@ -217,7 +213,7 @@ def _tensors(
     return found
 
 
-def _interpreted(plan: Plan, program: Program, tensors: Mapping[str, Array], result: str) -> Array:
+def _interpreted(plan: Plan, program: Program, tensors: Arrays, result: str) -> Array:
     mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
     return interpret(program, tensors, mesh, masked=True)[result].reshape(-1)
 

@@ -117,7 +117,6 @@ class Stage:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The values that are read."""
         return tuple(value for _, value in self.arguments[:-1])
 
     @property
@@ -261,7 +260,6 @@ class Plan:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all constants."""
         return self._bytes_of("constant")
 
     @property

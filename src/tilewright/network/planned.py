@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.artifact import Array, Arrays, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
@@ -41,7 +41,7 @@ class Outputs(dict[str, Array]):
     saturated: Mapping[str, int] = MappingProxyType({})
 
 
-Compute: TypeAlias = Callable[[Mapping[str, Array]], Outputs]
+Compute: TypeAlias = Callable[[Arrays], Outputs]
 """A function from inputs to outputs."""
 
 
@@ -49,16 +49,14 @@ class PlanCode(Protocol):
     """Code that a family generates for plans."""
 
     def assembled(
-        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+        self, plan: Plan, images: tuple[slice, ...], weights: Arrays
     ) -> tuple[Artifact, Iterable[Array]]:
         """The code of all groups and its block of constants, part by part.
 
         Raises GraphError where the numbers of a weight are not known.
         """
 
-    def computed(
-        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
-    ) -> Compute:
+    def computed(self, plan: Plan, images: tuple[slice, ...], weights: Arrays) -> Compute:
         """A function that runs the code, emulated.
 
         Raises SimulationError for what the code does wrong, ToolError where it cannot be built.
@@ -75,7 +73,7 @@ class PlannedNetwork:
     plan: Plan
     weights: dict[str, Array] = field(default_factory=dict)
     code: PlanCode | None = None
-    arranged: Callable[[Mapping[str, Array]], Mapping[str, Array]] | None = None
+    arranged: Callable[[Arrays], Arrays] | None = None
     """The inputs as the host lays them out for the plan, where it does so."""
 
     @property
@@ -83,9 +81,7 @@ class PlannedNetwork:
         """The machine it was planned for."""
         return self.plan.machine
 
-    def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
-    ) -> Outputs:
+    def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
         """The outputs by name, computed group after group.
 
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
@@ -98,11 +94,10 @@ class PlannedNetwork:
         outputs.saturated = found.saturated
         return outputs
 
-    def _known(self, weights: Mapping[str, Array] | None) -> dict[str, Array]:
+    def _known(self, weights: Arrays | None) -> dict[str, Array]:
         return {**self.weights, **(weights or {})}
 
-    def session(self, states: Mapping[str, Array]) -> PlannedSession:
-        """The network with its states, which begin like this."""
+    def session(self, states: Arrays) -> PlannedSession:
         return PlannedSession(self, dict(states))
 
     @property
@@ -113,7 +108,7 @@ class PlannedNetwork:
         batch = self.network.inputs[0].shape[0]
         return tuple(slice(*part) for part in intervals(batch, self.plan.groups))
 
-    def computed(self, weights: Mapping[str, Array]) -> Compute:
+    def computed(self, weights: Arrays) -> Compute:
         """A function that runs the code, or interprets the plan group by group."""
         if self.code is not None:
             return self._on_arranged(self.code.computed(self.plan, self.images, weights))
@@ -123,10 +118,10 @@ class PlannedNetwork:
         arranged = self.arranged
         return compute if arranged is None else lambda inputs: compute(arranged(inputs))
 
-    def _meaning(self, weights: Mapping[str, Array]) -> Compute:
+    def _meaning(self, weights: Arrays) -> Compute:
         """A function that interprets the plan."""
 
-        def compute(inputs: Mapping[str, Array]) -> Outputs:
+        def compute(inputs: Arrays) -> Outputs:
             if not self.images:
                 return Outputs(interpret_plan(self.plan, inputs, weights))
             found, values = Outputs(), self.plan.values
@@ -152,9 +147,7 @@ class PlannedNetwork:
             whole[images] = part
         return whole
 
-    def _inputs_by_name(
-        self, inputs: tuple[Array, ...], named: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def _inputs_by_name(self, inputs: tuple[Array, ...], named: Arrays) -> dict[str, Array]:
         names = [t.name for t in self.network.inputs]
         given = {**dict(zip(names, inputs, strict=False)), **named}
         if set(given) != set(names) or len(inputs) > len(names):
@@ -173,7 +166,7 @@ class PlannedNetwork:
     def write(
         self,
         directory: str | Path,
-        weights: Mapping[str, Array] | None = None,
+        weights: Arrays | None = None,
         *,
         result: NetworkRun | None = None,
     ) -> Path:
@@ -196,18 +189,16 @@ class PlannedNetwork:
 
     @cached_property
     def simulated(self) -> PlanRun:
-        """The simulated run of the plan."""
         return simulate_plan(self.plan)
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """The simulated time of the plan."""
         return described(self.simulated, self.network.flops, plan_seconds=compile_seconds)
 
     def measured(
         self,
         network: Network,
-        weights: Mapping[str, Array],
-        inputs: Mapping[str, Array],
+        weights: Arrays,
+        inputs: Arrays,
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,
@@ -238,24 +229,21 @@ class PlannedSession:
     network: PlannedNetwork
     held: dict[str, Array]
 
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once: the outputs that are no states."""
+    def step(self, inputs: Arrays) -> dict[str, Array]:
         found = self._run(inputs)
         self.held = {state.tensor: found.pop(state.next) for state in self.network.network.states}
         return found
 
-    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+    def until(self, output: str, inputs: Arrays) -> Array:
         """An output of a run whose states are dropped."""
         return self._run(inputs)[output]
 
     def states(self) -> dict[str, Array]:
-        """Copies of the states."""
         return {name: array.copy() for name, array in self.held.items()}
 
-    def give(self, states: Mapping[str, Array]) -> None:
-        """Replace the states."""
+    def give(self, states: Arrays) -> None:
         self.held = dict(states)
 
-    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _run(self, inputs: Arrays) -> dict[str, Array]:
         given = {**inputs, **self.held}
         return self.network.run(*(given[t.name] for t in self.network.network.inputs))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.network.simulate import PlanRun
 
 Array: TypeAlias = npt.NDArray[Any]
+Arrays: TypeAlias = Mapping[str, Array]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
 """Computations that a network can be compared with."""
 
@@ -25,16 +26,16 @@ Other: TypeAlias = Literal["reference", "onnxruntime"]
 class Session(Protocol):
     """A network whose states stay where they are from run to run, for a training step."""
 
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def step(self, inputs: Arrays) -> dict[str, Array]:
         """Run once: the outputs that are no states; `inputs` are those that are none."""
 
-    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+    def until(self, output: str, inputs: Arrays) -> Array:
         """An output that needs no later state, computed without changing any."""
 
     def states(self) -> dict[str, Array]:
         """Copies of the states as they are now."""
 
-    def give(self, states: Mapping[str, Array]) -> None:
+    def give(self, states: Arrays) -> None:
         """Replace the states."""
 
 
@@ -54,7 +55,7 @@ class NativeNetwork(Protocol):
         """The known numbers of weights that no constant was made of yet."""
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self, *inputs: Array, weights: Arrays | None = None, **named: Array
     ) -> dict[str, Array]:
         """The outputs by name. Inputs are given in order or by name. Not for several threads.
 
@@ -62,13 +63,13 @@ class NativeNetwork(Protocol):
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
 
-    def session(self, states: Mapping[str, Array]) -> Session:
+    def session(self, states: Arrays) -> Session:
         """The network with its states, which begin like this. Raises as `run` does."""
 
     def write(
         self,
         directory: str | Path,
-        weights: Mapping[str, Array] | None = None,
+        weights: Arrays | None = None,
         *,
         result: NetworkRun | None = None,
     ) -> Path:
@@ -86,8 +87,8 @@ class NativeNetwork(Protocol):
     def measured(
         self,
         network: Network,
-        weights: Mapping[str, Array],
-        inputs: Mapping[str, Array],
+        weights: Arrays,
+        inputs: Arrays,
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,

@@ -14,10 +14,10 @@ from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.liveness import needed_spans
 from tilewright.graph.names import quoted
-from tilewright.graph.rewrites.images import FewerImages, batch_of
-from tilewright.graph.rewrites.look_ups import LookUps
-from tilewright.graph.rewrites.over_groups import OverGroups
-from tilewright.graph.rewrites.recompute import Recompute
+from tilewright.graph.rewrites.images import batch_of, fewer_images
+from tilewright.graph.rewrites.look_ups import with_look_ups
+from tilewright.graph.rewrites.over_groups import over_groups
+from tilewright.graph.rewrites.recompute import recomputing
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.machine.check import capacity_setting
@@ -38,11 +38,11 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
     """(the network on the images of one group, how many groups have images)."""
     batch, groups = batch_of(network) or 0, machine.groups.count
     if network.states:
-        part = OverGroups(groups).apply(network)
+        part = over_groups(network, groups)
         used = 1 if part is network else groups
         return within_memory(part, machine), used
     count = -(-batch // groups) if batch > 1 else batch
-    part = FewerImages(count).apply(network)
+    part = fewer_images(network, count)
     return part, 1 if part is network else -(-batch // count)
 
 
@@ -52,12 +52,12 @@ def within_memory(network: Network, machine: Machine) -> Network:
         return network
     moved = machine.bytes_per_cycle(machine.dma, machine.dma.get) * machine.clock_hz
     flops_per_byte = machine.peak_flops_of(machine.core.usual_type) / moved
-    return Recompute(int(_FILLED * machine.main.capacity_bytes), flops_per_byte).apply(network)
+    return recomputing(network, int(_FILLED * machine.main.capacity_bytes), flops_per_byte)
 
 
 def without_look_ups(network: Network, *, reads: bool = True) -> Network:
     """The network whose look-ups are products; with loops that `reads` need not, sums alone."""
-    found = LookUps(reads).apply(network)
+    found = with_look_ups(network, reads=reads)
     return network if found is network else simplified(found)
 
 

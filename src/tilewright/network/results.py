@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct, structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.dtypes import F32, F64
 from tilewright.graph.rewrites.recompute import AGAIN
 
@@ -166,8 +166,8 @@ class NetworkRun(Struct, frozen=True):
 
 def compared(
     other: Literal["reference", "onnxruntime", "meaning"],
-    found: Mapping[str, Array],
-    expected: Mapping[str, Array],
+    found: Arrays,
+    expected: Arrays,
     bound: float | None,
 ) -> Comparison:
     """The comparison of both results; without a `bound` that of the coarser element type among them
@@ -178,7 +178,7 @@ def compared(
     return Comparison(other, "", largest_difference(found, expected), limit)
 
 
-def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+def largest_difference(found: Arrays, expected: Arrays) -> float:
     """The largest difference of an output over its largest finite magnitude.
 
     Equal infinities do not differ, nor do two numbers that are none; any other pair of which one is

@@ -5,14 +5,14 @@ The only module that imports onnxruntime, which is not needed for anything else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ToolError
 from tilewright.graph.graph import Network
@@ -46,20 +46,15 @@ class OnnxRuntime:
     names: tuple[str, ...]
 
     def repeat(self, calls: int) -> None:
-        """Compute the outputs, again and again."""
         for _ in range(calls):
             self.session.run_with_iobinding(self.binding)
 
     def outputs(self) -> dict[str, Array]:
-        """The outputs by name."""
         return dict(zip(self.names, self.binding.copy_outputs_to_cpu(), strict=True))
 
 
 def onnxruntime_session(
-    network: Network,
-    weights: Mapping[str, Array],
-    inputs: Mapping[str, Array],
-    threads: int = 1,
+    network: Network, weights: Arrays, inputs: Arrays, threads: int = 1
 ) -> OnnxRuntime:
     """The network in onnxruntime on so many threads: the file that it was read from, or where there
     is none the network itself.
@@ -94,7 +89,7 @@ def onnxruntime_session(
 
 
 def compare_with_onnxruntime(
-    other: OnnxRuntime, outputs: Mapping[str, Array], bound: float | None
+    other: OnnxRuntime, outputs: Arrays, bound: float | None
 ) -> Comparison:
     """Our outputs beside those of onnxruntime; without times."""
     found = compared("onnxruntime", outputs, other.outputs(), bound)
@@ -104,9 +99,9 @@ def compare_with_onnxruntime(
 def compare_outputs(
     other: Other,
     network: Network,
-    weights: Mapping[str, Array],
-    inputs: Mapping[str, Array],
-    outputs: Mapping[str, Array],
+    weights: Arrays,
+    inputs: Arrays,
+    outputs: Arrays,
     bound: float | None,
 ) -> Comparison:
     """Our outputs beside those of another computation of the network; without times.
@@ -118,7 +113,7 @@ def compare_outputs(
     return compare_with_onnxruntime(onnxruntime_session(network, weights, inputs), outputs, bound)
 
 
-def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Any:
+def _bound(session: Any, inputs: Arrays, outputs: Sequence[str]) -> Any:
     """Inputs in the floating type that the model has."""
     binding = session.io_binding()
     types = {value.name: value.type for value in session.get_inputs()}

@@ -7,13 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from tilewright.ops.conv2d import Conv2d, conv2d
-from tilewright.ops.elementwise import (
-    Bias,
-    Binary,
-    Unary,
-    add,
-    relu,
-)
+from tilewright.ops.elementwise import Bias, Binary, Unary, add, relu
 from tilewright.ops.gathering import (
     Pool2d,
     Reduce,

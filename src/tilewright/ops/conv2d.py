@@ -83,7 +83,6 @@ class Conv2d(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Channels of several groups are two axes in one dimension."""
         images, weights = self.input_shapes
         inputs, outputs = self.in_channels // self.groups, self.out_channels // self.groups
         many = self.groups > 1
@@ -119,7 +118,6 @@ class Conv2d(Named):
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """All but the pixels that are computed."""
         return self.definition.unchanged - {(0, 2), (0, 3)}
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -154,7 +152,6 @@ class Conv2d(Named):
         return (start, stop) if start >= 0 and stop <= extent else (0, extent)
 
     def part(self, result: Box, terms: Box | None = None) -> Conv2d:
-        """A convolution with the padding that the region touches."""
         images, weights = self.needed(result, terms)
         around = [
             (max(0, box[0] - span[0]), max(0, span[1] - box[1]))
@@ -212,7 +209,6 @@ class Conv2d(Named):
 
     @property
     def convolution(self) -> Conv2d:
-        """Itself."""
         return self
 
     def describe(self) -> str:

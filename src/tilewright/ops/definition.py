@@ -187,7 +187,6 @@ class Definition(Op):
 
     @property
     def numerics(self) -> Numerics:
-        """The element types of operands, sums and result."""
         return Numerics.parse(self.dtype, len(self.operands), mixed=not self.is_contraction)
 
     @property
@@ -383,11 +382,9 @@ class Definition(Op):
 
     @property
     def definitions(self) -> tuple[Computed, ...]:
-        """Itself alone."""
         return one(self)
 
     def with_magnitudes(self) -> Definition:
-        """The definition with sums in place of differences."""
         return replace(self, body=str(_magnitudes(self.scalar)))
 
 

@@ -89,17 +89,14 @@ class Named(Op):
 
     @property
     def flops(self) -> int:
-        """The operations of all definitions."""
         return sum(a.definition.flops for tensor in self.definitions for a in tensor.addends)
 
     @property
     def terms(self) -> Shape:
-        """The extents of the axes over which products are summed."""
         return self.definition.terms if self.definition.kind == "contraction" else ()
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """As the only definition's dimensions do."""
         if not _is_one(self):
             return None
         found, terms = self.definition.follows, self.terms
@@ -109,15 +106,12 @@ class Named(Op):
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """As of the only definition."""
         return self.definition.unchanged if _is_one(self) else frozenset()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region."""
         return result
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The regions that the definitions read, from the last one back."""
         return needed_in_order(self, result, terms)
 
     def in_doubles(self) -> Self:
@@ -254,7 +248,6 @@ class Shaped(Named):
         return super().follows if _is_one(self) else (same_dimensions(len(self.shape)),) * 2
 
     def part(self, result: Box, terms: Box | None = None) -> Self:
-        """The operator on a smaller tensor."""
         return replace(self, shape=self.needed(result)[0].shape)  # type: ignore[type-var]  # a dataclass
 
 
@@ -293,7 +286,6 @@ class Assembly(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """One tensor, of all parts."""
         return (Computed(tuple(map(Addend, self.parts, self.reads))),)
 
     @property
@@ -309,15 +301,12 @@ class Assembly(Named):
         return self.parts[0].out_shape
 
     def in_doubles(self) -> Assembly:
-        """All parts, too, which have types of their own."""
         return replace(self, parts=tuple(replace(p, dtype="f64") for p in self.parts), dtype="f64")
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The whole result: its parts do not lie side by side."""
         return Box.whole(self.out_shape)
 
     def describe(self) -> str:
-        """The first part, and how many there are."""
         return f"{len(self.parts)} parts, the first {self.parts[0].describe()}"
 
 

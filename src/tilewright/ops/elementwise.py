@@ -81,7 +81,6 @@ class _Elementwise(Named):
 
     @property
     def kind(self) -> str:
-        """The name of the function."""
         return self.function
 
     @property
@@ -91,7 +90,6 @@ class _Elementwise(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """The function written out, of each element."""
         shape = self.out_shape
         places = tuple(broadcast(own, shape) for own in self.input_shapes)
         body = str(expanded(self.scalar))
@@ -126,7 +124,6 @@ class Unary(_Elementwise, Shaped):
         require_alike(self.function, self.numerics)
 
     def describe(self) -> str:
-        """Function and shape."""
         return f"{self.function} {show_shape(self.shape)}"
 
     @property
@@ -181,17 +178,14 @@ class Binary(_Elementwise):
         return np.broadcast_shapes(self.a_shape, self.b_shape)
 
     def part(self, result: Box, terms: Box | None = None) -> Binary:
-        """The function of smaller tensors."""
         a, b = self.needed(result)
         return replace(self, a_shape=a.shape, b_shape=b.shape)
 
     def describe(self) -> str:
-        """Function and shapes."""
         return f"{self.function} {show_shape(self.a_shape)}, {show_shape(self.b_shape)}"
 
     @property
     def scalar(self) -> Scalar:
-        """The function of the elements x0 and x1."""
         return Apply(self.function, (Element(0), Element(1)))
 
 
@@ -216,26 +210,21 @@ class Bias(Shaped):
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
-        """The tensor, then the biases."""
         return (self.shape, (self.shape[self.axis],))
 
     @property
     def flops(self) -> int:
-        """One addition per element."""
         return math.prod(self.shape)
 
     @property
     def bias_addition(self) -> Bias:
-        """Itself."""
         return self
 
     def describe(self) -> str:
-        """Shape and axis."""
         return f"bias {show_shape(self.shape)} along axis {self.axis}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A number of the axis added to each element."""
         x, b = straight(self.shape), straight(self.input_shapes[1], (self.axis,))
         body = "x0 + x1" if self.scale == 1 else f"x0 + {self.scale!r} * x1"
         return one(Definition(self.shape, x, (x, b), body, None, "x0", self.dtype))

@@ -84,17 +84,14 @@ class Pool2d(Named):
 
     @property
     def flops(self) -> int:
-        """One comparison or addition per kernel tap of each output."""
         return math.prod((*self.out_shape, *self.kernel))
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """The images under it."""
         return (same_dimensions(4),) * 2
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """Images and channels."""
         return self.definition.unchanged - {(0, 2), (0, 3)}
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -108,7 +105,6 @@ class Pool2d(Named):
         return Box.of(*sides)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The images under the windows."""
         return self.definition.needed(result)
 
     def part(self, result: Box, terms: Box | None = None) -> Pool2d:
@@ -195,11 +191,9 @@ class Pool2d(Named):
 
     @property
     def pooling(self) -> Pool2d:
-        """Itself."""
         return self
 
     def describe(self) -> str:
-        """Reduction, input shape, kernel and stride."""
         return (
             f"{self.reduction}_pool2d {self.batch}x{self.channels}x{self.height}x{self.width}, "
             f"{self.kernel[0]}x{self.kernel[1]} s{self.stride[0]}x{self.stride[1]}"
@@ -285,7 +279,6 @@ class Reduce(Shaped):
 
     @property
     def kind(self) -> str:
-        """`reduce_` and the name of the function."""
         return f"reduce_{self.function}"
 
     @property
@@ -294,12 +287,10 @@ class Reduce(Shaped):
         return tuple(1 if axis in self.axes else n for axis, n in enumerate(self.shape))
 
     def describe(self) -> str:
-        """Function, shape and axes."""
         return f"{self.kind} {show_shape(self.shape)} along {' '.join(map(str, self.axes))}"
 
     @property
     def flops(self) -> int:
-        """One for each element."""
         return math.prod(self.shape)
 
     @cached_property

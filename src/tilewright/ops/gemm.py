@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
@@ -13,13 +13,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, one
 from tilewright.ops.definitions import Named
 from tilewright.ops.numerics import Numerics, partial_types, require_products
-from tilewright.ops.op import (
-    CONTRACTIONS,
-    Follows,
-    Maker,
-    Shape,
-    require_positive,
-)
+from tilewright.ops.op import CONTRACTIONS, Follows, Maker, Shape, require_positive
 
 _FACTORS = ("a", "b")
 _WIDEST = "i64"
@@ -38,6 +32,7 @@ class Gemm(Named):
     m: int
     n: int
     k: int
+    _: KW_ONLY
     transpose_a: bool = False
     transpose_b: bool = False
     alpha: float = 1.0
@@ -117,7 +112,6 @@ class Gemm(Named):
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """All of the products'."""
         return self.definition.unchanged
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -133,12 +127,10 @@ class Gemm(Named):
         return _part(self, result, terms, beta=self.beta if first else 0.0)
 
     def with_magnitudes(self) -> Gemm:
-        """With positive alpha and beta."""
         return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
 
     @property
     def matrix_product(self) -> Gemm:
-        """Itself."""
         return self
 
     def describe(self) -> str:
@@ -165,6 +157,7 @@ class BatchedMatmul(Named):
     m: int
     n: int
     k: int
+    _: KW_ONLY
     transpose_a: bool = False
     transpose_b: bool = False
     dtype: str = "f64"
@@ -186,11 +179,9 @@ class BatchedMatmul(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A product of matrices for each step of the batch."""
         return one(_product(self, (self.batch, self.m, self.n, self.k), self.dtype))
 
     def part(self, result: Box, terms: Box | None = None) -> BatchedMatmul:
-        """Products of smaller extents."""
         return _part(self, result, terms, batch=result.shape[0])
 
     def describe(self) -> str:
@@ -236,36 +227,11 @@ def _product_text(op: Gemm | BatchedMatmul, first: str) -> str:
     return " ".join(words)
 
 
-def gemm(
-    m: int,
-    n: int,
-    k: int,
-    *,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    dtype: str = "f64",
-) -> Gemm:
-    """The m x n product over k; raises ShapeError for extents below one."""
-    return Gemm(m, n, k, transpose_a, transpose_b, alpha, beta, dtype)
-
-
+gemm = Gemm
+"""The m x n product over k; raises ShapeError for extents below one."""
 CONTRACTIONS["gemm"] = Maker(Gemm, gemm)
 
 
-def batched_matmul(
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    *,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    dtype: str = "f64",
-) -> BatchedMatmul:
-    """`batch` products m x n over k; raises ShapeError for extents below one."""
-    return BatchedMatmul(batch, m, n, k, transpose_a, transpose_b, dtype)
-
-
+batched_matmul = BatchedMatmul
+"""`batch` products m x n over k; raises ShapeError for extents below one."""
 CONTRACTIONS["batched_matmul"] = Maker(BatchedMatmul, batched_matmul)

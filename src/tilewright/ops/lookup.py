@@ -82,28 +82,22 @@ class Lookup(Op):
         return own, own, ((None, None),)
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region itself."""
         return result
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The integers there, and the table."""
         return result, Box.whole((self.entries,))
 
     def part(self, result: Box, terms: Box | None = None) -> Lookup:
-        """Look-ups of the region."""
         return replace(self, shape=result.shape)
 
     @property
     def flops(self) -> int:
-        """One look-up of each element."""
         return self.n
 
     def describe(self) -> str:
-        """Extents and shift."""
         return f"lookup {show_shape(self.shape)} of {self.entries}, shift {self.shift}"
 
     def reference(self, *operands: Array) -> Array:
-        """Exact: no number is rounded but the index, downwards."""
         x, table = in_own_type(self, operands)
         found: Array = table[table_index(x, self.entries, self.shift)]
         return found

@@ -111,7 +111,6 @@ class InMemory(Definition):
 
     @property
     def kind(self) -> str:
-        """`map`, or `reduce` for what gathers."""
         return "map" if self.gather is None else "reduce"
 
     @property
@@ -120,12 +119,10 @@ class InMemory(Definition):
 
     @cached_property
     def is_contraction(self) -> bool:
-        """False: products are summed as they lie."""
         return False
 
     @property
     def in_memory(self) -> InMemory:
-        """Itself."""
         return self
 
     @cached_property
@@ -167,19 +164,15 @@ class InMemory(Definition):
         return frozenset()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The whole result."""
         return Box.whole(self.out_shape)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """All operands."""
         return tuple(map(Box.whole, self.input_shapes))
 
     def part(self, result: Box, terms: Box | None = None) -> InMemory:
-        """The operator itself."""
         return self
 
     def divided(self, groups: int) -> Divided:
-        """No way to divide it."""
         return []
 
 

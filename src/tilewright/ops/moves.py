@@ -74,11 +74,9 @@ class Reshape(Named):
         return self._region(result, self.out_shape)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The run of elements around the region."""
         return (self._region(result, self.shape),)
 
     def part(self, result: Box, terms: Box | None = None) -> Reshape:
-        """A reshape of the run."""
         (x,) = self.needed(result)
         return replace(self, shape=x.shape, out_shape=result.shape)
 
@@ -95,7 +93,6 @@ class Reshape(Named):
         return Box.of(*result.sides[:lead], *_run(shape[lead:], *found).sides)
 
     def describe(self) -> str:
-        """Both shapes."""
         return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
 
     @cached_property
@@ -133,7 +130,6 @@ class Reshape(Named):
         return None
 
     def reference(self, *operands: Array) -> Array:
-        """The operand in its new shape."""
         (x,) = in_own_type(self, operands)
         return x.reshape(self.out_shape)
 
@@ -197,7 +193,6 @@ class Concat(Named):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Each tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -212,18 +207,15 @@ class Concat(Named):
         return tuple(found)
 
     def part(self, result: Box, terms: Box | None = None) -> Concat:
-        """The tensors that lie in the region, behind each other."""
         boxes = self.needed(result)
         kept = [i for i, box in enumerate(boxes) if box.size]
         return Concat(tuple(boxes[i].shape for i in kept), self.axis, self.numerics.result.name)
 
     def describe(self) -> str:
-        """Shapes and axis."""
         return f"concat {show_shapes(self.input_shapes)} along axis {self.axis}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Each tensor into its part of the result."""
         parts, start = [], 0
         for number, shape in enumerate(self.input_shapes):
             places = [*along(*range(len(shape)))]
@@ -235,7 +227,6 @@ class Concat(Named):
         return (Computed(tuple(parts)),)
 
     def reference(self, *operands: Array) -> Array:
-        """The joined tensors, in one pass over them all."""
         require_operands(self, operands)
         return np.concatenate(in_own_type(self, operands), axis=self.axis)
 
@@ -284,21 +275,17 @@ class SpaceToDepth(Named):
         return (self.batch, channels, self.height // self.block, self.width // self.block)
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """All channels, which together hold one square of pixels."""
         return result.along(1, (0, self.out_shape[1]))
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """The image's dimensions follow the result's."""
         return (same_dimensions(4),) * 2
 
     def part(self, result: Box, terms: Box | None = None) -> SpaceToDepth:
-        """The operator on smaller images."""
         batch, channels, height, width = self.needed(result)[0].shape
         return replace(self, batch=batch, channels=channels, height=height, width=width)
 
     def describe(self) -> str:
-        """Input shape and block."""
         return f"space_to_depth {show_shape(self.input_shapes[0])}, block {self.block}"
 
     @cached_property
@@ -332,7 +319,6 @@ class Moved(Shaped):
         require_one_type(self.kind, self.numerics)
 
     def describe(self) -> str:
-        """Both shapes."""
         return f"{self.kind} {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
 
 
@@ -355,21 +341,17 @@ class Transpose(Moved):
 
     @property
     def out_shape(self) -> Shape:
-        """The extents in the new order."""
         return tuple(self.shape[axis] for axis in self.order)
 
     @property
     def permutation(self) -> tuple[int, ...] | None:
-        """The order."""
         return self.order
 
     def describe(self) -> str:
-        """Shape and order."""
         return f"transpose {show_shape(self.shape)} by {' '.join(map(str, self.order))}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A copy from the permuted dimensions."""
         source = straight(self.shape, tuple(self.order.index(a) for a in range(len(self.shape))))
         return moved(self, self.out_shape, straight(self.out_shape), source)
 
@@ -385,7 +367,6 @@ class FromGroup(Moved):
 
     @property
     def of_group(self) -> int | None:
-        """The group."""
         return self.group
 
     @property
@@ -394,12 +375,10 @@ class FromGroup(Moved):
         return tuple(range(len(self.shape)))
 
     def describe(self) -> str:
-        """Shape and group."""
         return f"{self.kind} {show_shape(self.shape)} of {self.group}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A copy."""
         return moved(self, self.shape, straight(self.shape), straight(self.shape))
 
 
@@ -423,34 +402,28 @@ class Pad(Moved):
 
     @property
     def out_shape(self) -> Shape:
-        """Extents with the padding."""
         triples = zip(self.before, self.shape, self.after, strict=True)
         return tuple(map(sum, triples))
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """Dimensions without padding."""
         around = zip(self.before, self.after, strict=True)
         padded = {(w, d) for d, both in enumerate(around) if any(both) for w in (0, 1)}
         return super().unchanged - padded
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """All of a dimension that is padded."""
         sides = zip(self.out_shape, self.shape, result.sides, strict=True)
         return Box.of(*((0, n) if n > own else side for n, own, side in sides))
 
     @property
     def border(self) -> tuple[Shape, Shape, float] | None:
-        """The padding."""
         return self.before, self.after, self.value
 
     def describe(self) -> str:
-        """Both shapes and the value."""
         return f"{super().describe()} with {self.value:g}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A copy that begins before the tensor's first element."""
         places = ((((d, 1),), -before) for d, before in enumerate(self.before))
         source = access(self.shape, *places, fill=self.value)
         return moved(self, self.out_shape, straight(self.out_shape), source)
@@ -482,17 +455,14 @@ class Slice(Moved):
 
     @property
     def out_shape(self) -> Shape:
-        """Number of elements taken along each dimension."""
         return self.counts
 
     def part(self, result: Box, terms: Box | None = None) -> Slice:
-        """The slice out of the needed region alone."""
         shape = self.needed(result)[0].shape
         return replace(self, shape=shape, start=(0,) * len(shape), counts=result.shape)
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """A copy of places a step apart."""
         numbers = zip(self.start, self.step, strict=True)
         places = ((((d, by),), start) for d, (start, by) in enumerate(numbers))
         source = access(self.shape, *places)
@@ -515,11 +485,9 @@ class Resize(Moved):
 
     @property
     def out_shape(self) -> Shape:
-        """The extents times the factors."""
         return tuple(n * factor for n, factor in zip(self.shape, self.factors, strict=True))
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """Whole copies of elements."""
         pairs = zip(result.sides, self.factors, strict=True)
         return Box.of(*((a // by * by, -(-b // by) * by) for (a, b), by in pairs))
 

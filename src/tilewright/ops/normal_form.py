@@ -62,7 +62,6 @@ class _Steps:
 
     @property
     def all(self) -> tuple[_Step, ...]:
-        """The steps."""
         return tuple(self._made)
 
 
@@ -393,11 +392,7 @@ def _order(op: Definition) -> list[tuple[int, int]]:
 
 
 def _cheapest(
-    extents: Shape,
-    result: frozenset[int],
-    axes: tuple[frozenset[int], ...],
-    *,
-    greedy: bool,
+    extents: Shape, result: frozenset[int], axes: tuple[frozenset[int], ...], *, greedy: bool
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
     """(operations, pairs)."""
     if len(axes) == 1:

@@ -13,13 +13,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition, Gather, one
 from tilewright.ops.definitions import Shaped, access, along
 from tilewright.ops.numerics import require_float
-from tilewright.ops.op import (
-    Shape,
-    require_axis,
-    require_positive,
-    require_shape,
-    show_shape,
-)
+from tilewright.ops.op import Shape, require_axis, require_positive, require_shape, show_shape
 
 
 @dataclass(frozen=True)
@@ -42,11 +36,9 @@ class Softmax(Shaped):
         return 5 * math.prod(self.shape)
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """Whole vectors along the axis."""
         return result.along(self.axis, (0, self.shape[self.axis]))
 
     def describe(self) -> str:
-        """Shape and axis."""
         return f"softmax {show_shape(self.shape)} along axis {self.axis}"
 
     @cached_property
@@ -97,11 +89,9 @@ class BatchNorm(Shaped):
 
     @property
     def normalisation(self) -> BatchNorm:
-        """Itself."""
         return self
 
     def describe(self) -> str:
-        """Shape."""
         return f"batch_norm {show_shape(self.shape)}"
 
     @cached_property
@@ -141,7 +131,6 @@ class LocalResponseNorm(Shaped):
         return result.along(1, (0, self.shape[1]))
 
     def describe(self) -> str:
-        """Shape and size."""
         return f"local_response_norm {show_shape(self.shape)} over {self.size} channels"
 
     @cached_property

@@ -16,13 +16,7 @@ import numpy as np
 
 from tilewright.common.dtypes import BOOL, FLOATS, DType, dtype
 from tilewright.common.errors import ShapeError
-from tilewright.common.fixed_point import (
-    Array,
-    Integers,
-    Rounding,
-    requantised,
-    rounding_called,
-)
+from tilewright.common.fixed_point import Array, Integers, Rounding, requantised, rounding_called
 
 _FORM = "operands:sums:result:rounding:overflow, such as i16:i32 or q8.8:q16.16:q8.8:even:saturate"
 _TWO = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+"""Arrays by name."""
 Floats = NDArray[np.float64]
 IntOrPair = int | tuple[int, int]
 Pair = tuple[int | None, int | None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from tilewright.common.errors import ShapeError
@@ -174,10 +175,10 @@ def _product(
     )
     transpose_a = left.axes == (*batch, *terms, *m) and left.axes != (*batch, *m, *terms)
     transpose_b = right.axes == (*batch, *n, *terms) and right.axes != (*batch, *terms, *n)
-    turned = transpose_a, transpose_b
-    made: Op = Gemm(height, width, depth, *turned, dtype=op.dtype)
-    if batch:
-        made = BatchedMatmul(count, height, width, depth, *turned, op.dtype)
+    make = partial(BatchedMatmul, count) if batch else Gemm
+    made: Op = make(
+        height, width, depth, transpose_a=transpose_a, transpose_b=transpose_b, dtype=op.dtype
+    )
     first = (*batch, *terms, *m) if transpose_a else (*batch, *m, *terms)
     second = (*batch, *n, *terms) if transpose_b else (*batch, *terms, *n)
     orders = first, second, (*batch, *m, *n)

@@ -8,21 +8,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tilewright.common.errors import TilewrightError
-from tilewright.report.reproduction import Kind, Result, Row
-
-__all__ = [
-    "WORTH_EXPLAINING",
-    "ExperimentError",
-    "Findings",
-    "Kind",
-    "Result",
-    "Row",
-    "compare",
-    "deviation_summary",
-    "sampled",
-    "scaled",
-]
-
+from tilewright.report.reproduction import Kind as Kind
+from tilewright.report.reproduction import Result as Result
+from tilewright.report.reproduction import Row as Row
 
 WORTH_EXPLAINING = 0.1
 """A published number that ours is further from needs a reason."""

@@ -133,26 +133,20 @@ def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
 
 
 @entry_point()
-def least_received(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """Least cost of a producer's grid plus the exchange's lower bound, for each reader's grid."""
-    found = np.full(len(need), np.inf)
-    for other in range(len(need)):
-        for one in range(len(kept)):
-            if costs[one] < found[other]:
-                cost = costs[one] + _least_exchange(kept[one], need[other], prices)
-                found[other] = min(found[other], cost)
-    return found
-
-
-@entry_point()
-def least_sent(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """Least cost of a reader's grid plus the exchange's lower bound, for each producer's grid."""
-    found = np.full(len(kept), np.inf)
-    for one in range(len(kept)):
-        for other in range(len(need)):
-            if costs[other] < found[one]:
-                cost = costs[other] + _least_exchange(kept[one], need[other], prices)
-                found[one] = min(found[one], cost)
+def least_paired(
+    costs: Costs, kept: Integers, need: Integers, prices: Costs, received: bool
+) -> Costs:
+    """Least cost of another grid plus the exchange's lower bound: for each reader's grid of the
+    producer's where it is `received`, else for each producer's grid of the reader's.
+    """
+    count, others = (len(need), len(kept)) if received else (len(kept), len(need))
+    found = np.full(count, np.inf)
+    for own in range(count):
+        for other in range(others):
+            if costs[other] < found[own]:
+                one, reader = (other, own) if received else (own, other)
+                cost = costs[other] + _least_exchange(kept[one], need[reader], prices)
+                found[own] = min(found[own], cost)
     return found
 
 
@@ -212,25 +206,16 @@ def busiest_links(
     return busiest, farthest
 
 
-@entry_point()
 def busiest_sums(
     have: Integers, finish: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
     """`busiest_links` for each grid: cores send partial sums to those that finish them."""
-    grids, cores, rank, _ = have.shape
-    busiest, farthest = np.zeros(grids, np.int64), np.zeros(grids, np.int64)
-    places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
-    loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
-    boxes, way = np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
-    table, touched = np.zeros((cores, 3), np.int64), np.zeros(cores, np.uint8)
-    sides, stamp = np.zeros((rank, 2, cores), np.int64), 0
-    nothing, scratch = np.zeros((cores, rank, 2), np.int64), (loads, passed, boxes, way, table)
-    for one in range(grids):
-        _turn(finish[one], sides)
-        farthest[one], stamp = _exchange(
-            have[one], nothing, finish[one], sides, sizes, multicast, stamp, touched, scratch
-        )
-        busiest[one] = loads.max()
+    nothing = np.zeros((1, *have.shape[1:]), np.int64)
+    found = [
+        busiest_links(own[None], nothing, to[None], sizes, multicast)
+        for own, to in zip(have, finish, strict=True)
+    ]
+    busiest, farthest = np.array(found, np.int64).reshape(-1, 2).T
     return busiest, farthest
 
 

@@ -21,7 +21,8 @@ from tilewright.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.ops.box import Box
-from tilewright.ops.op import Array, Op
+from tilewright.ops.op import Array, Arrays, Op
+from tilewright.partition import timing
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
@@ -36,23 +37,8 @@ from tilewright.partition.moves import (
     rounds,
 )
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import (
-    Computes,
-    Part,
-    Programs,
-    Task,
-    by_reference,
-    imbalance,
-)
+from tilewright.partition.parts import Computes, Part, Programs, Task, by_reference, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
-from tilewright.partition.timing import (
-    LayerTime,
-    LayerTraffic,
-    ProgramTime,
-    layer_times,
-    layer_traffic,
-    program_times,
-)
 
 # Running a plan on cores that see nothing but their own memory.
 #
@@ -104,7 +90,7 @@ class Execution:
         self,
         network: Network,
         plan: PartitionPlan,
-        feeds: Mapping[str, Array],
+        feeds: Arrays,
         computes: Computes = by_reference,
         steps: Steps = uncounted,
     ) -> None:
@@ -227,7 +213,7 @@ class Execution:
 def execute(
     network: Network,
     plan: PartitionPlan,
-    feeds: Mapping[str, Array],
+    feeds: Arrays,
     computes: Computes = by_reference,
     steps: Steps = uncounted,
 ) -> dict[str, Array]:
@@ -417,7 +403,7 @@ class DividedNetwork:
     weights: Weights
     programs: Programs
 
-    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
+    def run(self, feeds: Arrays, progress: Progress = silent) -> dict[str, Array]:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
         steps = partial(progress, "compute")
         return execute(self.network, self.plan, feeds, self.programs.compute, steps)
@@ -425,8 +411,8 @@ class DividedNetwork:
     def result(self, progress: Progress = silent) -> DividedResult:
         """The figures that the command line prints."""
         plan, model, ms = self.plan, self.model, 1000 / self.machine.clock_hz
-        times, volume = layer_times(plan, model), plan.volume
-        parts, programs = program_times(plan, self.programs, progress)
+        times, volume = timing.layer_times(plan, model), plan.volume
+        parts, programs = timing.program_times(plan, self.programs, progress)
         steps = sum(time.steps_cycles for time in times)
         peak = sum(time.compute_cycles for time in times)
         computed = sum(program.slowest.compute_cycles for program in programs)
@@ -464,13 +450,13 @@ class DividedNetwork:
         """Every part and every move: what a runtime needs."""
         return layer_plans(self.plan)
 
-    def traffic(self) -> list[LayerTraffic]:
+    def traffic(self) -> list[timing.LayerTraffic]:
         """For each layer, the traffic of each link and of each core."""
-        return layer_traffic(self.plan, self.model)
+        return timing.layer_traffic(self.plan, self.model)
 
 
 def _layer(
-    planned: Planned, time: LayerTime, program: ProgramTime, cores: int, ms: float
+    planned: Planned, time: timing.LayerTime, program: timing.ProgramTime, cores: int, ms: float
 ) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
     parts = zip(planned.cores, division.parts, strict=True)

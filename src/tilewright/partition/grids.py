@@ -173,7 +173,6 @@ class Grids:
         return map(self.grid, range(len(self)))
 
     def grid(self, number: int) -> Grid:
-        """One of the grids."""
         found = tuple(own[i] for own, i in zip(self.cuts, self.index[number].tolist(), strict=True))
         result, terms = found[: self.rank], found[self.rank :]
         divided = math.prod(map(len, terms)) > 1
@@ -186,7 +185,6 @@ class Grids:
 
     @cached_property
     def cells(self) -> Integers:
-        """Cells of each grid."""
         return _products(self.counts)
 
     @cached_property

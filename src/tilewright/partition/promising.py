@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tilewright.ops.box import Interval
 from tilewright.ops.op import Follows, Op, Pair
 from tilewright.partition.choices import Choices
-from tilewright.partition.compiled import least_received, least_sent
+from tilewright.partition.compiled import least_paired
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Cut, Grids, Integers, first_of_each
 from tilewright.partition.layers import Layer
@@ -297,7 +297,7 @@ def least_costs(
     prices: Costs,
 ) -> list[Costs]:
     """For each grid of each layer, a lower bound on the cost of any plan with it. `alone` is the
-    grid's cost by itself; `kept` and `needs` are the rows of `least_received`. Exchanges come in
+    grid's cost by itself; `kept` and `needs` are the rows of `least_paired`. Exchanges come in
     the order of their readers, and layers behind those that they read.
     """
     reads, read_by = defaultdict[int, list[Exchange]](list), defaultdict[int, list[Exchange]](list)
@@ -312,7 +312,7 @@ def least_costs(
             source = exchange[0]
             given = kept[source].least(through[source] / len(read_by[source]))
             need = needs[exchange]
-            received[exchange] = least_received(given, kept[source].rows, need.rows, prices)
+            received[exchange] = least_paired(given, kept[source].rows, need.rows, prices, True)
             costs += received[exchange][need.of]
         through.append(costs)
     ends = [number for number in range(len(alone)) if not read_by[number]]
@@ -326,7 +326,7 @@ def least_costs(
         for exchange in read_by[number]:
             reader, need = exchange[1], needs[exchange]
             behind = need.least(more[reader] / len(reads[reader])) - received[exchange]
-            sent = least_sent(behind, kept[number].rows, need.rows, prices)
+            sent = least_paired(behind, kept[number].rows, need.rows, prices, False)
             total += through[number] / len(read_by[number]) + sent[kept[number].of]
         more[number] = total
     return [bound + own for own in more]
@@ -419,10 +419,7 @@ def _grouped(
 
 
 def _bound(
-    layers: Sequence[Layer],
-    groups: Sequence[_Bounded],
-    weights: Weights,
-    model: CoreModel | None,
+    layers: Sequence[Layer], groups: Sequence[_Bounded], weights: Weights, model: CoreModel | None
 ) -> None:
     """Give all grids their bounds."""
     at = {layer.output: number for number, layer in enumerate(layers)}

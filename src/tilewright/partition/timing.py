@@ -73,7 +73,6 @@ def _program_time(parts: Sequence[tuple[Task, ...]], times: Times) -> ProgramTim
 
 
 def layer_times(plan: PartitionPlan, model: CoreModel) -> tuple[LayerTime, ...]:
-    """The time of each layer."""
     both = zip(plan.layers, plan.exchanges, strict=True)
     return tuple(_layer_time(planned, sent, model) for planned, sent in both)
 
@@ -146,7 +145,6 @@ class LayerTraffic(Struct, frozen=True):
 
 
 def layer_traffic(plan: PartitionPlan, model: CoreModel) -> list[LayerTraffic]:
-    """The traffic of each layer."""
     made = {planned.layer.output for planned in plan.layers}
     found = []
     for planned, exchanges in zip(plan.layers, plan.exchanges, strict=True):

@@ -116,9 +116,7 @@ def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, 
 
 
 def _ask(
-    op: Op,
-    questions: Mapping[Pair, Sequence[Question]],
-    known: dict[Pair, dict[Question, Answer]],
+    op: Op, questions: Mapping[Pair, Sequence[Question]], known: dict[Pair, dict[Question, Answer]]
 ) -> None:
     """Add to what is known. One call of `asked` answers a question of every pair that has
     dimensions of its own.
@@ -222,12 +220,7 @@ class GridArrays:
 
 
 def grid_options(
-    layer: Layer,
-    grids: Grids,
-    cores: int,
-    model: CoreModel | None = None,
-    *,
-    timed: bool = False,
+    layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None, *, timed: bool = False
 ) -> GridArrays:
     """The arrays of some grids of `layer` with at most `cores` cells each; with cycles of partial
     sums where it is `timed`.

@@ -24,28 +24,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, free_vars, substitute
-from tilewright.ir.nodes import (
-    Call,
-    For,
-    If,
-    Program,
-    Stmt,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.visit import map_range, rewrite, simplify_body
 
-Loops = tuple[For, ...]
+Loops = tuple[ir.For, ...]
 
 
 @dataclass(frozen=True)
 class _Part:
     """Rewritten statements, and those to place before and after the outermost loop."""
 
-    body: tuple[Stmt, ...]
-    before: tuple[Stmt, ...] = ()
-    after: tuple[Stmt, ...] = ()
+    body: tuple[ir.Stmt, ...]
+    before: tuple[ir.Stmt, ...] = ()
+    after: tuple[ir.Stmt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,54 +46,54 @@ class DoubleBuffer:
     name: ClassVar[str] = "double_buffer"
     late: bool = False
 
-    def apply(self, program: Program) -> Program:
+    def apply(self, program: ir.Program) -> ir.Program:
         """Explicit-stage program: transfers start early and are waited for late."""
-        body: list[Stmt] = []
+        body: list[ir.Stmt] = []
         for stmt in program.body:
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 part = self._inside(stmt.body, (stmt,), program)
                 body += [*part.before, replace(stmt, body=part.body), *part.after]
             else:
                 body.append(stmt)
         return replace(program, body=simplify_body(tuple(body)))
 
-    def _inside(self, body: tuple[Stmt, ...], loops: Loops, program: Program) -> _Part:
+    def _inside(self, body: tuple[ir.Stmt, ...], loops: Loops, program: ir.Program) -> _Part:
         """Rewrite a loop body, innermost loops first."""
-        inner: list[Stmt] = []
-        before: tuple[Stmt, ...] = ()
-        after: tuple[Stmt, ...] = ()
+        inner: list[ir.Stmt] = []
+        before: tuple[ir.Stmt, ...] = ()
+        after: tuple[ir.Stmt, ...] = ()
         for stmt in body:
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 part = self._inside(stmt.body, (*loops, stmt), program)
                 inner.append(replace(stmt, body=part.body))
                 before, after = before + part.before, after + part.after
             else:
                 inner.append(stmt)
         here = _stores(_fetches(_Part(tuple(inner)), loops, program), loops, program)
-        if self.late and not any(isinstance(stmt, For) for stmt in body):
+        if self.late and not any(isinstance(stmt, ir.For) for stmt in body):
             here = _late(here, loops, program)
         return _Part(here.body, before + here.before, after + here.after)
 
 
-def _copies(program: Program, buffer: str) -> int:
+def _copies(program: ir.Program, buffer: str) -> int:
     return int(evaluate(program.buffer(buffer).copies, {}))
 
 
-def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
-    body: list[Stmt] = []
-    before: list[Stmt] = []
+def _fetches(part: _Part, loops: Loops, program: ir.Program) -> _Part:
+    body: list[ir.Stmt] = []
+    before: list[ir.Stmt] = []
     doubled: list[str] = []
     now, ahead = _slot(loops, 0), _slot(loops, 1)
-    later: dict[int, list[Transfer]] = {}
+    later: dict[int, list[ir.Transfer]] = {}
     behind = _fetches_behind(part.body)
     for number, stmt in enumerate(part.body):
         match stmt:
-            case Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
+            case ir.Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
                 doubled.append(buffer)
                 before.append(_at_indices(stmt, {f.var: Const(0) for f in loops}, Const(0)))
-                body.append(Wait(buffer, now))
+                body.append(ir.Wait(buffer, now))
                 later.setdefault(behind.get(number, number), []).append(stmt)
-            case Wait(buffer) if buffer in doubled:
+            case ir.Wait(buffer) if buffer in doubled:
                 pass
             case _:
                 body.append(stmt)
@@ -111,20 +102,20 @@ def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
     return _Part(_with_slots(tuple(body), doubled, now), tuple(before))
 
 
-def _fetches_behind(body: Sequence[Stmt]) -> dict[int, int]:
+def _fetches_behind(body: Sequence[ir.Stmt]) -> dict[int, int]:
     """Fetches of the next tile in an innermost loop, spread evenly over calls that let them come
     between, so that each runs beside some: the places of those that are not before all such calls,
     and of the call that each is behind.
     """
-    if any(isinstance(stmt, For) for stmt in body):
+    if any(isinstance(stmt, ir.For) for stmt in body):
         return {}
-    calls = [i for i, s in enumerate(body) if isinstance(s, Call) and s.primitive.spreads]
-    gets = [i for i, s in enumerate(body) if isinstance(s, Transfer) and s.direction == "get"]
+    calls = [i for i, s in enumerate(body) if isinstance(s, ir.Call) and s.primitive.spreads]
+    gets = [i for i, s in enumerate(body) if isinstance(s, ir.Transfer) and s.direction == "get"]
     counts = ((get, k * len(calls) // (len(gets) + 1)) for k, get in enumerate(gets, 1))
     return {get: calls[count - 1] for get, count in counts if count}
 
 
-def _fetch_next(stmt: Transfer, loops: Loops, level: int, slot: Expr) -> tuple[Stmt, ...]:
+def _fetch_next(stmt: ir.Transfer, loops: Loops, level: int, slot: Expr) -> tuple[ir.Stmt, ...]:
     """Fetch for the iteration after this one: advance loop `level`, or a loop outside it."""
     if level < 0:
         return ()
@@ -133,10 +124,10 @@ def _fetch_next(stmt: Transfer, loops: Loops, level: int, slot: Expr) -> tuple[S
     indices[loop.var] = Var(loop.var) + 1
     fetch = _at_indices(stmt, indices, slot)
     condition = binary("<", Var(loop.var) + 1, loop.extent)
-    return (If(condition, (fetch,), _fetch_next(stmt, loops, level - 1, slot)),)
+    return (ir.If(condition, (fetch,), _fetch_next(stmt, loops, level - 1, slot)),)
 
 
-def _at_indices(stmt: Transfer, indices: dict[str, Expr], slot: Expr) -> Transfer:
+def _at_indices(stmt: ir.Transfer, indices: dict[str, Expr], slot: Expr) -> ir.Transfer:
     ranges = tuple(map_range(r, lambda e: substitute(e, indices)) for r in stmt.ranges)
     return replace(stmt, ranges=ranges, slot=slot)
 
@@ -154,7 +145,7 @@ def _slot(loops: Loops, ahead: int) -> Expr:
     return (index + ahead) % 2
 
 
-def _iterations(loops: Sequence[For]) -> Expr:
+def _iterations(loops: Sequence[ir.For]) -> Expr:
     """The number of iterations of loops together, of which the last of each may be shorter."""
     if not loops:
         return Const(1)
@@ -166,38 +157,38 @@ def _iterations(loops: Sequence[For]) -> Expr:
     return (loop.extent - 1) * whole + last
 
 
-def _at(loop: For, indices: Mapping[str, Expr]) -> For:
+def _at(loop: ir.For, indices: Mapping[str, Expr]) -> ir.For:
     extent = substitute(loop.extent, indices)
     return loop if extent is loop.extent else replace(loop, extent=extent)
 
 
-def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
-    body: list[Stmt] = []
+def _stores(part: _Part, loops: Loops, program: ir.Program) -> _Part:
+    body: list[ir.Stmt] = []
     stored: list[str] = []
     for stmt in part.body:
-        if isinstance(stmt, Transfer) and stmt.direction == "put":
+        if isinstance(stmt, ir.Transfer) and stmt.direction == "put":
             stored.append(stmt.buffer)
-        if not (isinstance(stmt, Wait) and stmt.buffer in stored):
+        if not (isinstance(stmt, ir.Wait) and stmt.buffer in stored):
             body.append(stmt)
-    first: list[Stmt] = []
-    after: list[Stmt] = []
+    first: list[ir.Stmt] = []
+    after: list[ir.Stmt] = []
     now = _slot(loops, 0)
     for buffer in stored:
         copies = _copies(program, buffer)
-        first.append(Wait(buffer, now if copies == 2 else Const(0)))
-        after += [Wait(buffer, Const(slot)) for slot in range(copies)]
+        first.append(ir.Wait(buffer, now if copies == 2 else Const(0)))
+        after += [ir.Wait(buffer, Const(slot)) for slot in range(copies)]
     doubled = [b for b in stored if _copies(program, b) == 2]
     slotted = _with_slots(tuple(body), doubled, now)
     return _Part((*first, *slotted), part.before, tuple(after))
 
 
-def _late(part: _Part, loops: Loops, program: Program) -> _Part:
+def _late(part: _Part, loops: Loops, program: ir.Program) -> _Part:
     """Stores of two slots for the iteration before this one; the last ones after the loops."""
-    body: list[Stmt] = []
-    after: list[Stmt] = []
+    body: list[ir.Stmt] = []
+    after: list[ir.Stmt] = []
     for stmt in part.body:
         match stmt:
-            case Transfer("put", _, _, buffer) if _copies(program, buffer) == 2:
+            case ir.Transfer("put", _, _, buffer) if _copies(program, buffer) == 2:
                 body += _store_before(stmt, loops, len(loops) - 1)
                 slot = substitute(_slot(loops, 0), _last(loops))
                 after.append(_at_indices(stmt, _last(loops), slot))
@@ -206,7 +197,7 @@ def _late(part: _Part, loops: Loops, program: Program) -> _Part:
     return _Part(tuple(body), part.before, (*after, *part.after))
 
 
-def _store_before(stmt: Transfer, loops: Loops, level: int) -> tuple[Stmt, ...]:
+def _store_before(stmt: ir.Transfer, loops: Loops, level: int) -> tuple[ir.Stmt, ...]:
     """Store for the iteration before this one: loop `level` one back, or a loop outside it."""
     if level < 0:
         return ()
@@ -214,7 +205,7 @@ def _store_before(stmt: Transfer, loops: Loops, level: int) -> tuple[Stmt, ...]:
     indices = {loop.var: Var(loop.var) - 1}
     indices |= _last(loops[level + 1 :], indices)
     store = _at_indices(stmt, indices, _slot(loops, 1))
-    return (If(binary("<", 0, Var(loop.var)), (store,), _store_before(stmt, loops, level - 1)),)
+    return (ir.If(binary("<", 0, Var(loop.var)), (store,), _store_before(stmt, loops, level - 1)),)
 
 
 def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, Expr]:
@@ -225,18 +216,18 @@ def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, E
     return found
 
 
-def _with_slots(body: tuple[Stmt, ...], buffers: list[str], slot: Expr) -> tuple[Stmt, ...]:
+def _with_slots(body: tuple[ir.Stmt, ...], buffers: list[str], slot: Expr) -> tuple[ir.Stmt, ...]:
     """Let calls and stores of the buffers work on `slot`; fetches and waits have theirs."""
 
-    def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
+    def change(stmt: ir.Stmt) -> tuple[ir.Stmt, ...] | None:
         match stmt:
-            case Call(_, operands):
+            case ir.Call(_, operands):
                 changed = tuple(
-                    replace(o, slot=slot) if isinstance(o, View) and o.buffer in buffers else o
+                    replace(o, slot=slot) if isinstance(o, ir.View) and o.buffer in buffers else o
                     for o in operands
                 )
                 return (replace(stmt, operands=changed),)
-            case Transfer("put", _, _, buffer) if buffer in buffers:
+            case ir.Transfer("put", _, _, buffer) if buffer in buffers:
                 return (replace(stmt, slot=slot),)
             case _:
                 return None

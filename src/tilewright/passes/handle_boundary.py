@@ -14,18 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tilewright.common.expr import (
-    BinaryExpr,
-    Const,
-    Expr,
-    binary,
-    ceil_div,
-    free_vars,
-    maximum,
-    minimum,
-    substitute,
-    total,
-)
+from tilewright.common import expr
 from tilewright.ir.nodes import LAST_CORE, Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Repack
 
@@ -76,7 +65,7 @@ def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[T
     if ranges == stmt.ranges:
         return stmt, None
     beyond = [_exceeds(r, n) for r, n in pairs if _may_exceed(r, rounded)]
-    condition = beyond[0] if len(beyond) == 1 else binary("<", 0, total(beyond))
+    condition = beyond[0] if len(beyond) == 1 else expr.binary("<", 0, expr.total(beyond))
     padded, real = _view(stmt, stmt.ranges), _view(stmt, ranges)
     views = (padded, real) if stmt.direction == "get" else (real, padded)
     return replace(stmt, ranges=ranges), If(condition, (Call(Repack(), views),))
@@ -84,37 +73,39 @@ def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[T
 
 def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:
     """True if the extent was rounded up to a granule, or the start moves with a rounded loop."""
-    return _is_rounded(r.extent) or bool(rounded & free_vars(r.start))
+    return _is_rounded(r.extent) or bool(rounded & expr.free_vars(r.start))
 
 
-def _is_rounded(e: Expr) -> bool:
-    return isinstance(e, BinaryExpr) and (
+def _is_rounded(e: expr.Expr) -> bool:
+    return isinstance(e, expr.BinaryExpr) and (
         e.op == "ceil_div" or _is_rounded(e.a) or _is_rounded(e.b)
     )
 
 
-def _has_constant_rounding(extent: Expr) -> bool:
+def _has_constant_rounding(extent: expr.Expr) -> bool:
     """True if a loop covers an axis in steps of a fixed size, which need not divide it."""
-    if not isinstance(extent, BinaryExpr):
+    if not isinstance(extent, expr.BinaryExpr):
         return False
-    here = extent.op == "ceil_div" and isinstance(extent.b, Const)
+    here = extent.op == "ceil_div" and isinstance(extent.b, expr.Const)
     return here or _has_constant_rounding(extent.a) or _has_constant_rounding(extent.b)
 
 
-def _inside(r: Range, size: Expr) -> Range:
-    left = size - r.start if r.step == Const(1) else ceil_div(size - r.start, r.step)
-    return replace(r, extent=maximum(0, minimum(r.extent, left)), stop=None)
+def _inside(r: Range, size: expr.Expr) -> Range:
+    left = size - r.start if r.step == expr.Const(1) else expr.ceil_div(size - r.start, r.step)
+    return replace(r, extent=expr.maximum(0, expr.minimum(r.extent, left)), stop=None)
 
 
-def _exceeds(r: Range, size: Expr) -> Expr:
+def _exceeds(r: Range, size: expr.Expr) -> expr.Expr:
     """The condition that the last core's part reaches beyond the tensor. It uses the last core on
     every core, so that all decide alike; if any part exceeds the tensor, that core's does.
     """
-    end = substitute(r.start + (r.extent - 1) * r.step + 1, LAST_CORE)
-    return binary("<", size, end)
+    end = expr.substitute(r.start + (r.extent - 1) * r.step + 1, LAST_CORE)
+    return expr.binary("<", size, end)
 
 
 def _view(stmt: Transfer, ranges: tuple[Range, ...]) -> View:
     shape = tuple(r.extent for r in ranges)
     letters = "".join(chr(ord("a") + i) for i in range(len(shape)))
-    return View(stmt.buffer, stmt.slot, shape, tuple(Range(Const(0), e) for e in shape), letters)
+    return View(
+        stmt.buffer, stmt.slot, shape, tuple(Range(expr.Const(0), e) for e in shape), letters
+    )

@@ -27,36 +27,10 @@ from typing import ClassVar
 
 from msgspec import structs
 
+from tilewright.common import expr
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
-from tilewright.common.expr import (
-    BinaryExpr,
-    Const,
-    Expr,
-    Var,
-    all_of,
-    binary,
-    coefficient,
-    free_vars,
-    maximum,
-    product,
-    round_up,
-    substitute,
-)
-from tilewright.ir.nodes import (
-    Buffer,
-    Call,
-    For,
-    If,
-    Operand,
-    Program,
-    Range,
-    Stmt,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.seeds.steps import IN_PLACE
 
@@ -64,83 +38,87 @@ from tilewright.seeds.steps import IN_PLACE
 # start, prepare and finish.
 
 
-def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
+def chain_of(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.For], tuple[ir.Stmt, ...]]:
     """The perfectly nested outer loops, outermost first, and the body of the last."""
-    loops: list[For] = []
-    while len(body) == 1 and isinstance(body[0], For):
+    loops: list[ir.For] = []
+    while len(body) == 1 and isinstance(body[0], ir.For):
         loops.append(body[0])
         body = body[0].body
     return loops, body
 
 
-def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
+def unguarded(body: tuple[ir.Stmt, ...]) -> tuple[expr.Expr | None, tuple[ir.Stmt, ...]]:
     """The innermost statements, and the condition of a skewed loop that guards them all, if any."""
     match body:
-        case (If(condition, then, ()),):
+        case (ir.If(condition, then, ()),):
             return condition, then
         case _:
             return None, body
 
 
-def main_call(inner: tuple[Stmt, ...]) -> Call:
+def main_call(inner: tuple[ir.Stmt, ...]) -> ir.Call:
     """The unconditional call."""
-    return next(s for s in inner if isinstance(s, Call))
+    return next(s for s in inner if isinstance(s, ir.Call))
 
 
-def _guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
+def _guarded(inner: tuple[ir.Stmt, ...], *, after: bool) -> list[ir.Call]:
     """The guarded calls before or after the main call."""
     place = inner.index(main_call(inner))
     part = inner[place + 1 :] if after else inner[:place]
     return [
-        s for branch in part if isinstance(branch, If) for s in branch.then if isinstance(s, Call)
+        s
+        for branch in part
+        if isinstance(branch, ir.If)
+        for s in branch.then
+        if isinstance(s, ir.Call)
     ]
 
 
-def preparing(inner: tuple[Stmt, ...], main: Call) -> list[Call]:
+def preparing(inner: tuple[ir.Stmt, ...], main: ir.Call) -> list[ir.Call]:
     """The calls before the main one that make an operand of another tensor."""
     calls = _guarded(inner, after=False)
     return [c for c in calls if any(o.tensor not in names_of(main) for o in operands_of(c))]
 
 
-def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
+def written(inner: tuple[ir.Stmt, ...], main: ir.Call) -> tuple[str, str]:
     """The tensors of the main call's sums and of the result: the same one, unless a call after it
     turns the sums into another tensor.
     """
     calls = (main, *_guarded(inner, after=True))
     first, last = (c.operands[0] for c in (calls[0], calls[-1]))
-    assert isinstance(first, Tile)
-    assert isinstance(last, Tile)
+    assert isinstance(first, ir.Tile)
+    assert isinstance(last, ir.Tile)
     return first.tensor, last.tensor
 
 
-def operands_of(call: Call) -> list[Tile]:
+def operands_of(call: ir.Call) -> list[ir.Tile]:
     """The operands that are tiles of tensors."""
-    return [o for o in call.operands if isinstance(o, Tile)]
+    return [o for o in call.operands if isinstance(o, ir.Tile)]
 
 
-def names_of(call: Call) -> set[str]:
+def names_of(call: ir.Call) -> set[str]:
     """The tensors of its operands."""
     return {o.tensor for o in operands_of(call)}
 
 
-def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
+def tiles_of(inner: tuple[ir.Stmt, ...], main: ir.Call) -> list[ir.Tile]:
     """One tile per tensor: the operands of the main call, then the further ones of the calls around
     it; a tensor that is made whole and read in parts has its whole tile.
     """
     around = (*preparing(inner, main), *_guarded(inner, after=True))
-    others: dict[str, Tile] = {}
+    others: dict[str, ir.Tile] = {}
     for o in (o for call in around for o in operands_of(call)):
         if o.tensor not in names_of(main):
             others.setdefault(o.tensor, o)
     return [*operands_of(main), *others.values()]
 
 
-def made_behind(inner: tuple[Stmt, ...]) -> set[str]:
+def made_behind(inner: tuple[ir.Stmt, ...]) -> set[str]:
     """The tensors that calls after the main one write."""
     return {operands_of(call)[0].tensor for call in _guarded(inner, after=True)}
 
 
-def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, str]:
+def wholes(inner: tuple[ir.Stmt, ...], main: ir.Call, loops: list[ir.For]) -> dict[str, str]:
     """For each tensor of which a call around the main one uses a larger tile: the outermost loop
     that this tile is invariant in.
     """
@@ -153,17 +131,17 @@ def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, s
     return found
 
 
-def symbols_of(tile: Tile) -> frozenset[str]:
+def symbols_of(tile: ir.Tile) -> frozenset[str]:
     """The symbols in the starts and extents of a tile."""
     return frozenset().union(*(range_symbols(r) for r in tile.ranges))
 
 
-def range_symbols(r: Range) -> frozenset[str]:
+def range_symbols(r: ir.Range) -> frozenset[str]:
     """The symbols in the start and extent of one dimension."""
-    return free_vars(r.start) | free_vars(r.extent)
+    return expr.free_vars(r.start) | expr.free_vars(r.extent)
 
 
-def _depth_of(tile: Tile, loops: list[For]) -> int:
+def _depth_of(tile: ir.Tile, loops: list[ir.For]) -> int:
     """Number of loops from the outermost to the innermost that the tile depends on."""
     used = symbols_of(tile)
     return max((i + 1 for i, f in enumerate(loops) if f.var in used), default=0)
@@ -181,16 +159,16 @@ class _Staged:
     the tile itself if the tensor stays in place.
     """
 
-    tile: Tile
+    tile: ir.Tile
     depth: int
-    region: tuple[Range, ...]
-    view: Operand
+    region: tuple[ir.Range, ...]
+    view: ir.Operand
     written: bool
 
 
-def copies(tensor: str) -> Var:
+def copies(tensor: str) -> expr.Var:
     """The symbol of a tensor's number of buffer copies: 1, or 2 for double buffering."""
-    return Var(f"{tensor}_copies")
+    return expr.Var(f"{tensor}_copies")
 
 
 @dataclass(frozen=True)
@@ -208,7 +186,7 @@ class InferDma:
     workspace: bool = True
     early: bool = False
 
-    def apply(self, program: Program) -> Program:
+    def apply(self, program: ir.Program) -> ir.Program:
         """Staged-stage program: each transfer is followed by its wait, calls work on views."""
         stages = self.stages
         loops, body = chain_of(program.body)
@@ -234,14 +212,14 @@ class InferDma:
             main = replace(main, primitive=structs.replace(main.primitive, workspace=name))
         body = (_on_views(main, views),)
         if guard is not None:
-            body = (If(guard, body),)
+            body = (ir.If(guard, body),)
         for depth in range(len(loops), -1, -1):
             body = _at_depth(
                 depth, body, loops, staged, inner, output, result, start, early=self.early
             )
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
-        copied = [s for s in staged if isinstance(s.view, View)]
+        copied = [s for s in staged if isinstance(s.view, ir.View)]
         kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | (own - {made})
         moved = [s for s in copied if s.tile.tensor not in kept]
         buffers = tuple(
@@ -252,10 +230,10 @@ class InferDma:
         buffers = (*buffers, packing) if packing else buffers
         parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
         tensors = tuple(t for t in program.tensors if t.name not in kept)
-        return Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
+        return ir.Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
 
 
-def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: bool) -> _Staged:
+def _stage(tile: ir.Tile, loops: list[ir.For], stages: Mapping[str, str], written: bool) -> _Staged:
     names, depth = [f.var for f in loops], _depth_of(tile, loops)
     if stages.get(tile.tensor) == IN_PLACE:
         return _Staged(tile, depth, tile.ranges, tile, written)
@@ -267,9 +245,9 @@ def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: boo
         depth = min(depth, names.index(stages[tile.tensor]))
     pairs = [_union(r, loops[depth:], tile.tensor) for r in tile.ranges]
     region = tuple(r for r, _ in pairs)
-    view = View(
+    view = ir.View(
         _buffer_name(tile.tensor),
-        Const(0),
+        expr.Const(0),
         tuple(r.extent for r in region),
         tuple(v for _, v in pairs),
         tile.roles,
@@ -281,56 +259,58 @@ def _buffer_name(tensor: str) -> str:
     return f"{tensor}_tile"
 
 
-def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
+def _union(r: ir.Range, inside: list[ir.For], tensor: str) -> tuple[ir.Range, ir.Range]:
     """The region that the loops `inside` touch in all, and the place of one iteration within it."""
     moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
-        return r, Range(Const(0), r.extent)
+        return r, ir.Range(expr.Const(0), r.extent)
     whole = _tiled(r, moving)
     if whole is not None:
-        return Range(substitute(r.start, {moving[0].var: Const(0)}), whole), Range(
-            Var(moving[0].var) * coefficient(r.start, moving[0].var), r.extent
+        return ir.Range(expr.substitute(r.start, {moving[0].var: expr.Const(0)}), whole), ir.Range(
+            expr.Var(moving[0].var) * expr.coefficient(r.start, moving[0].var), r.extent
         )
-    sizes = free_vars(r.extent).union(*(free_vars(f.extent) for f in moving))
+    sizes = expr.free_vars(r.extent).union(*(expr.free_vars(f.extent) for f in moving))
     if any(f.var in sizes for f in moving):
         raise ScheduleError(
             f"stage({tensor}): the tile's extent changes inside the loop, it has no fixed union"
         )
-    zeros = {f.var: Const(0) for f in moving}
-    start = substitute(r.start, zeros)
-    steps = [(f, coefficient(r.start, f.var)) for f in moving]
-    if len(steps) == 1 and r.extent == Const(1):
+    zeros = {f.var: expr.Const(0) for f in moving}
+    start = expr.substitute(r.start, zeros)
+    steps = [(f, expr.coefficient(r.start, f.var)) for f in moving]
+    if len(steps) == 1 and r.extent == expr.Const(1):
         loop, step = steps[0]
-        return Range(start, loop.extent, step, r.stop), Range(Var(loop.var), Const(1))
+        return ir.Range(start, loop.extent, step, r.stop), ir.Range(
+            expr.Var(loop.var), expr.Const(1)
+        )
     extent = (r.extent - 1) * r.step + 1
-    place: Expr = Const(0)
+    place: expr.Expr = expr.Const(0)
     for loop, step in steps:
         extent = extent + (loop.extent - 1) * step
-        place = place + Var(loop.var) * step
-    return Range(start, extent, stop=r.stop), Range(place, r.extent, r.step)
+        place = place + expr.Var(loop.var) * step
+    return ir.Range(start, extent, stop=r.stop), ir.Range(place, r.extent, r.step)
 
 
-def _tiled(r: Range, moving: list[For]) -> Expr | None:
+def _tiled(r: ir.Range, moving: list[ir.For]) -> expr.Expr | None:
     """The extent of an axis that one loop covers in tiles, the last of them shorter; None for other
     regions.
 
     >>> from tilewright.common.expr import ceil_div, minimum
-    >>> i, n, tile = Var("i"), Var("n"), Var("tile")
-    >>> loop = For("i", ceil_div(n, tile), ())
-    >>> str(_tiled(Range(i * tile, minimum(tile, n - i * tile)), [loop]))
+    >>> i, n, tile = expr.Var("i"), expr.Var("n"), expr.Var("tile")
+    >>> loop = ir.For("i", ceil_div(n, tile), ())
+    >>> str(_tiled(ir.Range(i * tile, minimum(tile, n - i * tile)), [loop]))
     'n'
     """
-    if len(moving) != 1 or r.step != Const(1) or r.stop is not None:
+    if len(moving) != 1 or r.step != expr.Const(1) or r.stop is not None:
         return None
     loop = moving[0]
     match r.extent, loop.extent:
-        case BinaryExpr("min", tile, BinaryExpr("-", whole, before)), BinaryExpr(
+        case expr.BinaryExpr("min", tile, expr.BinaryExpr("-", whole, before)), expr.BinaryExpr(
             "ceil_div", n, size
         ) if (
             whole,
             tile,
             before,
-        ) == (n, size, Var(loop.var) * size) and coefficient(r.start, loop.var) == size:
+        ) == (n, size, expr.Var(loop.var) * size) and expr.coefficient(r.start, loop.var) == size:
             return whole
         case _:
             return None
@@ -338,19 +318,19 @@ def _tiled(r: Range, moving: list[For]) -> Expr | None:
 
 def _at_depth(
     depth: int,
-    body: tuple[Stmt, ...],
-    loops: list[For],
+    body: tuple[ir.Stmt, ...],
+    loops: list[ir.For],
     staged: list[_Staged],
-    inner: tuple[Stmt, ...],
+    inner: tuple[ir.Stmt, ...],
     output: _Staged,
     result: _Staged,
     start: Fill | None,
     *,
     early: bool,
-) -> tuple[Stmt, ...]:
+) -> tuple[ir.Stmt, ...]:
     """Wrap `body` in the transfers placed inside exactly `depth` loops."""
-    before: list[Stmt] = []
-    after: list[Stmt] = []
+    before: list[ir.Stmt] = []
+    after: list[ir.Stmt] = []
     prepared = _prepared(inner, staged, loops)
     late = {n for n in _addends(inner) if not early or _depth(n, staged) >= output.depth}
     for s in staged:
@@ -369,12 +349,14 @@ def _depth(tensor: str, staged: list[_Staged]) -> int:
     return next(s.depth for s in staged if s.tile.tensor == tensor)
 
 
-def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]) -> dict[str, Call]:
+def _prepared(
+    inner: tuple[ir.Stmt, ...], staged: list[_Staged], loops: list[ir.For]
+) -> dict[str, ir.Call]:
     """The operands of the main call that other calls prepare, with those calls on whole buffers,
     or on the part of a buffer that is filled further out.
     """
     by_tensor = {s.tile.tensor: s for s in staged}
-    found: dict[str, Call] = {}
+    found: dict[str, ir.Call] = {}
     for call in preparing(inner, main_call(inner)):
         made, *sources = operands_of(call)
         own = by_tensor[made.tensor]
@@ -383,108 +365,112 @@ def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]) 
     return found
 
 
-def _at(s: _Staged, roles: str, loops: list[For], depth: int) -> Operand:
+def _at(s: _Staged, roles: str, loops: list[ir.For], depth: int) -> ir.Operand:
     """The part of a buffer that the loops inside `depth` ones touch."""
     between = loops[s.depth : depth]
-    if not any(f.var in symbols_of(s.tile) for f in between) or not isinstance(s.view, View):
+    if not any(f.var in symbols_of(s.tile) for f in between) or not isinstance(s.view, ir.View):
         return _whole(s, roles)
-    at_start = {f.var: Const(0) for f in loops[depth:]}
+    at_start = {f.var: expr.Const(0) for f in loops[depth:]}
     ranges = []
     for r in s.tile.ranges:
         (whole, place), (part, _) = (_union(r, loops[d:], s.tile.tensor) for d in (s.depth, depth))
-        step = Const(1) if part.step == whole.step else part.step
-        ranges.append(Range(substitute(place.start, at_start), part.extent, step))
+        step = expr.Const(1) if part.step == whole.step else part.step
+        ranges.append(ir.Range(expr.substitute(place.start, at_start), part.extent, step))
     return replace(s.view, ranges=tuple(ranges), roles=roles)
 
 
-def _moved(s: _Staged, direction: str) -> list[Stmt]:
-    if not isinstance(s.view, View):
+def _moved(s: _Staged, direction: str) -> list[ir.Stmt]:
+    if not isinstance(s.view, ir.View):
         return []
-    transfer = Transfer(
-        "put" if direction == "put" else "get", s.tile.tensor, s.region, s.view.buffer, Const(0)
+    transfer = ir.Transfer(
+        "put" if direction == "put" else "get",
+        s.tile.tensor,
+        s.region,
+        s.view.buffer,
+        expr.Const(0),
     )
-    return [transfer, Wait(s.view.buffer, Const(0))]
+    return [transfer, ir.Wait(s.view.buffer, expr.Const(0))]
 
 
-def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
+def _whole(s: _Staged, roles: str = ascii_letters) -> ir.Operand:
     letters = roles[: len(s.region)]
-    if not isinstance(s.view, View):
+    if not isinstance(s.view, ir.View):
         return replace(s.view, roles=letters)
-    ranges = tuple(Range(Const(0), r.extent) for r in s.region)
+    ranges = tuple(ir.Range(expr.Const(0), r.extent) for r in s.region)
     return replace(s.view, ranges=ranges, roles=letters)
 
 
-def _part(s: _Staged, tile: Tile, inside: list[For]) -> Operand:
+def _part(s: _Staged, tile: ir.Tile, inside: list[ir.For]) -> ir.Operand:
     """The operand of a call in a buffer: all of it, or the part that the call's tiles cover in the
     loops `inside`.
     """
-    if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
+    if tile.ranges == s.tile.ranges or not isinstance(s.view, ir.View):
         return _whole(s, tile.roles)
     touched = (_union(r, inside, tile.tensor)[0] for r in tile.ranges)
     pairs = zip(touched, s.region, strict=True)
-    ranges = tuple(Range(_beyond(r.start, whole.start), r.extent, r.step) for r, whole in pairs)
+    ranges = tuple(ir.Range(_beyond(r.start, whole.start), r.extent, r.step) for r, whole in pairs)
     return replace(s.view, ranges=ranges, roles=tile.roles)
 
 
-def _beyond(start: Expr, first: Expr) -> Expr:
+def _beyond(start: expr.Expr, first: expr.Expr) -> expr.Expr:
     """The distance of `start` from `first`."""
     match start:
-        case BinaryExpr("+", a, b) if a == first:
+        case expr.BinaryExpr("+", a, b) if a == first:
             return b
         case _:
             return start - first
 
 
-def _start(program: Program, sums: str, main: Call) -> Fill | None:
+def _start(program: ir.Program, sums: str, main: ir.Call) -> Fill | None:
     """The fill that initialises the sums, or None if they start from the tensor's old value."""
     tensor = program.tensor(sums)
     return None if tensor.kind == "updated" else Fill(main.primitive.start(dtype(tensor.dtype)))
 
 
 def _initialised(
-    output: _Staged, loops: list[For], inner: tuple[Stmt, ...], start: Fill | None
-) -> list[Stmt]:
+    output: _Staged, loops: list[ir.For], inner: tuple[ir.Stmt, ...], start: Fill | None
+) -> list[ir.Stmt]:
     if not main_call(inner).primitive.accumulates:
         return []
     if start is None:
         return _moved(output, "get")
-    zero = Call(start, (_whole(output),))
+    zero = ir.Call(start, (_whole(output),))
     used = symbols_of(output.tile)
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
         return [zero]
     if _guarded(inner, after=True):
         raise ScheduleError("an epilogue needs every reduction loop inside the result's transfer")
-    first = all_of(binary("==", Var(v), 0) for v in outer)
-    return [If(first, (zero,), tuple(_moved(output, "get")))]
+    first = expr.all_of(expr.binary("==", expr.Var(v), 0) for v in outer)
+    return [ir.If(first, (zero,), tuple(_moved(output, "get")))]
 
 
-def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
+def _reduced(inner: tuple[ir.Stmt, ...], loops: list[ir.For]) -> frozenset[str]:
     """The loops whose first iteration initialises the result; all loops if nothing is guarded."""
     before = inner[: inner.index(main_call(inner))]
-    conditions = [free_vars(stmt.condition) for stmt in before if isinstance(stmt, If)]
+    conditions = [expr.free_vars(stmt.condition) for stmt in before if isinstance(stmt, ir.If)]
     return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
 
 
-def _addends(inner: tuple[Stmt, ...]) -> set[str]:
+def _addends(inner: tuple[ir.Stmt, ...]) -> set[str]:
     calls = _guarded(inner, after=True)
-    return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
+    return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, ir.Tile)}
 
 
-def _of_sums(inner: tuple[Stmt, ...]) -> set[str]:
+def _of_sums(inner: tuple[ir.Stmt, ...]) -> set[str]:
     """The tensors of sums that are requantised."""
     calls = _guarded(inner, after=True)
     return {operands_of(c)[0].tensor for c in calls if isinstance(c.primitive, Requantise)}
 
 
 def _finished(
-    staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str], loops: list[For]
-) -> list[Stmt]:
+    staged: list[_Staged], inner: tuple[ir.Stmt, ...], late: Collection[str], loops: list[ir.For]
+) -> list[ir.Stmt]:
     """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
-    result: list[Stmt] = []
+    result: list[ir.Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in _guarded(inner, after=True):
-        tiles = [o for o in call.operands if isinstance(o, Tile)]
+        tiles = [o for o in call.operands if isinstance(o, ir.Tile)]
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:
             fetched = part.tile.tensor in late and not part.written
@@ -494,14 +480,15 @@ def _finished(
     return result
 
 
-def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
+def _on_views(call: ir.Call, views: Mapping[str, ir.Operand]) -> ir.Call:
     return replace(
-        call, operands=tuple(views[o.tensor] if isinstance(o, Tile) else o for o in call.operands)
+        call,
+        operands=tuple(views[o.tensor] if isinstance(o, ir.Tile) else o for o in call.operands),
     )
 
 
 def _housed(
-    staged: list[_Staged], inner: tuple[Stmt, ...], behind: set[str]
+    staged: list[_Staged], inner: tuple[ir.Stmt, ...], behind: set[str]
 ) -> tuple[list[_Staged], dict[str, _Staged]]:
     """Staged tensors, with those that calls `behind` the main call write moved into the buffers of
     tensors that calls before it prepare: these are prepared anew before they are read again. Also
@@ -514,7 +501,7 @@ def _housed(
     for s in staged:
         if s.tile.tensor in behind and hosts:
             host = hosts.pop(0)
-            assert isinstance(s.view, View)
+            assert isinstance(s.view, ir.View)
             s = replace(s, view=replace(s.view, buffer=_buffer_name(host.tile.tensor)))
             housed[host.tile.tensor] = s
         found.append(s)
@@ -522,32 +509,32 @@ def _housed(
 
 
 def _buffer(
-    s: _Staged, housed: _Staged | None, program: Program, loops: list[For], *, once: bool
-) -> Buffer:
+    s: _Staged, housed: _Staged | None, program: ir.Program, loops: list[ir.For], *, once: bool
+) -> ir.Buffer:
     """The buffer of a tensor's tile, and of one that is `housed` there; `once`: it is not
     transferred, so that one copy will do.
     """
     elements = _largest(s.region, loops)
     if housed:
-        elements = maximum(elements, _largest(housed.region, loops))
+        elements = expr.maximum(elements, _largest(housed.region, loops))
     kind = program.tensor(s.tile.tensor).dtype
-    name, count = _buffer_name(s.tile.tensor), Const(1) if once else copies(s.tile.tensor)
-    return Buffer(name, kind, round_up(elements, SLOT_ELEMENTS), count)
+    name, count = _buffer_name(s.tile.tensor), expr.Const(1) if once else copies(s.tile.tensor)
+    return ir.Buffer(name, kind, expr.round_up(elements, SLOT_ELEMENTS), count)
 
 
-def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
+def _largest(ranges: tuple[ir.Range, ...], loops: list[ir.For]) -> expr.Expr:
     """Elements of the largest tile: the first one, on core 0, 0."""
-    first = {**{f.var: Const(0) for f in loops}, "rid": Const(0), "cid": Const(0)}
-    return product(substitute(r.extent, first) for r in ranges)
+    first = {**{f.var: expr.Const(0) for f in loops}, "rid": expr.Const(0), "cid": expr.Const(0)}
+    return expr.product(expr.substitute(r.extent, first) for r in ranges)
 
 
 def _workspace(
-    multiply: MatrixProduct, staged: list[_Staged], program: Program, loops: list[For]
-) -> Buffer | None:
+    multiply: MatrixProduct, staged: list[_Staged], program: ir.Program, loops: list[ir.For]
+) -> ir.Buffer | None:
     """A workspace for packing the vectorised operand of a matrix product if that is strided."""
     operand = staged[multiply.loaded]
     if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None
     elements = _largest(operand.view.ranges, loops)
     kind = program.tensor(operand.tile.tensor).dtype
-    return Buffer("gemm_workspace", kind, round_up(elements, SLOT_ELEMENTS))
+    return ir.Buffer("gemm_workspace", kind, expr.round_up(elements, SLOT_ELEMENTS))

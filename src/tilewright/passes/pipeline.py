@@ -12,18 +12,7 @@ from itertools import groupby
 from typing import ClassVar
 
 from tilewright.common.expr import Const, Expr
-from tilewright.ir.nodes import (
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    Program,
-    Stmt,
-    Tensor,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.threads import loop_chain, occupies, parts_of
 from tilewright.ir.visit import instantiate, rewrite, walk
 from tilewright.machine import Machine
@@ -54,19 +43,21 @@ class DivideThreads:
     together: frozenset[str]
     threads: int
 
-    def apply(self, program: Program) -> Program:
+    def apply(self, program: ir.Program) -> ir.Program:
         """The program divided among threads, `together` in loops that several nests share."""
         if self.threads == 1:
             return program
         return replace(program, body=_body(program.body, self.together, self.threads))
 
 
-def _body(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tuple[Stmt, ...]:
+def _body(
+    body: tuple[ir.Stmt, ...], together: Collection[str], threads: int
+) -> tuple[ir.Stmt, ...]:
     """Nest by nest, as barriers part them."""
-    result: list[Stmt] = []
-    nest: list[Stmt] = []
-    for stmt in (*body, Barrier()):
-        if isinstance(stmt, Barrier):
+    result: list[ir.Stmt] = []
+    nest: list[ir.Stmt] = []
+    for stmt in (*body, ir.Barrier()):
+        if isinstance(stmt, ir.Barrier):
             result += [*_nest(tuple(nest), together, threads), stmt]
             nest = []
         else:
@@ -74,12 +65,14 @@ def _body(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tu
     return tuple(result[:-1])
 
 
-def _nest(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tuple[Stmt, ...]:
+def _nest(
+    body: tuple[ir.Stmt, ...], together: Collection[str], threads: int
+) -> tuple[ir.Stmt, ...]:
     match body:
-        case (For(var, Const(count)) as loop,) if var in together:
+        case (ir.For(var, Const(count)) as loop,) if var in together:
             if occupies(count, threads):
                 return (replace(loop, threads=threads),)
-            if any(isinstance(stmt, Barrier) for stmt in walk(loop.body)):
+            if any(isinstance(stmt, ir.Barrier) for stmt in walk(loop.body)):
                 return (replace(loop, body=_body(loop.body, together, threads)),)
             return (replace(loop, body=_nest(loop.body, together, threads)),)
     chain = loop_chain(body)
@@ -87,33 +80,33 @@ def _nest(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tu
     parts = parts_of(counts, [divisible for _, divisible in chain], 0, threads)
     divided = {loop.var: int(p) for (loop, _), p in zip(chain, parts, strict=True) if p > 1}
     if not divided:
-        return (For(ALONE, Const(1), body, threads),) if body else ()
+        return (ir.For(ALONE, Const(1), body, threads),) if body else ()
     return _marked(body, divided)
 
 
-def _marked(body: tuple[Stmt, ...], divided: dict[str, int]) -> tuple[Stmt, ...]:
+def _marked(body: tuple[ir.Stmt, ...], divided: dict[str, int]) -> tuple[ir.Stmt, ...]:
     """The body with the loops' parts."""
     return tuple(
         replace(s, threads=divided.get(s.var, 1), body=_marked(s.body, divided))
-        if isinstance(s, For)
+        if isinstance(s, ir.For)
         else s
         for s in body
     )
 
 
-Body = tuple[Stmt, ...]
+Body = tuple[ir.Stmt, ...]
 
 
 def make_explicit(
     name: str,
-    staged: Sequence[Program],
+    staged: Sequence[ir.Program],
     bindings: Sequence[Mapping[str, int]],
     machine: Machine,
-    tensors: Sequence[Tensor] = (),
+    tensors: Sequence[ir.Tensor] = (),
     observer: Observer = nothing,
     *,
     together: Sequence[str] = (),
-) -> Program:
+) -> ir.Program:
     """Bind the factors of each nest, overlap, join the nests with barriers between, place the
     buffers.
 
@@ -129,7 +122,7 @@ def make_explicit(
         for program, values in zip(staged, bindings, strict=True)
     ]
     room = lowering_of(machine).buffer_bytes
-    bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
+    bare = instantiate(ir.Program(name, (), tuple(tensors), (), ()), bindings[0])
     whole = (
         DivideThreads(frozenset(together), machine.thread_count),
         AllocateBuffers(room, {name: machine.space(name).alignment_bytes for name in room}),
@@ -139,15 +132,15 @@ def make_explicit(
 
 def join(
     name: str,
-    parts: Sequence[Program],
-    extra: Sequence[Tensor] = (),
+    parts: Sequence[ir.Program],
+    extra: Sequence[ir.Tensor] = (),
     together: Sequence[str] = (),
-) -> Program:
+) -> ir.Program:
     """Join programs in sequence; tensors of one name are one tensor. Neighbours that begin with the
     same loop, one of `together`, share it.
     """
-    tensors: dict[str, Tensor] = {t.name: t for t in extra}
-    buffers: list[Buffer] = []
+    tensors: dict[str, ir.Tensor] = {t.name: t for t in extra}
+    buffers: list[ir.Buffer] = []
     bodies: list[Body] = []
     for part in parts:
         renamed = _renamed(part) if len(parts) > 1 else part
@@ -155,49 +148,49 @@ def join(
         buffers += renamed.buffers
         bodies.append(renamed.body)
     body = _in_turn(bodies, frozenset(together))
-    return Program(name, (), tuple(tensors.values()), tuple(buffers), body)
+    return ir.Program(name, (), tuple(tensors.values()), tuple(buffers), body)
 
 
 def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
     """The bodies in sequence, separated by barriers; neighbours with a common outermost loop share
     it.
     """
-    result: list[Stmt] = []
+    result: list[ir.Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)
         if loop is not None and len(same) > 1:
-            insides = [only.body for (only,) in same if isinstance(only, For)]
-            same = [(For(*loop, _in_turn(insides, together)),)]
+            insides = [only.body for (only,) in same if isinstance(only, ir.For)]
+            same = [(ir.For(*loop, _in_turn(insides, together)),)]
         for body in same:
-            result += [*([Barrier()] if result else []), *body]
+            result += [*([ir.Barrier()] if result else []), *body]
     return tuple(result)
 
 
 def _shared_loop(body: Body, together: frozenset[str]) -> tuple[str, Expr] | None:
     """Variable and extent of the loop around the whole body, if it may be shared."""
     match body:
-        case (For(var, extent, _),) if var in together:
+        case (ir.For(var, extent, _),) if var in together:
             return var, extent
         case _:
             return None
 
 
-def _renamed(part: Program) -> Program:
+def _renamed(part: ir.Program) -> ir.Program:
     """Put the nest's name before its buffers' names."""
 
     def name(buffer: str) -> str:
         return f"{part.name}_{buffer}"
 
-    def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
+    def change(stmt: ir.Stmt) -> tuple[ir.Stmt, ...] | None:
         match stmt:
-            case Transfer() | Wait():
+            case ir.Transfer() | ir.Wait():
                 return (replace(stmt, buffer=name(stmt.buffer)),)
-            case Call(primitive, operands):
+            case ir.Call(primitive, operands):
                 views = tuple(
-                    replace(o, buffer=name(o.buffer)) if isinstance(o, View) else o
+                    replace(o, buffer=name(o.buffer)) if isinstance(o, ir.View) else o
                     for o in operands
                 )
-                return (Call(primitive.renamed(name), views),)
+                return (ir.Call(primitive.renamed(name), views),)
             case _:
                 return None
 

@@ -12,16 +12,9 @@ from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Level, Roofline, Stream
+from tilewright.report import view
 from tilewright.report.stage_table import clipped, wrapped_line
 from tilewright.report.table import duration, short_schedule
-from tilewright.report.view import (
-    CauseRow,
-    Change,
-    Explanation,
-    Rejected,
-    StageExplanation,
-    TrafficRow,
-)
 
 # The calls of routines of generated code as rows of a table.
 #
@@ -85,14 +78,14 @@ _LEAST_SHARE = 0.0005
 """Causes of less are summed up: they would be shown as 0.0 %."""
 
 
-def explain_text(e: Explanation) -> str:
+def explain_text(e: view.Explanation) -> str:
     """The whole explanation."""
     sections = [_head(e), _adding(e), _time(e), _traffic(e), _routines(e), _arranged(e)]
     sections += [_bounds(e), _changes(e), _rejected(e)]
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
-def _head(e: Explanation) -> Iterator[str]:
+def _head(e: view.Explanation) -> Iterator[str]:
     layer = e.layer
     used = "one core group" if e.groups == 1 else f"{e.groups_used} of the {e.groups} core groups"
     used = used if e.threads == 1 else f"{e.threads} threads"
@@ -106,7 +99,7 @@ def _head(e: Explanation) -> Iterator[str]:
     )
 
 
-def _adding(e: Explanation) -> Iterator[str]:
+def _adding(e: view.Explanation) -> Iterator[str]:
     if e.adding is None:
         return
     yield (
@@ -116,7 +109,7 @@ def _adding(e: Explanation) -> Iterator[str]:
     yield f"parts: {e.adding.estimate_cycles} of the cycles by the model, `sums` below"
 
 
-def _times(e: Explanation) -> str:
+def _times(e: view.Explanation) -> str:
     layer, estimated = e.layer, e.layer.estimate_cycles
     model = f"{estimated} by the model ({_signed(estimated, e)})"
     match layer.timed_by:
@@ -131,25 +124,25 @@ def _times(e: Explanation) -> str:
             assert_never(layer.timed_by)
 
 
-def _cycles(e: Explanation) -> int:
+def _cycles(e: view.Explanation) -> int:
     """The time that the others are compared with."""
     if e.layer.simulated_cycles is not None:
         return e.layer.simulated_cycles
     return max(1, round(e.layer.milliseconds * 1e-3 * e.clock_hz))
 
 
-def _source(e: Explanation) -> str:
+def _source(e: view.Explanation) -> str:
     """Whose causes and traffic are."""
     return "simulated" if e.layer.timed_by == "simulated" else "model"
 
 
-def _time(e: Explanation) -> Iterator[str]:
+def _time(e: view.Explanation) -> Iterator[str]:
     whose = "" if e.threads == 1 else " of the thread with most to do"
     yield f"time by cause{whose} ({_source(e)})"
     yield from cause_lines(e.causes)
 
 
-def cause_lines(causes: Sequence[CauseRow]) -> Iterator[str]:
+def cause_lines(causes: Sequence[view.CauseRow]) -> Iterator[str]:
     """Cycles by cause, the rare ones together, and their sum."""
     total = sum(cause.cycles for cause in causes)
     shown = [cause for cause in causes if cause.cycles >= _LEAST_SHARE * total]
@@ -165,14 +158,14 @@ def cause_lines(causes: Sequence[CauseRow]) -> Iterator[str]:
     yield from columns([*rows, ("total", str(total), _percent(total, total))])
 
 
-def _traffic(e: Explanation) -> Iterator[str]:
+def _traffic(e: view.Explanation) -> Iterator[str]:
     if not e.traffic:
         return
     yield f"traffic of {'one core group' if e.threads == 1 else 'that thread'} ({_source(e)})"
     yield from traffic_lines(e.traffic, sum(cause.cycles for cause in e.causes))
 
 
-def traffic_lines(traffic: Sequence[TrafficRow], total: int) -> Iterator[str]:
+def traffic_lines(traffic: Sequence[view.TrafficRow], total: int) -> Iterator[str]:
     """Traffic of each tensor, and its part of the time."""
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
@@ -189,7 +182,7 @@ def traffic_lines(traffic: Sequence[TrafficRow], total: int) -> Iterator[str]:
     yield from columns([head, *rows])
 
 
-def _routines(e: Explanation) -> Iterator[str]:
+def _routines(e: view.Explanation) -> Iterator[str]:
     if e.routines:
         yield from routine_lines(e.routines)
 
@@ -201,7 +194,7 @@ def routine_lines(routines: Sequence[RoutineCycles]) -> Iterator[str]:
     yield from LEGEND
 
 
-def _arranged(e: Explanation) -> Iterator[str]:
+def _arranged(e: view.Explanation) -> Iterator[str]:
     if not e.arranged:
         return
     yield "arranged by the groups' cores, from and to C order (not in the time above)"
@@ -224,11 +217,11 @@ def _arranged(e: Explanation) -> Iterator[str]:
     )
 
 
-def _milliseconds(cycles: int, e: Explanation) -> str:
+def _milliseconds(cycles: int, e: view.Explanation) -> str:
     return f"{1e3 * cycles / e.clock_hz:.3f}"
 
 
-def _bounds(e: Explanation) -> Iterator[str]:
+def _bounds(e: view.Explanation) -> Iterator[str]:
     layer = e.layer
     yield f"bound by {layer.bound}"
     yield (
@@ -241,7 +234,7 @@ def _bounds(e: Explanation) -> Iterator[str]:
     yield f"the {which[layer.timed_by]} time is {distance:.2f} times that"
 
 
-def _changes(e: Explanation) -> Iterator[str]:
+def _changes(e: view.Explanation) -> Iterator[str]:
     if not e.changes:
         return
     best = min(e.changes, key=lambda change: change.cycles)
@@ -261,7 +254,7 @@ def _changes(e: Explanation) -> Iterator[str]:
         yield from _listed(_called(change, e), change.settings)
 
 
-def _rejected(e: Explanation) -> Iterator[str]:
+def _rejected(e: view.Explanation) -> Iterator[str]:
     if not e.rejected:
         return
     yield "best rejected candidates (model)"
@@ -271,7 +264,7 @@ def _rejected(e: Explanation) -> Iterator[str]:
         yield f"    {rejected.why}"
 
 
-def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
+def _other_lines(rejected: view.Rejected, e: view.Explanation) -> Iterator[str]:
     """Lines in which a candidate's schedule differs from the pick's, if both have the same
     algorithm, division and short form.
     """
@@ -283,7 +276,7 @@ def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
                 yield f"    {after} where the pick has {before}"
 
 
-def _option(rejected: Rejected) -> str:
+def _option(rejected: view.Rejected) -> str:
     schedule = short_schedule(rejected.schedule)
     return f"{rejected.algorithm} over {rejected.partition}, {schedule}"
 
@@ -296,7 +289,7 @@ def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
     yield from (line.replace("\0", " ") for line in lines)
 
 
-def _called(change: Change, e: Explanation) -> str:
+def _called(change: view.Change, e: view.Explanation) -> str:
     """The flags of a change, or its letter where they would push the numbers out of sight."""
     if not _is_long(change):
         return _flags(change)
@@ -305,19 +298,19 @@ def _called(change: Change, e: Explanation) -> str:
     return f"({letter}) {len(keys)} numbers of {', '.join(dict.fromkeys(keys))}"
 
 
-def _is_long(change: Change) -> bool:
+def _is_long(change: view.Change) -> bool:
     return len(change.settings) > 1 and len(_flags(change)) > _LONG
 
 
-def _flags(change: Change) -> str:
+def _flags(change: view.Change) -> str:
     return " ".join(f"--set {setting}" for setting in change.settings)
 
 
-def _tuned(change: Change) -> str:
+def _tuned(change: view.Change) -> str:
     return "tuned again" if change.retuned else "same schedule"
 
 
-def _signed(cycles: int, e: Explanation) -> str:
+def _signed(cycles: int, e: view.Explanation) -> str:
     total = _cycles(e)
     return f"{100 * (cycles - total) / max(1, total):+z.1f} %"
 
@@ -409,7 +402,7 @@ def _giga(value: float) -> str:
 # In: a `StageExplanation`. Out: lines of text.
 
 
-def stage_text(e: StageExplanation) -> str:
+def stage_text(e: view.StageExplanation) -> str:
     """The whole explanation."""
     sections = [[*_stage_head(e)], [*_tensors(e)]]
     if e.causes:
@@ -422,7 +415,7 @@ def stage_text(e: StageExplanation) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
 
-def _stage_head(e: StageExplanation) -> Iterator[str]:
+def _stage_head(e: view.StageExplanation) -> Iterator[str]:
     groups = f"{e.groups} core groups of " if e.groups > 1 else ""
     divided = f", divided by {e.divided}" if e.divided else ""
     yield f"{e.stage}: {e.label}"
@@ -442,12 +435,12 @@ def _stage_head(e: StageExplanation) -> Iterator[str]:
         yield f"not measured; moves {e.moved_bytes} bytes"
 
 
-def _moved(e: StageExplanation) -> str:
+def _moved(e: view.StageExplanation) -> str:
     rate = e.moved_bytes / max(1e-9, 1e-3 * e.milliseconds) / 1e9
     return f"moves {e.moved_bytes} bytes, {rate:.2f} GB/s"
 
 
-def _tensors(e: StageExplanation) -> Iterator[str]:
+def _tensors(e: view.StageExplanation) -> Iterator[str]:
     if not e.tensors:
         return
     yield wrapped_line(e.computes)

@@ -18,15 +18,8 @@ from tilewright.machine import Machine
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation
 from tilewright.network.results import NetworkRun
 from tilewright.ops.numerics import sums_called
+from tilewright.report import network
 from tilewright.report.explain import explain_text, roofline_text, stage_text
-from tilewright.report.network import (
-    measured_explanation_text,
-    network_explanation_text,
-    network_table,
-    network_totals,
-    plan_table,
-    plan_totals,
-)
 from tilewright.report.table import duration, layer_table, schedule_legend, total_lines
 from tilewright.report.view import Explanation, NetworkResult, RunResult, StageExplanation
 
@@ -107,22 +100,22 @@ def _(found: StageExplanation, _shown: Shown) -> Iterator[RenderableType]:
 @figure_lines.register
 def _(found: NetworkRun, shown: Shown) -> Iterator[RenderableType]:
     yield _stages(found, shown)
-    yield network_totals(found) if found.cycles is None else plan_totals(found)
+    yield network.network_totals(found) if found.cycles is None else network.plan_totals(found)
     if found.output:
         yield f"written to {found.output}"
 
 
 @figure_lines.register
 def _(found: MeasuredExplanation, shown: Shown) -> Iterator[RenderableType]:
-    yield from (_stages(found.run, shown), "", measured_explanation_text(found))
+    yield from (_stages(found.run, shown), "", network.measured_explanation_text(found))
 
 
 @figure_lines.register
 def _(found: NetworkExplanation, shown: Shown) -> Iterator[RenderableType]:
-    yield from (_stages(found.run, shown), "", network_explanation_text(found))
+    yield from (_stages(found.run, shown), "", network.network_explanation_text(found))
 
 
 def _stages(found: NetworkRun, shown: Shown) -> RenderableType:
     """One line per stage, measured or simulated."""
-    table = network_table if found.cycles is None else plan_table
+    table = network.network_table if found.cycles is None else network.plan_table
     return table(found, shown.columns)

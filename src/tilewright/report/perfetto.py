@@ -18,18 +18,9 @@ from typing import Any, TypeAlias, assert_never
 from tilewright.common.errors import SimulationError
 from tilewright.isa import Instruction
 from tilewright.machine import Machine
+from tilewright.simulate import trace as traces
 from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.runs import CoreRun, MeshRun
-from tilewright.simulate.trace import (
-    Busy,
-    CoreEvent,
-    Flight,
-    Occupancy,
-    Omitted,
-    Repeated,
-    Stall,
-    Trace,
-)
 from tilewright.simulate.window.run import WindowRun
 
 TraceEvent: TypeAlias = dict[str, Any]
@@ -68,16 +59,18 @@ def _tracks(name: str) -> list[TraceEvent]:
     return tracks
 
 
-def _events(trace: Trace) -> list[TraceEvent]:
+def _events(trace: traces.Trace) -> list[TraceEvent]:
     stalls = {
-        (e.buffer, e.slot, e.start_cycle + e.cycles) for e in trace.events if isinstance(e, Stall)
+        (e.buffer, e.slot, e.start_cycle + e.cycles)
+        for e in trace.events
+        if isinstance(e, traces.Stall)
     }
     found: list[TraceEvent] = []
     for number, event in enumerate(trace.events):
         match event:
-            case Flight():
+            case traces.Flight():
                 found += [_served(event), *_flow(event, number, stalls)]
-            case Occupancy():
+            case traces.Occupancy():
                 found += _counters(event)
             case _:
                 found.append(_core(event))
@@ -91,24 +84,24 @@ def _slice(
     return {**found, "cat": category, "args": args}
 
 
-def _core(event: CoreEvent) -> TraceEvent:
+def _core(event: traces.CoreEvent) -> TraceEvent:
     start, cycles = event.start_cycle, event.cycles
     match event:
-        case Busy(_, _, activity, statement):
+        case traces.Busy(_, _, activity, statement):
             return _slice(CORE, start, cycles, activity, "busy", statement=statement)
-        case Stall(_, _, cause, tensor, buffer, slot):
+        case traces.Stall(_, _, cause, tensor, buffer, slot):
             name = f"wait {cause} {tensor}"
             return _slice(CORE, start, cycles, name, "stall", slot=f"{buffer}[{slot}]")
-        case Repeated(_, _, loop, iterations):
+        case traces.Repeated(_, _, loop, iterations):
             name = f"{loop}: repeated {iterations} times"
             return _slice(CORE, start, cycles, name, "repeated", iterations=iterations)
-        case Omitted():
+        case traces.Omitted():
             return _slice(CORE, start, cycles, "not recorded", "omitted")
         case _:
             assert_never(event)
 
 
-def _served(flight: Flight) -> TraceEvent:
+def _served(flight: traces.Flight) -> TraceEvent:
     return _slice(
         ENGINE,
         flight.start_cycle,
@@ -122,7 +115,9 @@ def _served(flight: Flight) -> TraceEvent:
     )
 
 
-def _flow(flight: Flight, number: int, stalls: set[tuple[str, int, int]]) -> list[TraceEvent]:
+def _flow(
+    flight: traces.Flight, number: int, stalls: set[tuple[str, int, int]]
+) -> list[TraceEvent]:
     """An arrow from the transfer into the stall that it ended, or to what the core did next."""
     if flight.waited_cycle is None:
         return []
@@ -135,7 +130,7 @@ def _flow(flight: Flight, number: int, stalls: set[tuple[str, int, int]]) -> lis
     ]
 
 
-def _counters(occupancy: Occupancy) -> list[TraceEvent]:
+def _counters(occupancy: traces.Occupancy) -> list[TraceEvent]:
     values = (
         (SCRATCHPAD_COUNTER, {"bytes": occupancy.scratchpad_bytes}),
         (OUTSTANDING_COUNTER, {"transfers": occupancy.outstanding}),

@@ -148,11 +148,7 @@ def _times(layer: LayerResult, clock_hz: int, digits: int) -> tuple[str, ...]:
 
 
 def _figures(layer: LayerResult) -> tuple[str, ...]:
-    return (
-        f"{layer.gflops:.1f}",
-        f"{100 * layer.peak_fraction:.1f}",
-        layer.bound,
-    )
+    return (f"{layer.gflops:.1f}", f"{100 * layer.peak_fraction:.1f}", layer.bound)
 
 
 def _whose(result: NetworkResult) -> str:

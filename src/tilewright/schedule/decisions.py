@@ -14,8 +14,7 @@ from typing import assert_never
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import Expr, free_vars
-from tilewright.ir.names import check_name
-from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Range
+from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Range, check_name
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.seeds.nest import Axis, Nest
 from tilewright.seeds.steps import (

@@ -25,10 +25,7 @@ def _arrange(op: Gemm | BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, 
 
 
 INTERFACES["gemm"] = NestInterface(
-    "gemm",
-    lambda op: {"m": op.m, "n": op.n, "k": op.k},
-    _arrange,
-    lambda op, c: c,
+    "gemm", lambda op: {"m": op.m, "n": op.n, "k": op.k}, _arrange, lambda op, c: c
 )
 
 

@@ -74,12 +74,7 @@ def _mapped(op: InMemory) -> tuple[int, Pattern, tuple[Pattern, ...], str]:
 
 @cache
 def _mapping(
-    rank: int,
-    result: Pattern,
-    operands: tuple[Pattern, ...],
-    expression: str,
-    *,
-    in_place: bool,
+    rank: int, result: Pattern, operands: tuple[Pattern, ...], expression: str, *, in_place: bool
 ) -> Seed:
     axes = _axes(rank)
     own = tuple(axes[n] for n in _uncounted(rank, (result, *operands)))

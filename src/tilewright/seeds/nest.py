@@ -17,8 +17,7 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
 from tilewright.common.expr_parser import from_ast
 from tilewright.common.syntax import expression_tree
-from tilewright.ir.names import check_name
-from tilewright.ir.nodes import TensorKind
+from tilewright.ir.nodes import TensorKind, check_name
 from tilewright.ir.primitive import Attribute, Primitive
 from tilewright.ir.primitives import Repack, make_primitive
 from tilewright.ops.numerics import Numerics

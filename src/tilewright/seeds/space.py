@@ -12,6 +12,8 @@ part of the space. Split factors and copies are variables: the tuner prices all 
 >>> space = Space(copy).split(row, col).reorder((row, col), (col, row))
 >>> [[len(alternative) for alternative in choice] for choice in space.choices]
 [[2], [1, 1]]
+
+`with_epilogue` has elementwise work done on the finished tile of a product, before it is put.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from typing import Any, Protocol
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.plugins import registered
+from tilewright.ir.primitives import Map, WinogradTransform
 from tilewright.ops import Op
-from tilewright.seeds.nest import Axis, Nest, TensorSpec
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, TileEpilogue, Use
 from tilewright.seeds.steps import (
     IN_PLACE,
     Fuse,
@@ -42,6 +45,49 @@ from tilewright.seeds.steps import (
     Whole,
     print_step,
 )
+
+Dims = tuple[str, ...]
+"""The dimensions of the result along which an operand lies; all of them: stored as the result."""
+
+
+def operand_name(number: int) -> str:
+    """Tensor name of an epilogue's operand."""
+    return f"beside{number}"
+
+
+def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Seed | None:
+    """The seed with an expression over the finished result (x0) and these operands; None unless
+    its last nest accumulates into the result itself or transforms tiles to it.
+    """
+    *before, last = seed.spaces
+    nest = last.nest
+    output = nest.result
+    finishes = nest.primitive.accumulates or isinstance(nest.primitive, WinogradTransform)
+    stored = output.tensor.storage or output.tensor.name
+    if stored != seed.result or not finishes or nest.epilogue:
+        return None
+    known = {"group", *(name for name, _ in output.tensor.dims)}
+    if any(not known.issuperset(dims) for dims in operands):
+        return None  # images in blocks or pixels: what lies along them has no such dimension
+    uses = tuple(_use(nest, operand_name(i), dims) for i, dims in enumerate(operands))
+    epilogue = TileEpilogue(Map(expression), (output, *uses))
+    space = replace(last, nest=replace(nest, epilogue=epilogue))
+    whole = [u.tensor.name for u in uses if len(u.indices) == len(output.indices)]
+    return replace(
+        seed,
+        tensors=(*seed.tensors, *(u.tensor for u in uses)),
+        spaces=(*before, space),
+        layouts=seed.layouts_beside(whole),
+    )
+
+
+def _use(nest: Nest, name: str, dims: Dims) -> Use:
+    spec = nest.result.tensor
+    pairs = list(zip(spec.dims, nest.result.indices, strict=True))
+    kept = [(dim, index) for dim, index in pairs if dim[0] in dims]
+    tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept), operand=0)
+    return Use(tensor, tuple(index for _, index in kept))
+
 
 Alternative = tuple[Step, ...]
 Choice = tuple[Alternative, ...]

@@ -257,11 +257,7 @@ def _communication(table: InstructionTable, mesh: SimulatedMesh) -> Communicatio
 
 
 def _fresh_state(
-    table: InstructionTable,
-    code: NDArray[Any],
-    machine: NDArray[Any],
-    cores: int,
-    trace_limit: int,
+    table: InstructionTable, code: NDArray[Any], machine: NDArray[Any], cores: int, trace_limit: int
 ) -> layout.Arrays:
     count = table.register_count + 2  # the zero that absent operands read, and the sink of results
     ports = table.ports

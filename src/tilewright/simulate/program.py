@@ -13,87 +13,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright import isa
 from tilewright.common.errors import AssemblyError, MachineError
-from tilewright.isa import (
-    Branch,
-    Bus,
-    Effect,
-    Instruction,
-    InstructionSpec,
-    InstructionTable,
-    Memory,
-    Register,
-    SymbolReference,
-)
 from tilewright.simulate.units import layout
-from tilewright.simulate.units.layout import (
-    SPECIAL_COLUMN,
-    SPECIAL_CYCLE,
-    SPECIAL_HALT,
-    SPECIAL_ID,
-    SPECIAL_LENGTH,
-    SPECIAL_ROW,
-    SPECIAL_SHIFT,
-)
 
 _SPECIALS = {
-    "id": SPECIAL_ID,
-    "row": SPECIAL_ROW,
-    "column": SPECIAL_COLUMN,
-    "cycle": SPECIAL_CYCLE,
+    "id": layout.SPECIAL_ID,
+    "row": layout.SPECIAL_ROW,
+    "column": layout.SPECIAL_COLUMN,
+    "cycle": layout.SPECIAL_CYCLE,
 }
 _LANE_EFFECTS = {
-    Effect.INSERT_WORD,
-    Effect.EXTRACT_WORD,
-    Effect.INSERT_LANE,
-    Effect.EXTRACT_LANE,
-    Effect.SHUFFLE_LANES,
+    isa.Effect.INSERT_WORD,
+    isa.Effect.EXTRACT_WORD,
+    isa.Effect.INSERT_LANE,
+    isa.Effect.EXTRACT_LANE,
+    isa.Effect.SHUFFLE_LANES,
 }
 _NARROW = {
-    Effect.LOAD_HALF,
-    Effect.STORE_HALF,
-    Effect.VECTOR_LOAD_I16,
-    Effect.VECTOR_LOAD_I32,
-    Effect.VECTOR_STORE_I16,
-    Effect.VECTOR_STORE_I32,
-    Effect.SCALAR_EXTEND_LOAD_I16,
-    Effect.SCALAR_EXTEND_LOAD_I32,
+    isa.Effect.LOAD_HALF,
+    isa.Effect.STORE_HALF,
+    isa.Effect.VECTOR_LOAD_I16,
+    isa.Effect.VECTOR_LOAD_I32,
+    isa.Effect.VECTOR_STORE_I16,
+    isa.Effect.VECTOR_STORE_I32,
+    isa.Effect.SCALAR_EXTEND_LOAD_I16,
+    isa.Effect.SCALAR_EXTEND_LOAD_I32,
 }
 _INTEGER_LANES = {
-    Effect.VECTOR_ADD_I32,
-    Effect.VECTOR_SUBTRACT_I32,
-    Effect.VECTOR_MULTIPLY_I32,
-    Effect.VECTOR_MULTIPLY_ADD_I32,
-    Effect.VECTOR_MINIMUM_I32,
-    Effect.VECTOR_MAXIMUM_I32,
-    Effect.VECTOR_SHIFT_RIGHT_I32,
-    Effect.VECTOR_SATURATE_I16,
-    Effect.VECTOR_SUM_I32,
-    Effect.BROADCAST_LANE,
+    isa.Effect.VECTOR_ADD_I32,
+    isa.Effect.VECTOR_SUBTRACT_I32,
+    isa.Effect.VECTOR_MULTIPLY_I32,
+    isa.Effect.VECTOR_MULTIPLY_ADD_I32,
+    isa.Effect.VECTOR_MINIMUM_I32,
+    isa.Effect.VECTOR_MAXIMUM_I32,
+    isa.Effect.VECTOR_SHIFT_RIGHT_I32,
+    isa.Effect.VECTOR_SATURATE_I16,
+    isa.Effect.VECTOR_SUM_I32,
+    isa.Effect.BROADCAST_LANE,
 }
 _LENGTHS = {
-    Effect.VECTOR_COPY_I32,
-    Effect.VECTOR_SCALE_I32,
-    Effect.VECTOR_LESS_SCALAR_I32,
-    Effect.VECTOR_ACCUMULATE_I32,
-    Effect.VECTOR_SCALE_ACCUMULATE_I32,
-    Effect.VECTOR_TAIL_I32,
-    Effect.VECTOR_ADD_CLIP_I16,
+    isa.Effect.VECTOR_COPY_I32,
+    isa.Effect.VECTOR_SCALE_I32,
+    isa.Effect.VECTOR_LESS_SCALAR_I32,
+    isa.Effect.VECTOR_ACCUMULATE_I32,
+    isa.Effect.VECTOR_SCALE_ACCUMULATE_I32,
+    isa.Effect.VECTOR_TAIL_I32,
+    isa.Effect.VECTOR_ADD_CLIP_I16,
 }
 _MESSAGES = {
-    Effect.MESSAGE_SEND: layout.SPECIAL_SEND,
-    Effect.MESSAGE_MULTICAST: layout.SPECIAL_MULTICAST,
-    Effect.MESSAGE_RECEIVE: layout.SPECIAL_RECEIVE,
-    Effect.MESSAGE_AWAIT: layout.SPECIAL_AWAIT,
-    Effect.MESSAGE_ACCEPT: layout.SPECIAL_ACCEPT,
-    Effect.MESSAGE_HANDLER: layout.SPECIAL_HANDLER,
-    Effect.MESSAGE_RESUME: layout.SPECIAL_RESUME,
+    isa.Effect.MESSAGE_SEND: layout.SPECIAL_SEND,
+    isa.Effect.MESSAGE_MULTICAST: layout.SPECIAL_MULTICAST,
+    isa.Effect.MESSAGE_RECEIVE: layout.SPECIAL_RECEIVE,
+    isa.Effect.MESSAGE_AWAIT: layout.SPECIAL_AWAIT,
+    isa.Effect.MESSAGE_ACCEPT: layout.SPECIAL_ACCEPT,
+    isa.Effect.MESSAGE_HANDLER: layout.SPECIAL_HANDLER,
+    isa.Effect.MESSAGE_RESUME: layout.SPECIAL_RESUME,
 }
 _SET_SPECIALS = {
     **_MESSAGES,
-    Effect.HALT: SPECIAL_HALT,
-    Effect.SET_VECTOR_LENGTH: SPECIAL_LENGTH,
-    Effect.SET_VECTOR_SHIFT: SPECIAL_SHIFT,
+    isa.Effect.HALT: layout.SPECIAL_HALT,
+    isa.Effect.SET_VECTOR_LENGTH: layout.SPECIAL_LENGTH,
+    isa.Effect.SET_VECTOR_SHIFT: layout.SPECIAL_SHIFT,
 }
 _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
@@ -105,8 +86,8 @@ class AssembledProgram:
     Return addresses count bytes from `code_address`, the address of the first instruction.
     """
 
-    table: InstructionTable
-    instructions: tuple[Instruction, ...]
+    table: isa.InstructionTable
+    instructions: tuple[isa.Instruction, ...]
     labels: Mapping[str, int]
     code: NDArray[Any] = field(repr=False)
     name: str = "program"
@@ -126,8 +107,8 @@ class AssembledProgram:
 
 
 def encode_program(
-    instructions: Sequence[Instruction],
-    table: InstructionTable,
+    instructions: Sequence[isa.Instruction],
+    table: isa.InstructionTable,
     *,
     name: str = "program",
     code_address: int = 0,
@@ -154,12 +135,12 @@ def encode_program(
             rows[spec.mnemonic] = code[number].copy()
         code[number] = rows[spec.mnemonic]
         _encode_operands(code[number], instruction, number, labels)
-        if spec.effect is Effect.READ_SPECIAL:
+        if spec.effect is isa.Effect.READ_SPECIAL:
             code["special"][number] = _special(table, int(code["value"][number]))
     return AssembledProgram(table, tuple(instructions), labels, code, name, code_address)
 
 
-def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
+def _encode(row: Any, table: isa.InstructionTable, spec: isa.InstructionSpec) -> None:
     """Fill in all that instructions of one kind have in common."""
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
@@ -179,52 +160,49 @@ def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
     row["special"] = _SET_SPECIALS.get(spec.effect, 0)
 
 
-def _least_bytes(table: InstructionTable, spec: InstructionSpec) -> int:
+def _least_bytes(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
     """Bytes that an access touches from its address on: of streams, the vector length decides."""
     streams = spec.effect.value.startswith("stream_")
     return 1 if streams else table.access_bytes(spec)
 
 
 def _encode_operands(
-    row: Any,
-    instruction: Instruction,
-    number: int,
-    labels: Mapping[str, int],
+    row: Any, instruction: isa.Instruction, number: int, labels: Mapping[str, int]
 ) -> None:
     zero, sink = instruction.table.register_count, instruction.table.register_count + 1
     row["a"] = row["b"] = row["c"] = row["waits"] = zero
     row["d"] = sink
     for role, operand in instruction.by_role.items():
         match operand:
-            case Register(register):
+            case isa.Register(register):
                 row[role] = _row_register(instruction, register, role)
-            case Memory(displacement, base):
+            case isa.Memory(displacement, base):
                 row["b"] = _row_register(instruction, base.number, "b")
                 row["value"] = _value(displacement, instruction)
-            case SymbolReference(name) if role == "target" and name in labels:
+            case isa.SymbolReference(name) if role == "target" and name in labels:
                 row["value"] = labels[name] + operand.addend - number - 1
-            case SymbolReference() | int():
+            case isa.SymbolReference() | int():
                 row["value"] = _value(operand, instruction)
     if row["d"] != sink:
         row["waits"] = row["d"]
 
 
-def _row_register(instruction: Instruction, number: int, role: str) -> int:
+def _row_register(instruction: isa.Instruction, number: int, role: str) -> int:
     if number in instruction.table.zero_registers:
         return instruction.table.register_count + (1 if role == "d" else 0)
     return number
 
 
-def _value(operand: int | SymbolReference, instruction: Instruction) -> int:
+def _value(operand: int | isa.SymbolReference, instruction: isa.Instruction) -> int:
     if isinstance(operand, int):
         return operand
     where = f"line {instruction.line}" if instruction.line else ""
     raise AssemblyError(f"'{operand.name}' is not defined", where=where)
 
 
-def _class_of(effect: Effect) -> int:
+def _class_of(effect: isa.Effect) -> int:
     traits = effect.traits
-    if effect is Effect.GATHER_I8:
+    if effect is isa.Effect.GATHER_I8:
         return layout.GATHER
     if effect.value.startswith("stream_"):
         return layout.STREAM_LOAD if traits.load else layout.STREAM_STORE
@@ -238,9 +216,9 @@ def _class_of(effect: Effect) -> int:
         return layout.INTEGER_LANES
     if traits.load or traits.store:
         return layout.LOAD if traits.load else layout.STORE
-    if effect in _SET_SPECIALS or effect is Effect.READ_SPECIAL:
+    if effect in _SET_SPECIALS or effect is isa.Effect.READ_SPECIAL:
         return layout.SYSTEM
-    if traits.branch is not Branch.NONE:
+    if traits.branch is not isa.Branch.NONE:
         return layout.BRANCH
     if effect in _LANE_EFFECTS:
         return layout.LANES
@@ -249,30 +227,30 @@ def _class_of(effect: Effect) -> int:
     return layout.INTEGER if effect.value.startswith(_INTEGER_PREFIXES) else layout.NOTHING
 
 
-def _channel_of(effect: Effect) -> int:
+def _channel_of(effect: isa.Effect) -> int:
     traits = effect.traits
-    put = {None: 0, Bus.ROW: layout.PUTS_ROW, Bus.COLUMN: layout.PUTS_COLUMN}[traits.put]
-    get = {None: 0, Bus.ROW: layout.GETS_ROW, Bus.COLUMN: layout.GETS_COLUMN}[traits.get]
+    put = {None: 0, isa.Bus.ROW: layout.PUTS_ROW, isa.Bus.COLUMN: layout.PUTS_COLUMN}[traits.put]
+    get = {None: 0, isa.Bus.ROW: layout.GETS_ROW, isa.Bus.COLUMN: layout.GETS_COLUMN}[traits.get]
     return put | get
 
 
-def _flags_of(effect: Effect) -> int:
+def _flags_of(effect: isa.Effect) -> int:
     traits = effect.traits
     return (
         layout.IS_LOAD * traits.load
         | layout.IS_STORE * traits.store
         | layout.IS_ORDERED * traits.ordered
         | layout.IS_CHANNEL * (traits.put is not None or traits.get is not None)
-        | layout.IS_BRANCH * (traits.branch is not Branch.NONE)
-        | layout.SYNCS_ROW * (effect is Effect.SYNC_ROW)
-        | layout.SYNCS_COLUMN * (effect is Effect.SYNC_COLUMN)
-        | layout.SENDS * (effect in (Effect.MESSAGE_SEND, Effect.MESSAGE_MULTICAST))
-        | layout.AWAITS * (effect in (Effect.MESSAGE_RECEIVE, Effect.MESSAGE_AWAIT))
-        | layout.ACCEPTS * (effect is Effect.MESSAGE_ACCEPT)
+        | layout.IS_BRANCH * (traits.branch is not isa.Branch.NONE)
+        | layout.SYNCS_ROW * (effect is isa.Effect.SYNC_ROW)
+        | layout.SYNCS_COLUMN * (effect is isa.Effect.SYNC_COLUMN)
+        | layout.SENDS * (effect in (isa.Effect.MESSAGE_SEND, isa.Effect.MESSAGE_MULTICAST))
+        | layout.AWAITS * (effect in (isa.Effect.MESSAGE_RECEIVE, isa.Effect.MESSAGE_AWAIT))
+        | layout.ACCEPTS * (effect is isa.Effect.MESSAGE_ACCEPT)
     )
 
 
-def _timing_flags(table: InstructionTable, spec: InstructionSpec) -> int:
+def _timing_flags(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
     """Flags for timing that depends on the vector length or on the ports of a memory."""
     traits, ports = spec.effect.traits, table.ports
     reaches = traits.load or traits.store
@@ -281,7 +259,7 @@ def _timing_flags(table: InstructionTable, spec: InstructionSpec) -> int:
     return layout.SCALED * scaled | layout.PORTED * behind
 
 
-def _special(table: InstructionTable, number: int) -> int:
+def _special(table: isa.InstructionTable, number: int) -> int:
     for name, special in table.special_registers.items():
         if special == number and name in _SPECIALS:
             return _SPECIALS[name]
@@ -289,7 +267,7 @@ def _special(table: InstructionTable, number: int) -> int:
     raise AssemblyError(f"no special register {number} in {table.name}", fix=f"there are: {known}")
 
 
-def _alignment_mask(table: InstructionTable, spec: InstructionSpec) -> int:
+def _alignment_mask(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
     alignment, element = table.alignment_bytes(spec), spec.effect.traits.element_bytes
     if alignment & (alignment - 1) or alignment < element:
         raise MachineError(
@@ -298,8 +276,8 @@ def _alignment_mask(table: InstructionTable, spec: InstructionSpec) -> int:
     return max(alignment, 1) - 1
 
 
-def _check_lanes(table: InstructionTable, effect: Effect) -> None:
-    if effect is Effect.SHUFFLE_LANES and table.lanes != 4:
+def _check_lanes(table: isa.InstructionTable, effect: isa.Effect) -> None:
+    if effect is isa.Effect.SHUFFLE_LANES and table.lanes != 4:
         raise MachineError(
             f"effect '{effect}' needs 4 lanes, table '{table.name}' has {table.lanes}"
         )

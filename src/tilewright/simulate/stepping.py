@@ -1,15 +1,27 @@
-"""A run that a debugger makes one step at a time, whatever executes it."""
+"""Runs one step at a time, with breakpoints, watched elements and steps back: of a core and of a
+window.
+
+In: a program, or what makes a fresh executor. Out: the state before a step, and why a run stopped.
+Runs are repeatable, so a state, or a step back, is a run anew up to its place. A core's steps are
+the cycles in which something issues; its whole run is made once, which tells what issues when.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tilewright.isa import Instruction
+from tilewright.simulate.image import LoadedImage
+from tilewright.simulate.instruction_level import core_after, simulate_core
+from tilewright.simulate.runs import CoreRun, IssuedInstruction
+from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import ElementRange
 
 
@@ -108,3 +120,145 @@ class Stepping(ABC):
             if self.breakpoints.intersection(self.at):
                 return "breakpoint"
         return "the program has ended"
+
+
+_ELEMENT_BYTES = 8
+
+
+@dataclass
+class CoreStepper(Stepping):
+    """A run of one core alone; `position` steps are done. Elements of memory are doubles."""
+
+    image: LoadedImage
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        whole = simulate_core(
+            self.image.program, registers=self.image.registers, local_memory=self.image.local_memory
+        )
+        self._whole = whole
+        self._steps = [list(each) for _, each in groupby(whole.issues, lambda issue: issue.cycle)]
+
+    @cached_property
+    def labels(self) -> Mapping[str, int]:
+        return self.image.program.labels
+
+    @property
+    def executed(self) -> int:
+        return sum(map(len, self._steps[: self.position]))
+
+    @property
+    def time(self) -> int:
+        return self._next[0].cycle if self._next else self._whole.cycles
+
+    @property
+    def _next(self) -> list[IssuedInstruction]:
+        return self._steps[self.position] if self.position < len(self._steps) else []
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        memories = self.image.program.table.memories
+        return {memory.name: memory.capacity_bytes // _ELEMENT_BYTES for memory in memories}
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        return self.image.program.instructions
+
+    @property
+    def at(self) -> Sequence[int]:
+        return [issue.instruction for issue in self._next]
+
+    def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
+        behind = [issue for step in self._steps[self.position :][:count] for issue in step]
+        program = self.image.program.instructions
+        return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]
+
+    def registers(self) -> Mapping[str, Any]:
+        """The registers that are not zero: as integers where only the first lane is in use."""
+        run, found = self._run(), {}
+        for number, name in enumerate(run.program.table.register_names):
+            integers = run.integer_registers[number]
+            if integers.any():
+                is_integer = not integers[1:].any() and abs(int(integers[0])) < 1 << 48
+                found[name] = int(integers[0]) if is_integer else run.registers[number].tolist()
+        return found
+
+    def elements(self, place: ElementRange) -> NDArray[Any]:
+        doubles = self._run().memory(place.memory).view("<f8")
+        return doubles[place.address : place.address + place.count]
+
+    def forward(self, count: int = 1) -> None:
+        self.position = min(self.position + count, len(self._steps))
+
+    def back(self, count: int = 1) -> None:
+        self.position = max(self.position - count, 0)
+
+    def _run(self) -> CoreRun:
+        """The core before the next step."""
+        if not self._next:
+            return self._whole
+        return core_after(
+            self.image.program,
+            self.time,
+            registers=self.image.registers,
+            local_memory=self.image.local_memory,
+        )
+
+
+@dataclass
+class Stepper(Stepping):
+    """A run of a window, whose steps are instructions."""
+
+    make: Callable[[], Executor]
+    register_names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.executor = self.make()
+
+    @property
+    def executed(self) -> int:
+        return self.executor.issued
+
+    @property
+    def time(self) -> int:
+        return self.executor.time
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        steps = self.executor.steps
+        return {label: step.number for step in steps for label in step.instruction.labels}
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return self.executor.memories.sizes
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        return [step.instruction for step in self.executor.steps]
+
+    @property
+    def at(self) -> Sequence[int]:
+        return [self.executor.number]
+
+    def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
+        executor = self.executor
+        steps = executor.steps[executor.number :][:count]
+        return [(step.number, step.instruction) for step in steps]
+
+    def registers(self) -> Mapping[str, int]:
+        values = zip(self.register_names, self.executor.registers, strict=True)
+        return {name: value for name, value in values if value}
+
+    def elements(self, place: ElementRange) -> NDArray[Any]:
+        array = self.executor.memories.arrays[place.memory]
+        return array[place.address : place.address + place.count]
+
+    def forward(self, count: int = 1) -> None:
+        for _ in range(count):
+            if not self.executor.step():
+                return
+
+    def back(self, count: int = 1) -> None:
+        target = max(self.executor.issued - count, 0)
+        self.executor = self.make()
+        self.forward(target)

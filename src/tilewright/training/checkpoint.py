@@ -6,7 +6,7 @@ it is not one of this network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from tilewright.codegen.arrays import read_arrays
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.common.files import new_file
@@ -47,7 +47,7 @@ class _Header(Struct, frozen=True):
 
 
 def write_checkpoint(
-    path: Path, step: Network, states: Mapping[str, Array], seed: int, epochs: Sequence[Epoch]
+    path: Path, step: Network, states: Arrays, seed: int, epochs: Sequence[Epoch]
 ) -> None:
     """Write the states after these epochs; the file is the old one or the new one, whole. OSError
     where it cannot be written.
@@ -87,7 +87,7 @@ def read_checkpoint(
     return found, header.epochs
 
 
-def _require_same(path: Path, step: Network, header: _Header, found: Mapping[str, Array]) -> None:
+def _require_same(path: Path, step: Network, header: _Header, found: Arrays) -> None:
     """Raise GraphError unless the states are the network's, and finite."""
     where, names = str(path), tuple(state.tensor for state in step.states)
     if header.network != step.name or header.states != names:

@@ -8,14 +8,14 @@ that goes on from a checkpoint ends where an uninterrupted one does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.codegen.arrays import read_arrays
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
 from tilewright.common.dtypes import converted, dtype
 from tilewright.common.errors import GraphError, ShapeError
@@ -28,12 +28,7 @@ from tilewright.graph.weights import initial_weights
 from tilewright.machine import Machine
 from tilewright.network.plans import Session
 from tilewright.ops.op import Shape, show_shape
-from tilewright.training.checkpoint import (
-    Epoch,
-    read_checkpoint,
-    require_state,
-    write_checkpoint,
-)
+from tilewright.training.checkpoint import Epoch, read_checkpoint, require_state, write_checkpoint
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def train(
     *,
     told: Callable[[Epoch], None] = lambda _: None,
     progress: Progress = silent,
-    begun: Callable[[Network, Mapping[str, Array]], Session] | None = None,
+    begun: Callable[[Network, Arrays], Session] | None = None,
 ) -> Trained:
     """Train a network on examples; its first extent is the batch. Weights begin with the network's
     own numbers, and with random ones where it has none. Each epoch is `told` when it is over. What
@@ -206,9 +201,7 @@ class _Task:
     def _right(scores: Array, examples: Examples, numbers: Array, count: int) -> int:
         return int((scores.argmax(1) == examples.labels[numbers])[:count].sum())
 
-    def _explain(
-        self, session: Session, before: Mapping[str, Array], epoch: int, count: int
-    ) -> None:
+    def _explain(self, session: Session, before: Arrays, epoch: int, count: int) -> None:
         """Raise GraphError for a step whose loss is not finite, with the first node that gives such
         numbers: the epoch runs again up to that step.
         """

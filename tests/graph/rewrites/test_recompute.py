@@ -3,7 +3,7 @@
 import numpy as np
 
 from tilewright.graph.liveness import most_bytes, needed_spans
-from tilewright.graph.rewrites.recompute import Recompute
+from tilewright.graph.rewrites.recompute import recomputing
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import Optimiser, training_step
 from tilewright.graph.zoo import network
@@ -19,12 +19,12 @@ def repeated(step):
 
 def test_no_activation_is_repeated_where_all_have_room():
     step = simplified(training_step(network("digits", 16)))
-    assert Recompute(needed(step)).apply(step) is step
+    assert recomputing(step, needed(step)) is step
 
 
 def test_the_step_means_the_same_with_activations_computed_again():
     step = simplified(training_step(network("digits", 16), Optimiser("sgd", 0.1)))
-    less = Recompute(needed(step) * 9 // 10).apply(step)
+    less = recomputing(step, needed(step) * 9 // 10)
     assert needed(less) < needed(step)
     assert repeated(less)
     rng = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def test_the_step_means_the_same_with_activations_computed_again():
 
 def test_half_of_the_activations_of_vgg16_cost_a_twentieth_of_its_operations():
     step = simplified(training_step(network("vgg16", 32)))
-    less = Recompute(0).apply(step)
+    less = recomputing(step, 0)
     held = sum(
         s for name, (s, *_) in needed_spans(step).items() if name in {t.name for t in step.inputs}
     )
@@ -48,7 +48,7 @@ def test_half_of_the_activations_of_vgg16_cost_a_twentieth_of_its_operations():
 
 def test_activations_are_kept_that_the_dearer_ones_make_room_for():
     step = simplified(training_step(network("vgg16", 32)))
-    less = Recompute(needed(step) * 4 // 5).apply(step)
+    less = recomputing(step, needed(step) * 4 // 5)
     assert needed(less) <= needed(step) * 4 // 5
     assert repeated(less)[2::3] == ["conv1_1_relu_again", "conv1_2_relu_again"]
     assert len(repeated(less)) == 6
@@ -57,14 +57,14 @@ def test_activations_are_kept_that_the_dearer_ones_make_room_for():
 def test_a_slow_memory_makes_poolings_dear():
     step = simplified(training_step(network("vgg16", 32)))
     limit = needed(step) * 19 // 20
-    assert all(name.startswith("pool") for name in repeated(Recompute(limit).apply(step)))
-    less = Recompute(limit, flops_per_byte=22.4).apply(step)
+    assert all(name.startswith("pool") for name in repeated(recomputing(step, limit)))
+    less = recomputing(step, limit, flops_per_byte=22.4)
     assert [*repeated(less)][-1:] == ["conv1_1_relu_again"]
 
 
 def test_forward_networks_stay_as_they_are():
     net = network("digits", 16)
-    assert Recompute(0).apply(net) is net
+    assert recomputing(net, 0) is net
 
 
 def test_inputs_weights_and_results_are_there_all_the_time():

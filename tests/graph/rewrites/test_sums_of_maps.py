@@ -5,8 +5,8 @@ import pytest
 
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
-from tilewright.graph.rewrites.added_maps import AddedMaps
-from tilewright.graph.rewrites.separable_sums import JoinedPowers, SeparableSums
+from tilewright.graph.rewrites.added_maps import added_maps
+from tilewright.graph.rewrites.separable_sums import joined_powers, separable_sums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import training_step
 from tilewright.ops import BatchNorm, Binary, conv2d, gemm
@@ -41,7 +41,7 @@ def same_numbers(before, after):
 )  # fmt: skip
 def test_what_does_not_move_along_the_summed_axes_leaves_the_sum(text, terms, behind):
     before = one_sum(text)
-    after = SeparableSums().apply(before)
+    after = separable_sums(before)
     inner, outer = after.nodes
     assert (inner.name, inner.op.body, inner.op.gather) == ("z_terms", terms, "sum")
     assert (outer.name, outer.op.body, outer.op.gather) == ("z", behind, None)
@@ -60,25 +60,25 @@ def test_what_does_not_move_along_the_summed_axes_leaves_the_sum(text, terms, be
 )
 def test_other_sums_stay_as_they_are(text):
     before = one_sum(text)
-    assert SeparableSums().apply(before) is before
+    assert separable_sums(before) is before
 
 
 def test_a_factor_that_is_read_beyond_its_border_stays_in_the_sum():
     before = one_sum("z[i] += x[i,j] * c[i-1]", fill=0.0)
-    assert SeparableSums().apply(before) is before
-    assert len(SeparableSums().apply(one_sum("z[i] += x[i,j] * y[i,0]", fill=0.0)).nodes) == 2
+    assert separable_sums(before) is before
+    assert len(separable_sums(one_sum("z[i] += x[i,j] * y[i,0]", fill=0.0)).nodes) == 2
 
 
 def test_sums_of_more_terms_than_asked_for_stay_as_they_are():
     before = one_sum("z[j] += x[i,j] * c[j]")
-    assert SeparableSums(3).apply(before) is before
-    assert len(SeparableSums(4).apply(before).nodes) == 2
+    assert separable_sums(before, 3) is before
+    assert len(separable_sums(before, 4).nodes) == 2
 
 
 def test_zero_times_a_finite_number_needs_no_condition():
     before = one_sum("z[j] += 0.0 if x[i,j] == 0.0 else x[i,j] * c[j]")
-    assert SeparableSums().apply(before) is before
-    inner, outer = SeparableSums(finite=True).apply(before).nodes
+    assert separable_sums(before) is before
+    inner, outer = separable_sums(before, finite=True).nodes
     assert (inner.op.body, outer.op.body) == ("x0", "x0 * x1")
 
 
@@ -93,7 +93,7 @@ def test_zero_times_a_finite_number_needs_no_condition():
 )  # fmt: skip
 def test_powers_of_one_base_are_one(text, body):
     before = one_sum(text)
-    after = JoinedPowers().apply(before)
+    after = joined_powers(before)
     assert after.nodes[0].op.body == body
     same_numbers(before, after)
 
@@ -110,7 +110,7 @@ def added(last, *, outputs=()):
 
 def test_an_addition_of_maps_is_a_map():
     before = added("add")
-    after = AddedMaps().apply(before)
+    after = added_maps(before)
     (node,) = after.nodes
     assert (node.op.body, node.inputs) == ("x0 * x1 + exp(x0)", ("x", "c"))
     same_numbers(before, after)
@@ -118,7 +118,7 @@ def test_an_addition_of_maps_is_a_map():
 
 @pytest.mark.parametrize("before", [added("mul"), added("add", outputs=("a",))])
 def test_who_reads_a_map_besides_keeps_it(before):
-    assert AddedMaps().apply(before) is before
+    assert added_maps(before) is before
 
 
 def test_a_normalisation_takes_two_sums_and_a_map_backwards():

@@ -5,7 +5,7 @@ import pytest
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.rewrites.widening import Widening
+from tilewright.graph.rewrites.widening import widened
 from tilewright.ops.notation import operator_of
 
 
@@ -17,7 +17,7 @@ def test_a_network_has_the_same_values_in_words(narrow):
         op = operator_of(f"two_{name}[n] = {name}[n] + {name}[n]", dtype=kind, n=9)
         net.apply(op, net.input(name, (9,), kind), name=f"two_{name}")
     network = net.build(("two_x", "two_v"))
-    wide = Widening().apply(network)
+    wide = widened(network)
     assert all(dtype(tensor.dtype).size_bytes >= 4 for tensor in wide.tensors.values())
     low, high = dtype(narrow).limits
     values = np.linspace(low, high, 9).astype(np.int64)

@@ -12,7 +12,6 @@ from tilewright.ir.scalar import (
     FUNCTIONS,
     Scalar,
     c_text,
-    composed,
     expanded,
     operand_count,
     operations,
@@ -25,17 +24,6 @@ numbers = st.floats(-8, 8).filter(lambda x: str(x) != "-0.0")
 @given(scalars(FUNCTIONS, numbers))
 def test_the_text_parses_back_equal(scalar: Scalar) -> None:
     assert parse_scalar(str(scalar)) == scalar
-
-
-@given(scalars(OF_FLOATS, numbers), scalars(OF_FLOATS, numbers))
-def test_a_composed_expression_is_the_one_of_the_other(outer: Scalar, inner: Scalar) -> None:
-    """Here every further operand of the outer one is read after those of the inner one."""
-    x = [np.array([-2.0, 0.5, 3.0]) + i for i in range(6)]
-    count = operand_count(inner)
-    with np.errstate(all="ignore"):
-        expected = outer.value((inner.value(x), *x[count:]))
-        found = composed(outer, 0, inner).value(x)
-    np.testing.assert_array_equal(found, expected)
 
 
 @given(scalars(OF_FLOATS, numbers))

@@ -21,9 +21,8 @@ from tilewright.machine import load_machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.ops import Unary, conv2d
-from tilewright.seeds.epilogues import operand_name, with_epilogue
 from tilewright.seeds.pooling import Pooled, PoolWindows, with_pooling
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import operand_name, seeds_for, with_epilogue
 from tilewright.targets.cambricon.code import image_of
 from tilewright.targets.cambricon.networks import DeviceNetwork
 from tilewright.targets.cambricon.runtime import Device

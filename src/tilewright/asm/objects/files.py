@@ -14,15 +14,8 @@ from tilewright.asm.encode import decode
 from tilewright.asm.front_end import maps_of
 from tilewright.asm.limits import DEFAULT_LIMITS
 from tilewright.asm.objects import elf_format as fmt
+from tilewright.asm.objects import object as objects
 from tilewright.asm.objects.elf import elf_bytes
-from tilewright.asm.objects.object import (
-    Object,
-    ObjectSection,
-    PlacedInstruction,
-    Relocation,
-    RelocationKind,
-    Symbol,
-)
 from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
 from tilewright.asm.text.expression import signed64
 from tilewright.common.errors import AssemblyError
@@ -50,7 +43,7 @@ class _Header:
     alignment: int
 
 
-def read_elf(data: bytes, table: InstructionTable, *, name: str = "<object>") -> Object:
+def read_elf(data: bytes, table: InstructionTable, *, name: str = "<object>") -> objects.Object:
     """The object or image in an ELF file made with this table. Raises AssemblyError."""
     with _located(name):
         return _Reader(_File(data), table).read()
@@ -125,14 +118,14 @@ class _Reader:
         self.file, self.table = file, table
         self.order, self.type, self.headers = file.order, file.type, file.headers
 
-    def read(self) -> Object:
+    def read(self) -> objects.Object:
         """The whole object."""
         self._check_table()
         sections = tuple(self._section(h) for h in self.headers if self._is_content(h))
         file_name, symbols, names = self._symbols()
         relocations = self._relocations(names)
         _check_names(sections, symbols, relocations)
-        return Object(
+        return objects.Object(
             self.table.instruction_set,
             self.order,
             self.table.word_bits // 8,
@@ -160,12 +153,12 @@ class _Reader:
                 fix="load its own table",
             )
 
-    def _section(self, header: _Header) -> ObjectSection:
+    def _section(self, header: _Header) -> objects.ObjectSection:
         alignment = max(header.alignment, 1)
         if alignment & (alignment - 1) or alignment > DEFAULT_LIMITS.alignment_bytes:
             raise AssemblyError(f"section {header.name} has the alignment {alignment}")
         flags = "".join(letter for flag, letter in _LETTERS.items() if header.flags & flag)
-        return ObjectSection(
+        return objects.ObjectSection(
             header.name,
             "".join(sorted(flags)),
             self.file.content_of(header),
@@ -175,7 +168,7 @@ class _Reader:
             header.address,
         )
 
-    def _symbols(self) -> tuple[str, tuple[Symbol, ...], list[str]]:
+    def _symbols(self) -> tuple[str, tuple[objects.Symbol, ...], list[str]]:
         """The source's name, the symbols, and the name (or section) of each index."""
         tables = self._by_type(fmt.SECTION_SYMTAB)
         if len(tables) != 1 or not tables[0].link < len(self.headers):
@@ -197,7 +190,7 @@ class _Reader:
         content = self.file.content_of(header)
         return list(record.iter_unpack(content[: len(content) - len(content) % record.size]))
 
-    def _symbol(self, name: str, row: tuple[int, ...]) -> Symbol:
+    def _symbol(self, name: str, row: tuple[int, ...]) -> objects.Symbol:
         information, index, value, size = row[1], row[3], row[4], row[5]
         section: str | None = None
         if index == fmt.INDEX_ABSOLUTE:
@@ -207,15 +200,15 @@ class _Reader:
             value -= self.headers[index].address
         kind = _KINDS.get(information & 15, "")
         is_global = information >> 4 == fmt.BIND_GLOBAL
-        return Symbol(name, section, signed64(value), is_global, kind, size)
+        return objects.Symbol(name, section, signed64(value), is_global, kind, size)
 
     def _section_name(self, index: int) -> str:
         if not 0 < index < len(self.headers):
             raise AssemblyError(f"a symbol is in section {index}, which does not exist")
         return self.headers[index].name
 
-    def _relocations(self, names: list[str]) -> tuple[Relocation, ...]:
-        found: list[Relocation] = []
+    def _relocations(self, names: list[str]) -> tuple[objects.Relocation, ...]:
+        found: list[objects.Relocation] = []
         for header in self._by_type(fmt.SECTION_RELA):
             target = self._section_name(header.info)
             size = self.headers[header.info].size
@@ -230,7 +223,7 @@ class _Reader:
                     raise AssemblyError(f"relocation {information:#x} is not known") from None
                 if offset + DATA_BYTES.get(kind, self.table.word_bits // 8) > size:
                     raise AssemblyError(f"a relocation at {offset:#x} is outside {target}")
-                found.append(Relocation(target, offset, kind, name, addend, operand))
+                found.append(objects.Relocation(target, offset, kind, name, addend, operand))
         return tuple(found)
 
 
@@ -242,9 +235,9 @@ def _string(strings: bytes, offset: int) -> str:
 
 
 def _check_names(
-    sections: tuple[ObjectSection, ...],
-    symbols: tuple[Symbol, ...],
-    relocations: tuple[Relocation, ...],
+    sections: tuple[objects.ObjectSection, ...],
+    symbols: tuple[objects.Symbol, ...],
+    relocations: tuple[objects.Relocation, ...],
 ) -> None:
     """Every symbol and relocation must be in a section that is there, once."""
     names = {section.name for section in sections}
@@ -264,16 +257,18 @@ def _check_names(
 
 
 def _instructions(
-    sections: tuple[ObjectSection, ...],
-    symbols: tuple[Symbol, ...],
-    relocations: tuple[Relocation, ...],
+    sections: tuple[objects.ObjectSection, ...],
+    symbols: tuple[objects.Symbol, ...],
+    relocations: tuple[objects.Relocation, ...],
     table: InstructionTable,
-) -> tuple[PlacedInstruction, ...]:
+) -> tuple[objects.PlacedInstruction, ...]:
     """The code sections decoded, with labels where symbols and relocations are."""
     labels: dict[tuple[str | None, int], list[str]] = {}
     for symbol in symbols:
         labels.setdefault((symbol.section, symbol.value), []).append(symbol.name)
-    fixed = {(r.section, r.offset): r for r in relocations if r.kind >= RelocationKind.OPERAND}
+    fixed = {
+        (r.section, r.offset): r for r in relocations if r.kind >= objects.RelocationKind.OPERAND
+    }
     step, placed = table.word_bits // 8, []
     for section in sections:
         for offset in range(0, len(section.data) - step + 1, step) if section.is_code else ():
@@ -281,14 +276,14 @@ def _instructions(
             if instruction is not None:
                 names = tuple(labels.get((section.name, offset), ()))
                 instruction = symbolic(instruction, fixed.get((section.name, offset)), names)
-                placed.append(PlacedInstruction(section.name, offset, instruction))
+                placed.append(objects.PlacedInstruction(section.name, offset, instruction))
     return tuple(placed)
 
 
 _LARGEST_FILE_BYTES = 1 << 30
 
 
-def write_object(source: Object, path: Path) -> None:
+def write_object(source: objects.Object, path: Path) -> None:
     """Write an ELF file, whole or not at all. Raises AssemblyError."""
     try:
         with new_file(path) as file:
@@ -297,7 +292,7 @@ def write_object(source: Object, path: Path) -> None:
         raise AssemblyError(f"cannot write it: {error.strerror}", where=str(path)) from error
 
 
-def read_object(path: Path, table: InstructionTable) -> Object:
+def read_object(path: Path, table: InstructionTable) -> objects.Object:
     """The object in an ELF file. Raises AssemblyError."""
     return read_elf(_read_bytes(path), table, name=str(path))
 
@@ -317,7 +312,7 @@ def _read_bytes(path: Path) -> bytes:
         raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
 
 
-def dependency_rule(source: Object, target: Path, folder: Path) -> str:
+def dependency_rule(source: objects.Object, target: Path, folder: Path) -> str:
     """A rule for make: `target` is made from the source in `folder` and all that it includes."""
     names = dict.fromkeys([source.file_name, *(entry.file for entry in source.lines)])
     paths = (_escaped(str(folder / name)) for name in names)
@@ -329,7 +324,7 @@ def _escaped(path: str) -> str:
     return re.sub(r"([ #])", r"\\\1", path).replace("$", "$$")
 
 
-def object_summary(source: Object) -> str:
+def object_summary(source: objects.Object) -> str:
     """Sections, symbols, relocations, and where the language's data lies, as text."""
     kind = "image" if source.is_linked else "object"
     rows = [f"{source.file_name}: {kind} for {source.instruction_set}", "", "sections"]
@@ -344,7 +339,7 @@ def object_summary(source: Object) -> str:
     return "\n".join([*rows, *maps_of(source)]) + "\n"
 
 
-def _section_row(section: ObjectSection) -> str:
+def _section_row(section: objects.ObjectSection) -> str:
     kind = "nobits" if section.nobits else "progbits"
     return (
         f"  {section.name:<16} {section.address:08x}  {section.size_bytes:>8} bytes  "
@@ -352,7 +347,7 @@ def _section_row(section: ObjectSection) -> str:
     )
 
 
-def _symbol_row(source: Object, symbol: Symbol) -> str:
+def _symbol_row(source: objects.Object, symbol: objects.Symbol) -> str:
     bind = "global" if symbol.is_global else "local"
     if symbol.section is None:
         return f"  {'undefined':<17} {bind:<6} {symbol.name}"

@@ -16,16 +16,7 @@ from msgspec import Struct
 from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.suggest import did_you_mean
-from tilewright.asm.text.expression import (
-    BinaryOperation,
-    Expression,
-    ExpressionValue,
-    Half,
-    LocalReference,
-    Name,
-    UnaryOperation,
-    expression_value,
-)
+from tilewright.asm.text import expression as expressions
 
 HIDDEN_PREFIX = ".L"
 
@@ -51,10 +42,10 @@ class SetDirective:
     order: int
     line: SourceLine
     span: Span
-    expression: Expression
+    expression: expressions.Expression
     section: str
     offset: int
-    value: ExpressionValue | None = None
+    value: expressions.ExpressionValue | None = None
     failed: bool = False
 
 
@@ -129,7 +120,7 @@ class SymbolTable:
             return label.section, label.offset
         return (name, 0) if name in self.sections else None
 
-    def numeric_name(self, reference: LocalReference, order: int) -> str:
+    def numeric_name(self, reference: expressions.LocalReference, order: int) -> str:
         """The hidden name that `1b` or `1f` means in a line. Raises NotYetKnown."""
         orders = self._numeric.get(reference.digits, [])
         before = bisect_right(orders, order)
@@ -194,7 +185,7 @@ class SymbolTable:
                     definition.span,
                 )
             scope = self.scope(definition.order, definition.section, definition.offset)
-            definition.value = expression_value(definition.expression, scope)
+            definition.value = expressions.expression_value(definition.expression, scope)
         except Fault as fault:
             definition.failed = True
             reporter.add(definition.line, fault, definition.order)
@@ -204,15 +195,15 @@ def _numeric_name(digits: int, count: int) -> str:
     return f"{HIDDEN_PREFIX}{digits}.{count}"
 
 
-def _names_of(expression: Expression) -> Iterable[str]:
+def _names_of(expression: expressions.Expression) -> Iterable[str]:
     pending, names = [expression], []
     while pending:
         match pending.pop():
-            case Name(name, _):
+            case expressions.Name(name, _):
                 names.append(name)
-            case UnaryOperation(_, operand, _, _) | Half(_, operand, _, _):
+            case expressions.UnaryOperation(_, operand, _, _) | expressions.Half(_, operand, _, _):
                 pending.append(operand)
-            case BinaryOperation(_, left, right, _, _):
+            case expressions.BinaryOperation(_, left, right, _, _):
                 pending += [left, right]
     return names
 
@@ -226,10 +217,10 @@ class SymbolScope(Struct, frozen=True):
     offset: int
     suggests: bool = True
 
-    def symbol(self, name: str, span: Span) -> ExpressionValue:
+    def symbol(self, name: str, span: Span) -> expressions.ExpressionValue:
         """The value of a name. Raises NotYetKnown."""
         if name in self.table.labels or name in self.table.sections:
-            return ExpressionValue(0, name)
+            return expressions.ExpressionValue(0, name)
         definition = self.table.definition_at(name, self.order)
         if definition is not None:
             if definition.failed:
@@ -241,7 +232,7 @@ class SymbolScope(Struct, frozen=True):
             return definition.value
         declaration = self.table.declarations.get(name)
         if declaration is not None and declaration.is_external:
-            return ExpressionValue(0, name)
+            return expressions.ExpressionValue(0, name)
         fix = did_you_mean(name, self.table.names()) if self.suggests else ""
         raise NotYetKnown(
             SourceError.UNDEFINED,
@@ -250,13 +241,12 @@ class SymbolScope(Struct, frozen=True):
             fix=fix or f"define it, or write .extern {name}",
         )
 
-    def local(self, reference: LocalReference) -> ExpressionValue:
+    def local(self, reference: expressions.LocalReference) -> expressions.ExpressionValue:
         """The value of a numeric label. Raises NotYetKnown."""
-        return ExpressionValue(0, self.table.numeric_name(reference, self.order))
+        return expressions.ExpressionValue(0, self.table.numeric_name(reference, self.order))
 
-    def here(self, span: Span) -> ExpressionValue:
-        """The address of the line."""
-        return ExpressionValue(self.offset, self.section)
+    def here(self, span: Span) -> expressions.ExpressionValue:
+        return expressions.ExpressionValue(self.offset, self.section)
 
     def place(self, symbol: str) -> tuple[str, int] | None:
         """(section, offset) of a label or section."""

@@ -15,15 +15,8 @@ from functools import partial
 from tilewright.asm.diagnostics import FatalFault, Fault, Reporter, SourceErrors, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import FrontEnd
-from tilewright.asm.text.budget import Budget
-from tilewright.asm.text.macros import (
-    Macro,
-    bind_arguments,
-    parse_definition,
-    split_arguments,
-    with_references,
-    without_comment,
-)
+from tilewright.asm.limits import Budget
+from tilewright.asm.text import macros
 from tilewright.asm.text.parse import LineParser
 from tilewright.asm.text.parsed import EMPTY_LINE, ParsedLine, ParsedOperand, ParsedString
 from tilewright.asm.text.source import IncludeFolder, SourceText
@@ -138,7 +131,7 @@ class Expander:
     reserved: Callable[[str], bool]
     current_section: Callable[[], str]
     front_end: FrontEnd | None = None
-    _macros: dict[str, Macro] = field(default_factory=dict)
+    _macros: dict[str, macros.Macro] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
     _conditions: _Conditions = field(default_factory=_Conditions)
     _hidden: list[SourceLine] = field(default_factory=list)
@@ -229,17 +222,15 @@ class Expander:
 
     def _plain(self, text: str) -> str:
         """The text without its comment."""
-        return without_comment(text, self.table.dialect.comments)
+        return macros.without_comment(text, self.table.dialect.comments)
 
     # ---------------------------------------------------------------- for the front end
 
     @property
     def section(self) -> str:
-        """The section that statements go to."""
         return self.current_section()
 
     def next_line(self) -> SourceLine | None:
-        """The following line of the same text, which is taken; None at its end."""
         line = next(self._frames[-1].lines, None)
         if line is not None:
             self.budget.spend(line)
@@ -247,11 +238,9 @@ class Expander:
         return line
 
     def operands_of(self, text: str) -> tuple[ParsedOperand, ...]:
-        """The operands of a statement. Raises Fault."""
         return self.parser.parse(text).operands
 
     def number_of(self, text: str, column: int) -> int:
-        """The value of an expression that starts at a column of the line. Raises Fault."""
         operands = self.operands_of(f".if {text}")
         try:
             if len(operands) != 1:
@@ -263,7 +252,6 @@ class Expander:
             raise fault.again(span=moved) from None
 
     def report(self, line: SourceLine, fault: Fault) -> None:
-        """Note a fault of a line that was taken."""
         self.reporter.add(line, fault, self.budget.lines)
 
     # ---------------------------------------------------------------- frames
@@ -357,7 +345,7 @@ class Expander:
         body = self._body(line, word)
         if word == ".macro":
             brackets = self.table.dialect.brackets
-            name, parameters = parse_definition(self._plain(rest), span, brackets)
+            name, parameters = macros.parse_definition(self._plain(rest), span, brackets)
             if self.reserved(name):
                 raise Fault(
                     SourceError.RESERVED,
@@ -371,7 +359,7 @@ class Expander:
                     f"macro '{name}' is already defined at {known.file}:{known.number}",
                     span,
                 )
-            self._macros[name] = Macro(name, parameters, body, line)
+            self._macros[name] = macros.Macro(name, parameters, body, line)
         elif word == ".rept":
             operands = self.parser.parse(line.text).operands
             if len(operands) != 1:
@@ -425,7 +413,7 @@ class Expander:
 
     def _each(self, line: SourceLine, body: tuple[SourceLine, ...], rest: str, span: Span) -> None:
         plain = self._plain(rest)
-        name, *values = split_arguments(plain, self.table.dialect.brackets) or [""]
+        name, *values = macros.split_arguments(plain, self.table.dialect.brackets) or [""]
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             shown = ", ".join(self.table.register_names[1:3])
             fix = f"write for instance .irp r, {shown}"
@@ -436,7 +424,7 @@ class Expander:
                 line.child(
                     inner.file,
                     inner.number,
-                    with_references(inner.text, {name: value}, 0),
+                    macros.with_references(inner.text, {name: value}, 0),
                     "a repetition",
                 )
                 for value in values
@@ -444,16 +432,16 @@ class Expander:
             ),
         )
 
-    def _call(self, line: SourceLine, macro: Macro, rest: str, span: Span) -> None:
+    def _call(self, line: SourceLine, macro: macros.Macro, rest: str, span: Span) -> None:
         brackets = self.table.dialect.brackets
-        arguments = bind_arguments(macro, self._plain(rest), span, brackets)
+        arguments = macros.bind_arguments(macro, self._plain(rest), span, brackets)
         serial = self._expansions
         self._expansions += 1
         lines = (
             line.child(
                 inner.file,
                 inner.number,
-                with_references(inner.text, arguments, serial),
+                macros.with_references(inner.text, arguments, serial),
                 f"macro '{macro.name}'",
             )
             for inner in macro.body

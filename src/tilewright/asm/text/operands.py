@@ -122,7 +122,6 @@ def _address(value: ExpressionValue) -> int | SymbolReference:
 
 @lru_cache(maxsize=32)
 def _registers(table: InstructionTable) -> dict[str, Register]:
-    """The registers by name."""
     return {name: Register(number) for name, number in table.register_numbers.items()}
 
 

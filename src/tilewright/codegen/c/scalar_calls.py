@@ -12,20 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from math import isinf
 
-from tilewright.codegen.c.elementwise_calls import (
-    CallContext,
-    Emitters,
-    common_loops,
-    write_loops,
-)
-from tilewright.codegen.c.loop_nest import (
-    Loop,
-    match_axes,
-    merge_loops,
-    padded,
-    view_axes,
-    view_offset,
-)
+from tilewright.codegen.c import loop_nest
+from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops, write_loops
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
@@ -40,12 +28,12 @@ def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
     for name, view in zip(names, views, strict=True):
         kind = dtype(context.element_type(view)).c_name
         const = "" if name == "tw_to" else "const "
-        place = context.pointer(view, view_offset(view))
+        place = context.pointer(view, loop_nest.view_offset(view))
         context.writer.line(f"{const}{kind} *const {name} = {place};")
     return names
 
 
-def _nested(loops: tuple[Loop, ...], first: int, context: CallContext) -> ExitStack:
+def _nested(loops: tuple[loop_nest.Loop, ...], first: int, context: CallContext) -> ExitStack:
     """The loops, to be closed by the caller; their counters are numbered from `first`."""
     stack = ExitStack()
     for i, loop in enumerate(loops, first):
@@ -54,7 +42,7 @@ def _nested(loops: tuple[Loop, ...], first: int, context: CallContext) -> ExitSt
     return stack
 
 
-def _at(pointer: str, number: int, loops: tuple[Loop, ...], context: CallContext) -> str:
+def _at(pointer: str, number: int, loops: tuple[loop_nest.Loop, ...], context: CallContext) -> str:
     """The element of operand `number` that the loops are at."""
     terms = [
         _term(f"tw_at{i}", loop.strides[number], context)
@@ -103,8 +91,10 @@ def _value(mapping: Map, operands: Sequence[str], kinds: Sequence[str]) -> str:
 
 def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
     y, x = views
-    axes = view_axes(x)
-    gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
+    axes = loop_nest.view_axes(x)
+    gathered = loop_nest.merge_loops(
+        loop_nest.match_axes("k", ([], axes.get("k", [])), reduction.name)
+    )
     kept = common_loops((y, x), reduction, beside="k")
     loops = (*kept, *gathered)
     with context.writer.block():
@@ -136,7 +126,7 @@ def emit_multiply_accumulate(
     elements = tuple(loop for loop in loops if loop.strides[2] == Const(0))
     with context.writer.block():
         pointers = _pointers(views, context)
-        write_loops(padded(elements, len(views), accumulate.name), ("y", "x"), context)
+        write_loops(loop_nest.padded(elements, len(views), accumulate.name), ("y", "x"), context)
         _counters(len(factors), context)
         with _nested(factors, 0, context):
             y, x, w = (f"&{_at(name, i, factors, context)}" for i, name in enumerate(pointers))

@@ -22,12 +22,7 @@ import msgspec
 
 from tilewright.common.cache.aside import aside, locked, remove
 from tilewright.common.cache.entries import damage, entries_below, files_of, named, seal
-from tilewright.common.cache.folders import (
-    CacheError,
-    cache_folder,
-    make_private,
-    temporary_folder,
-)
+from tilewright.common.cache.folders import CacheError, cache_folder, make_private, temporary_folder
 from tilewright.common.digest import digest, own_sources
 
 _LOG = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ir.scalar import Apply, Element, Scalar, renumbered
@@ -21,32 +20,26 @@ _MOST_OPERANDS = 8
 _ADDITION = Apply("+", (Element(0), Element(1)))
 
 
-@dataclass(frozen=True)
-class AddedMaps:
-    """Joins maps of floats with the addition that alone reads them."""
-
-    name: ClassVar[str] = "added_maps"
-
-    def apply(self, network: Network) -> Network:
-        """The network with sums of maps as maps."""
-        readers = Counter(name for node in network.nodes for name in node.inputs)
-        readers.update(network.outputs)
-        maps: dict[str, tuple[Node, Definition]] = {}
-        gone, nodes = set[str](), list[Node]()
-        for node in network.nodes:
-            parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
-            own = pointwise(node.op)
-            adds = own is not None and node.op.is_named and own.scalar == _ADDITION
-            if adds and len(parts) == 2:
-                joined = _sum_of_maps(node, parts)
-                if joined is not None:
-                    gone |= {part.name for part, _ in parts}
-                    node, own = joined, pointwise(joined.op)
-            if own is not None and own == node.op:
-                maps[node.output] = node, own
-            nodes.append(node)
-        kept = tuple(node for node in nodes if node.name not in gone)
-        return replace(network, nodes=kept) if gone else network
+def added_maps(network: Network) -> Network:
+    """The network with sums of maps as maps: of floats, where an addition alone reads them."""
+    readers = Counter(name for node in network.nodes for name in node.inputs)
+    readers.update(network.outputs)
+    maps: dict[str, tuple[Node, Definition]] = {}
+    gone, nodes = set[str](), list[Node]()
+    for node in network.nodes:
+        parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
+        own = pointwise(node.op)
+        adds = own is not None and node.op.is_named and own.scalar == _ADDITION
+        if adds and len(parts) == 2:
+            joined = _sum_of_maps(node, parts)
+            if joined is not None:
+                gone |= {part.name for part, _ in parts}
+                node, own = joined, pointwise(joined.op)
+        if own is not None and own == node.op:
+            maps[node.output] = node, own
+        nodes.append(node)
+    kept = tuple(node for node in nodes if node.name not in gone)
+    return replace(network, nodes=kept) if gone else network
 
 
 def _sum_of_maps(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node | None:

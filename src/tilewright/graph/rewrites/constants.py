@@ -7,38 +7,33 @@ not, the nodes leave the network and are computed with its constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import quoted
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 
 _LARGEST_ELEMENTS = 1 << 20
 """Results above this size, and above that of their operands, are computed in each run."""
 
 
-@dataclass(frozen=True)
-class FoldConstants:
-    """The result of such a node becomes a weight with its numbers, unless it is an output."""
-
-    name: ClassVar[str] = "constants"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose nodes all need an input, or a weight whose numbers are not known."""
-        states = {t.name for t in network.inputs}  # their values change
-        kept, ahead = _parted(network, network.values.keys() - states)
-        if not ahead:
-            return network
-        values = dict(network.values)
-        for node in ahead:
-            values[node.output] = _result(node, values)
-        weights = (*network.weights, *map(_weight, ahead))
-        return replace(network, weights=weights, nodes=kept, values=values)
+def fold_constants(network: Network) -> Network:
+    """The network whose nodes all need an input, or a weight whose numbers are not known; results
+    of the others are weights with numbers, unless they are outputs.
+    """
+    states = {t.name for t in network.inputs}  # their values change
+    kept, ahead = _parted(network, network.values.keys() - states)
+    if not ahead:
+        return network
+    values = dict(network.values)
+    for node in ahead:
+        values[node.output] = _result(node, values)
+    weights = (*network.weights, *map(_weight, ahead))
+    return replace(network, weights=weights, nodes=kept, values=values)
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
@@ -57,7 +52,7 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
 class WithAhead(Mapping[str, Array]):
     """Weights, and results of nodes over them, computed anew at each look-up."""
 
-    def __init__(self, weights: Mapping[str, Array], ahead: Iterable[Node]) -> None:
+    def __init__(self, weights: Arrays, ahead: Iterable[Node]) -> None:
         self._weights, self._nodes = weights, {node.output: node for node in ahead}
 
     def __getitem__(self, name: str) -> Array:
@@ -99,7 +94,7 @@ def _parted(network: Network, known: Set[str]) -> tuple[tuple[Node, ...], tuple[
     return tuple(kept), tuple(ahead)
 
 
-def _result(node: Node, values: Mapping[str, Array]) -> Array:
+def _result(node: Node, values: Arrays) -> Array:
     with np.errstate(all="ignore"):
         return node.op.reference(*(values[name] for name in node.inputs))
 
@@ -114,4 +109,4 @@ def _is_small(node: Node) -> bool:
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)
 
 
-REWRITE = FoldConstants()
+REWRITE = fold_constants

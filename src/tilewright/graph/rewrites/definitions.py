@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewriting import simplified
@@ -31,23 +30,19 @@ _INTO: dict[tuple[int, ...], bool] = {(0, 3, 1, 2): True, (0, 2, 1, 3): False}
 _BACK = {True: (0, 2, 3, 1), False: (0, 2, 1, 3)}
 
 
-@dataclass(frozen=True)
-class Definitions:
-    """Takes a node apart whose definition is several steps, or a named operator's."""
-
-    name: ClassVar[str] = "definitions"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose definitions are in normal form."""
-        taken = {*network.tensors, *(node.name for node in network.nodes)}
-        nodes: list[Node] = []
-        for node in network.nodes:
-            parts = _addends(node.op)
-            if len(parts) == 1:
-                nodes += _steps(node, parts[0].definition, taken)
-            else:
-                nodes += _parts(node, parts, taken) if parts else [node]
-        return replace(network, nodes=tuple(nodes))
+def by_definitions(network: Network) -> Network:
+    """The network whose definitions are in normal form: nodes of several steps, and of definitions
+    that are a named operator's, are taken apart.
+    """
+    taken = {*network.tensors, *(node.name for node in network.nodes)}
+    nodes: list[Node] = []
+    for node in network.nodes:
+        parts = _addends(node.op)
+        if len(parts) == 1:
+            nodes += _steps(node, parts[0].definition, taken)
+        else:
+            nodes += _parts(node, parts, taken) if parts else [node]
+    return replace(network, nodes=tuple(nodes))
 
 
 def _addends(op: Op) -> tuple[Addend, ...]:
@@ -103,28 +98,22 @@ def fresh(name: str, taken: set[str]) -> str:
     return found
 
 
-@dataclass(frozen=True)
-class GatheredBodies:
-    """Joins a definition of elements with the only one that gathers them."""
-
-    name: ClassVar[str] = "gathered_bodies"
-
-    def apply(self, network: Network) -> Network:
-        """The network without tensors that are only gathered."""
-        readers = Counter(name for node in network.nodes for name in node.inputs)
-        readers.update(network.outputs)
-        made = {node.output: node for node in network.nodes}
-        gone, nodes = set[str](), list[Node]()
-        for node in network.nodes:
-            body = made.get(node.inputs[0]) if len(node.inputs) == 1 else None
-            if body is not None and readers[body.output] == 1:
-                joined = _gathered_body(body, node)
-                if joined is not None:
-                    gone.add(body.name)
-                    node = replace(node, op=joined, inputs=body.inputs)
-            nodes.append(node)
-        kept = tuple(node for node in nodes if node.name not in gone)
-        return replace(network, nodes=kept) if gone else network
+def gathered_bodies(network: Network) -> Network:
+    """The network without tensors of elements that a single definition reads, to gather them."""
+    readers = Counter(name for node in network.nodes for name in node.inputs)
+    readers.update(network.outputs)
+    made = {node.output: node for node in network.nodes}
+    gone, nodes = set[str](), list[Node]()
+    for node in network.nodes:
+        body = made.get(node.inputs[0]) if len(node.inputs) == 1 else None
+        if body is not None and readers[body.output] == 1:
+            joined = _gathered_body(body, node)
+            if joined is not None:
+                gone.add(body.name)
+                node = replace(node, op=joined, inputs=body.inputs)
+        nodes.append(node)
+    kept = tuple(node for node in nodes if node.name not in gone)
+    return replace(network, nodes=kept) if gone else network
 
 
 def _gathered_body(body: Node, gathering: Node) -> Definition | None:
@@ -161,24 +150,18 @@ def _along(access: Access, axes: tuple[int, ...]) -> Access:
     return replace(access, terms=terms)
 
 
-@dataclass(frozen=True)
-class LinesOfImages:
-    """Puts convolutions of images in the place of those of their rows or columns, between
-    transposes, which phases of transposed convolutions are that have one window. Loops that read
-    images in any layout need no transposes.
+def lines_of_images(network: Network) -> Network:
+    """The network with convolutions of images in the place of those of their rows or columns,
+    between transposes, which phases of transposed convolutions are that have one window. Loops that
+    read images in any layout need no transposes.
     """
-
-    name: ClassVar[str] = "lines_of_images"
-
-    def apply(self, network: Network) -> Network:
-        """The network without batches of lines."""
-        taken = {*network.tensors, *(node.name for node in network.nodes)}
-        made = {node.output: node for node in network.nodes}
-        nodes = list[Node]()
-        for node in network.nodes:
-            nodes += _of_images(node, made, taken) or [node]
-        found = replace(network, nodes=tuple(nodes))
-        return network if found.nodes == network.nodes else simplified(found)
+    taken = {*network.tensors, *(node.name for node in network.nodes)}
+    made = {node.output: node for node in network.nodes}
+    nodes = list[Node]()
+    for node in network.nodes:
+        nodes += _of_images(node, made, taken) or [node]
+    found = replace(network, nodes=tuple(nodes))
+    return network if found.nodes == network.nodes else simplified(found)
 
 
 def _of_images(last: Node, made: Mapping[str, Node], taken: set[str]) -> list[Node] | None:
@@ -221,4 +204,4 @@ def _on_images(lines: Conv2d, images: Shape, *, columns: bool) -> Conv2d | None:
     )  # fmt: skip
 
 
-REWRITE = Definitions()
+REWRITE = by_definitions

@@ -9,8 +9,7 @@ nothing but signs in any product or sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import Binary, Op, Reshape, Unary
@@ -18,22 +17,16 @@ from tilewright.ops import Binary, Op, Reshape, Unary
 _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leaky_relu")
 
 
-@dataclass(frozen=True)
-class EarlyPooling:
-    """Moves max pooling before the order-preserving node of its operand, if nothing else reads
-    that operand and it is no output of the network.
+def early_pooling(network: Network) -> Network:
+    """The network whose windows are gathered as early as that changes no result: max pooling moves
+    before the order-preserving node of its operand, if nothing else reads that and it is no output.
     """
-
-    name: ClassVar[str] = "early_pooling"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose windows are gathered as early as that changes no result."""
-        for pool in network.nodes:
-            found = pool.op.pooling
-            largest = found is not None and found.reduction == "max"
-            if largest and pool.output not in network.outputs:
-                network = _moved(network, pool.name)
-        return network
+    for pool in network.nodes:
+        found = pool.op.pooling
+        largest = found is not None and found.reduction == "max"
+        if largest and pool.output not in network.outputs:
+            network = _moved(network, pool.name)
+    return network
 
 
 def _moved(network: Network, name: str) -> Network:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ir.scalar import Element, Scalar, operand_numbers, renumbered, without_zeros
@@ -28,30 +27,24 @@ _MOST_OPERANDS = 8
 """Tensors that a map reads."""
 
 
-@dataclass(frozen=True)
-class FinishedParts:
-    """Joins an elementwise node with the parts of the results that it alone reads."""
-
-    name: ClassVar[str] = "finished_parts"
-
-    def apply(self, network: Network) -> Network:
-        """The network without tensors that are put together and only mapped."""
-        readers = Counter(name for node in network.nodes for name in node.inputs)
-        readers.update(network.outputs)
-        made = {node.output: node for node in network.nodes}
-        gone, nodes = set[str](), list[Node]()
-        for node in network.nodes:
-            single = (made[x] for x in node.inputs if x in made and readers[x] == 1)
-            parts = {own.output: found for own in single if (found := _parts(own))}
-            first = next(iter(parts.values()), ())
-            alike = {x: own for x, own in parts.items() if _places(own) == _places(first)}
-            joined = _parts_with_map(alike, node)
-            if joined is not None:
-                gone |= {made[name].name for name in alike}
-                node = joined
-            nodes.append(node)
-        kept = tuple(node for node in nodes if node.name not in gone)
-        return replace(network, nodes=kept) if gone else network
+def finished_parts(network: Network) -> Network:
+    """The network without tensors that are put together and only mapped: each part is."""
+    readers = Counter(name for node in network.nodes for name in node.inputs)
+    readers.update(network.outputs)
+    made = {node.output: node for node in network.nodes}
+    gone, nodes = set[str](), list[Node]()
+    for node in network.nodes:
+        single = (made[x] for x in node.inputs if x in made and readers[x] == 1)
+        parts = {own.output: found for own in single if (found := _parts(own))}
+        first = next(iter(parts.values()), ())
+        alike = {x: own for x, own in parts.items() if _places(own) == _places(first)}
+        joined = _parts_with_map(alike, node)
+        if joined is not None:
+            gone |= {made[name].name for name in alike}
+            node = joined
+        nodes.append(node)
+    kept = tuple(node for node in nodes if node.name not in gone)
+    return replace(network, nodes=kept) if gone else network
 
 
 def _places(parts: tuple[Part, ...]) -> list[tuple[tuple[int, ...], Access]]:
@@ -145,4 +138,4 @@ def _at(access: Access, result: Access) -> Access:
     return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
-REWRITE = FinishedParts()
+REWRITE = finished_parts

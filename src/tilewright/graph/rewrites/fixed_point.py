@@ -77,10 +77,7 @@ def in_reals(network: Network) -> Network:
 
 
 def _retyped(
-    network: Network,
-    types: Callable[[Node], str],
-    stored: DType,
-    convert: Callable[[Array], Array],
+    network: Network, types: Callable[[Node], str], stored: DType, convert: Callable[[Array], Array]
 ) -> Network:
     """The network on elements of other types, with known numbers converted."""
     return replace(

@@ -7,8 +7,7 @@ same, as in x * sigmoid(x). What a node reads beside has to be there before the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from tilewright.graph.fused import Fused
 from tilewright.graph.graph import Network, Node
@@ -16,34 +15,28 @@ from tilewright.ops import Op
 from tilewright.ops.definitions import pointwise
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """Fuses any node with the elementwise ones behind it."""
-
-    name: ClassVar[str] = "fusion"
-
-    def apply(self, network: Network) -> Network:
-        """The network with `Fused` nodes, which have the name of their first one."""
-        consumers: dict[str, list[Node]] = {}
-        for node in network.nodes:
-            for name in dict.fromkeys(node.inputs):
-                consumers.setdefault(name, []).append(node)
-        known = {t.name for t in (*network.inputs, *network.weights)}
-        held = {state.next for state in network.states}
-        taken: set[str] = set()
-        nodes = []
-        for node in network.nodes:
-            if node.name in taken:
-                continue
-            fused = Fused(_followed(node, consumers, network, known, held))
-            taken.update(member.name for member in fused.nodes)
-            if len(fused.nodes) > 1:
-                last = fused.nodes[-1]
-                nodes.append(Node(node.name, fused, fused.reads, last.output))
-            else:
-                nodes.append(node)
-            known.add(nodes[-1].output)
-        return replace(network, nodes=tuple(nodes))
+def fused_nodes(network: Network) -> Network:
+    """The network with `Fused` nodes: any node, whose name they have, and elementwise ones."""
+    consumers: dict[str, list[Node]] = {}
+    for node in network.nodes:
+        for name in dict.fromkeys(node.inputs):
+            consumers.setdefault(name, []).append(node)
+    known = {t.name for t in (*network.inputs, *network.weights)}
+    held = {state.next for state in network.states}
+    taken: set[str] = set()
+    nodes = []
+    for node in network.nodes:
+        if node.name in taken:
+            continue
+        fused = Fused(_followed(node, consumers, network, known, held))
+        taken.update(member.name for member in fused.nodes)
+        if len(fused.nodes) > 1:
+            last = fused.nodes[-1]
+            nodes.append(Node(node.name, fused, fused.reads, last.output))
+        else:
+            nodes.append(node)
+        known.add(nodes[-1].output)
+    return replace(network, nodes=tuple(nodes))
 
 
 def _followed(

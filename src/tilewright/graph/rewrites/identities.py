@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.renaming import reading_instead
 from tilewright.ops import Op
 from tilewright.ops.definitions import pointwise
 
 
-@dataclass(frozen=True)
-class Identities:
-    """Drops them, unless the result is an output of the network."""
-
-    name: ClassVar[str] = "identities"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose nodes all do something."""
-        idle = {
-            node.output: node.inputs[0]
-            for node in network.nodes
-            if is_identity(node.op) and node.output not in network.outputs
-        }
-        return reading_instead(network, idle)
+def without_identities(network: Network) -> Network:
+    """The network whose nodes all do something, but for its outputs."""
+    idle = {
+        node.output: node.inputs[0]
+        for node in network.nodes
+        if is_identity(node.op) and node.output not in network.outputs
+    }
+    return reading_instead(network, idle)
 
 
 def is_identity(op: Op) -> bool:
@@ -38,4 +29,4 @@ def is_identity(op: Op) -> bool:
     return whole and op.operand_dtypes == (op.out_dtype,)
 
 
-REWRITE = Identities()
+REWRITE = without_identities

@@ -7,8 +7,7 @@ none, so that no group could be given its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from dataclasses import fields, replace
 
 from tilewright.common.errors import ShapeError, TilewrightError
 from tilewright.graph.graph import Network, Node
@@ -25,27 +24,20 @@ def batch_of(network: Network) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-@dataclass(frozen=True)
-class FewerImages:
-    """Leaves the first `count` images."""
-
-    name: ClassVar[str] = "images"
-    count: int
-
-    def apply(self, network: Network) -> Network:
-        """The network on `count` images, the given one where it cannot be divided by images."""
-        batch = batch_of(network)
-        if batch is None or self.count >= batch or network.states:
-            return network
-        inputs = tuple(replace(t, shape=(self.count, *t.shape[1:])) for t in network.inputs)
-        try:
-            nodes = tuple(_smaller(node, batch, self.count) for node in network.nodes)
-            fewer = replace(network, inputs=inputs, nodes=nodes)
-        except TilewrightError:
-            return network
-        before, after = network.tensors, fewer.tensors
-        sizes = {(before[name].shape[:1], after[name].shape[:1]) for name in network.outputs}
-        return fewer if sizes <= {((batch,), (self.count,))} else network
+def fewer_images(network: Network, count: int) -> Network:
+    """The network on its first `count` images, the given one where images are not divided."""
+    batch = batch_of(network)
+    if batch is None or count >= batch or network.states:
+        return network
+    inputs = tuple(replace(t, shape=(count, *t.shape[1:])) for t in network.inputs)
+    try:
+        nodes = tuple(_smaller(node, batch, count) for node in network.nodes)
+        fewer = replace(network, inputs=inputs, nodes=nodes)
+    except TilewrightError:
+        return network
+    before, after = network.tensors, fewer.tensors
+    sizes = {(before[name].shape[:1], after[name].shape[:1]) for name in network.outputs}
+    return fewer if sizes <= {((batch,), (count,))} else network
 
 
 def _smaller(node: Node, batch: int, count: int) -> Node:

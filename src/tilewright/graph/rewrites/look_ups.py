@@ -8,7 +8,6 @@ elsewhere. What a table holds has to be finite: beside a 0 it counts for nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,32 +23,23 @@ _WIDEST_EXACT = 4
 """Bytes of the widest integers that a double holds."""
 
 
-@dataclass(frozen=True)
-class LookUps:
-    """Makes products of what is added at places that integers name and, unless there are loops for
-    them (`reads`), of look-ups.
+def with_look_ups(network: Network, *, reads: bool = True) -> Network:
+    """The network with products in the place of what is added at places that integers name and,
+    unless there are loops for them (`reads`), of look-ups. GraphError for those of integers of 64
+    bits.
     """
-
-    name: ClassVar[str] = "look_ups"
-    reads: bool = True
-
-    def apply(self, network: Network) -> Network:
-        """The network without look-ups; GraphError for those of integers of 64 bits."""
-        found = _Rewriting(network)
-        for node in network.nodes:
-            own = [] if node.op.is_named else definitions_in(node.op)
-            if len(own) == 1 and own[0].has_look_ups and self._applies(own[0]):
-                found.replaced(node, own[0])
-            else:
-                found.nodes.append(node)
-        if len(found.nodes) == len(network.nodes):
-            return network
-        weights = (*network.weights, *(Tensor(n, v.shape, "i32") for n, v in found.places.items()))
-        values = {**network.values, **found.places}
-        return replace(network, weights=weights, nodes=tuple(found.nodes), values=values)
-
-    def _applies(self, op: Definition) -> bool:
-        return self.reads or bool(op.result.read_from)
+    found = _Rewriting(network)
+    for node in network.nodes:
+        own = [] if node.op.is_named else definitions_in(node.op)
+        if len(own) == 1 and own[0].has_look_ups and (reads or own[0].result.read_from):
+            found.replaced(node, own[0])
+        else:
+            found.nodes.append(node)
+    if len(found.nodes) == len(network.nodes):
+        return network
+    weights = (*network.weights, *(Tensor(n, v.shape, "i32") for n, v in found.places.items()))
+    values = {**network.values, **found.places}
+    return replace(network, weights=weights, nodes=tuple(found.nodes), values=values)
 
 
 @dataclass

@@ -7,8 +7,7 @@ of the three.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import Bias
@@ -19,26 +18,22 @@ from tilewright.ops.op import Shape
 _FACTOR = "x1 / sqrt(x2 + {epsilon!r})"
 
 
-@dataclass(frozen=True)
-class FoldedNormalisation:
-    """Biases and normalisations that alone use a product's result become one bias."""
-
-    name: ClassVar[str] = "normalisation"
-
-    def apply(self, network: Network) -> Network:
-        """The network whose products have the factors of the normalisations behind them."""
-        consumers: dict[str, list[Node]] = {}
-        for node in network.nodes:
-            for name in node.inputs:
-                consumers.setdefault(name, []).append(node)
-        weights = {t.name: t.shape for t in network.weights}
-        taken, nodes = set[str](), list[Node]()
-        for node in network.nodes:
-            if node.name not in taken:
-                behind = _affine_behind(node, consumers, weights, network.outputs)
-                taken.update(n.name for n in behind)
-                nodes += _folded(node, behind, weights) if behind else [node]
-        return replace(network, nodes=tuple(nodes)) if taken else network
+def folded_normalisation(network: Network) -> Network:
+    """The network whose products have the factors of the normalisations behind them: biases and
+    normalisations that alone use a product's result become one bias.
+    """
+    consumers: dict[str, list[Node]] = {}
+    for node in network.nodes:
+        for name in node.inputs:
+            consumers.setdefault(name, []).append(node)
+    weights = {t.name: t.shape for t in network.weights}
+    taken, nodes = set[str](), list[Node]()
+    for node in network.nodes:
+        if node.name not in taken:
+            behind = _affine_behind(node, consumers, weights, network.outputs)
+            taken.update(n.name for n in behind)
+            nodes += _folded(node, behind, weights) if behind else [node]
+    return replace(network, nodes=tuple(nodes)) if taken else network
 
 
 def _affine_behind(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
 
 from tilewright.common.errors import ShapeError, TilewrightError
 from tilewright.graph.graph import Network, Node
@@ -25,22 +24,15 @@ from tilewright.ops.moves import FromGroup
 from tilewright.ops.op import Shape
 
 
-@dataclass(frozen=True)
-class OverGroups:
-    """Leaves the images of one of `groups`."""
-
-    name: ClassVar[str] = "over_groups"
-    groups: int
-
-    def apply(self, network: Network) -> Network:
-        """The network of a group, the given one where it cannot be divided by images."""
-        images = batch_of(network)
-        if images is None or images % self.groups or self.groups == 1:
-            return network
-        try:
-            return _Part(network, images, self.groups).network()
-        except TilewrightError:
-            return network
+def over_groups(network: Network, groups: int) -> Network:
+    """The network on the images of one of `groups`, the given one where these are not divided."""
+    images = batch_of(network)
+    if images is None or images % groups or groups == 1:
+        return network
+    try:
+        return _Part(network, images, groups).network()
+    except TilewrightError:
+        return network
 
 
 def alike_in_groups(network: Network) -> set[str]:

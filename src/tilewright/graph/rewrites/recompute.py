@@ -9,9 +9,8 @@ keeps are repeated with them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node
@@ -22,33 +21,26 @@ AGAIN = "_again"
 """The end of the names of repeated nodes."""
 
 
-@dataclass(frozen=True)
-class Recompute:
-    """Keeps what lives at once within `limit_bytes`, as far as repeated nodes can. A machine does
-    `flops_per_byte` operations while its main memory moves a byte.
+def recomputing(network: Network, limit_bytes: int, flops_per_byte: float = 0.0) -> Network:
+    """The network with what lives at once within `limit_bytes`, as far as repeated nodes can; the
+    given one if it is, or has no states. A machine does `flops_per_byte` operations while its main
+    memory moves a byte.
     """
-
-    name: ClassVar[str] = "recompute"
-    limit_bytes: int
-    flops_per_byte: float = 0.0
-
-    def apply(self, network: Network) -> Network:
-        """The network itself if it is within the limit or has no states."""
-        if not network.states:
-            return network
-        own, again = _Step(network), list[str]()
-        needed = own.needed_bytes(again)
-        for name in own.cheapest(self.flops_per_byte):
-            if needed <= self.limit_bytes:
-                break
-            less = own.needed_bytes([*again, name])
-            if less < needed:
-                again, needed = [*again, name], less
-        for name in reversed(again):  # the dearest first; a later one may have made it vain
-            rest = [other for other in again if other != name]
-            if own.needed_bytes(rest) <= max(needed, self.limit_bytes):
-                again = rest
-        return own.repeating(again) if again else network
+    if not network.states:
+        return network
+    own, again = _Step(network), list[str]()
+    needed = own.needed_bytes(again)
+    for name in own.cheapest(flops_per_byte):
+        if needed <= limit_bytes:
+            break
+        less = own.needed_bytes([*again, name])
+        if less < needed:
+            again, needed = [*again, name], less
+    for name in reversed(again):  # the dearest first; a later one may have made it vain
+        rest = [other for other in again if other != name]
+        if own.needed_bytes(rest) <= max(needed, limit_bytes):
+            again = rest
+    return own.repeating(again) if again else network
 
 
 class _Step:

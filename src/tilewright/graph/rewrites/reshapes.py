@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import Reshape
 
 
-@dataclass(frozen=True)
-class Reshapes:
-    """Chains of reshapes read the first one's operand; unread ones are left to `dead_nodes`."""
-
-    name: ClassVar[str] = "reshapes"
-
-    def apply(self, network: Network) -> Network:
-        """The network in which no reshape reads the result of another one."""
-        made: dict[str, Node] = {}
-        nodes = []
-        for node in network.nodes:
-            before = made.get(node.inputs[0]) if node.inputs else None
-            kept = node
-            if before is not None and node.op.reshapes and before.op.reshapes:
-                both = Reshape(before.op.input_shapes[0], node.op.out_shape, node.op.dtype)
-                kept = replace(node, op=both, inputs=before.inputs)
-            made[kept.output] = kept
-            nodes.append(kept)
-        return replace(network, nodes=tuple(nodes))
+def joined_reshapes(network: Network) -> Network:
+    """The network in which no reshape reads the result of another one, which may be unread now."""
+    made: dict[str, Node] = {}
+    nodes = []
+    for node in network.nodes:
+        before = made.get(node.inputs[0]) if node.inputs else None
+        kept = node
+        if before is not None and node.op.reshapes and before.op.reshapes:
+            both = Reshape(before.op.input_shapes[0], node.op.out_shape, node.op.dtype)
+            kept = replace(node, op=both, inputs=before.inputs)
+        made[kept.output] = kept
+        nodes.append(kept)
+    return replace(network, nodes=tuple(nodes))
 
 
-REWRITE = Reshapes()
+REWRITE = joined_reshapes

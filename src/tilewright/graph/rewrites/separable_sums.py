@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import inf, prod
-from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.definitions import fresh
@@ -26,34 +25,26 @@ from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import definitions_in
 
 
-@dataclass(frozen=True)
-class SeparableSums:
-    """Makes a sum of floats with such factors of operands a sum without, and a map behind it. The
-    rounding differs. A sum of more than `most_terms` stays as it is. Where all numbers are
-    `finite`, zero times any of them is zero.
+def separable_sums(network: Network, most_terms: float = inf, *, finite: bool = False) -> Network:
+    """The network with each product of sums of floats computed behind these: a sum with such
+    factors is a sum without, and a map behind it. The rounding differs. A sum of more than
+    `most_terms` stays as it is. Where all numbers are `finite`, zero times any of them is zero.
     """
-
-    name: ClassVar[str] = "separable_sums"
-    most_terms: float = inf
-    finite: bool = False
-
-    def apply(self, network: Network) -> Network:
-        """The network with each product of sums computed behind these."""
-        taken = {*network.tensors, *(node.name for node in network.nodes)}
-        nodes: list[Node] = []
-        for node in network.nodes:
-            every = definitions_in(node.op)
-            op = every[0] if every == [node.op] else None
-            if op is not None and self.finite:
-                op = _without_guards(op)
-            left = _separable_factors(op) if op is not None else []
-            if op is not None and prod(op.extents[a] for a in op.gathered) > self.most_terms:
-                left = []
-            if op is not None and left:
-                nodes += _apart(node, op, left, fresh(f"{node.name}_terms", taken))
-            else:
-                nodes.append(node)
-        return replace(network, nodes=tuple(nodes)) if len(nodes) > len(network.nodes) else network
+    taken = {*network.tensors, *(node.name for node in network.nodes)}
+    nodes: list[Node] = []
+    for node in network.nodes:
+        every = definitions_in(node.op)
+        op = every[0] if every == [node.op] else None
+        if op is not None and finite:
+            op = _without_guards(op)
+        left = _separable_factors(op) if op is not None else []
+        if op is not None and prod(op.extents[a] for a in op.gathered) > most_terms:
+            left = []
+        if op is not None and left:
+            nodes += _apart(node, op, left, fresh(f"{node.name}_terms", taken))
+        else:
+            nodes.append(node)
+    return replace(network, nodes=tuple(nodes)) if len(nodes) > len(network.nodes) else network
 
 
 def _without_guards(op: Definition) -> Definition:
@@ -139,23 +130,17 @@ def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
     return renumbered(whole, every), used
 
 
-@dataclass(frozen=True)
-class JoinedPowers:
-    """Joins powers in the bodies of definitions of floats. The rounding differs."""
-
-    name: ClassVar[str] = "joined_powers"
-
-    def apply(self, network: Network) -> Network:
-        """The network with each product of powers as one power."""
-        nodes = []
-        for node in network.nodes:
-            every = definitions_in(node.op)
-            if every == [node.op] and every[0].numerics.is_float:
-                node = replace(
-                    node, op=replace(every[0], body=str(_with_joined_powers(every[0].scalar)))
-                )
-            nodes.append(node)
-        return replace(network, nodes=tuple(nodes))
+def joined_powers(network: Network) -> Network:
+    """The network with each product of powers as one power, in floats. The rounding differs."""
+    nodes = []
+    for node in network.nodes:
+        every = definitions_in(node.op)
+        if every == [node.op] and every[0].numerics.is_float:
+            node = replace(
+                node, op=replace(every[0], body=str(_with_joined_powers(every[0].scalar)))
+            )
+        nodes.append(node)
+    return replace(network, nodes=tuple(nodes))
 
 
 def _with_joined_powers(scalar: Scalar) -> Scalar:

@@ -6,9 +6,8 @@ the same values: what a definition wraps or limits to a narrow type, its body do
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from tilewright.common.dtypes import BOOL, I32, DType, dtype
 from tilewright.graph.graph import Network, Node, Tensor
@@ -18,22 +17,18 @@ from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Op
 
 
-@dataclass(frozen=True)
-class Widening:
-    """Holds integers of fewer bytes than a word in words."""
-
-    name: ClassVar[str] = "widening"
-
-    def apply(self, network: Network) -> Network:
-        """The network with wide tensors, the given one where none is narrow."""
-        if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
-            return network
-        return replace(
-            network,
-            inputs=tuple(map(_tensor, network.inputs)),
-            weights=tuple(map(_tensor, network.weights)),
-            nodes=tuple(_node(node) for node in network.nodes),
-        )
+def widened(network: Network) -> Network:
+    """The network with integers of fewer bytes than a word in words, the given one where none is
+    narrow.
+    """
+    if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
+        return network
+    return replace(
+        network,
+        inputs=tuple(map(_tensor, network.inputs)),
+        weights=tuple(map(_tensor, network.weights)),
+        nodes=tuple(_node(node) for node in network.nodes),
+    )
 
 
 def _is_narrow(kind: DType) -> bool:
@@ -67,7 +62,7 @@ def _widened(op: Op) -> Op:
 def _definition(op: Definition) -> Definition:
     numerics, body = op.numerics, op.body
     if body != "x0" or numerics.operands[0] != numerics.result:
-        body = _LIMITING[numerics.is_float](body, numerics.result)
+        body = _limited(body, numerics.result, floats=numerics.is_float)
     return replace(op, body=body, dtype=_types(numerics))
 
 
@@ -80,24 +75,13 @@ def _types(numerics: Numerics) -> str:
     return f"{','.join(kinds) or sums}:{sums}:{result}{wrap}"
 
 
-def _wrapped(body: str, kind: DType) -> str:
-    """The low bits of integers."""
+def _limited(body: str, kind: DType, *, floats: bool) -> str:
+    """The low bits of integers; floats within their limits, the least for what is no number."""
     if not _is_narrow(kind):
         return body
     if kind == BOOL:
         return f"({body}) != 0"
     low, high = kind.limits
+    if floats:
+        return f"({high} if ({body}) > {high} else {body}) if ({body}) > {low} else {low}"
     return f"(({body}) - {low} & {high - low}) + {low}" if low else f"({body}) & {high}"
-
-
-def _limited(body: str, kind: DType) -> str:
-    """Floats within the limits of integers; what is no number is the least."""
-    if not _is_narrow(kind):
-        return body
-    if kind == BOOL:
-        return f"({body}) != 0"
-    low, high = kind.limits
-    return f"({high} if ({body}) > {high} else {body}) if ({body}) > {low} else {low}"
-
-
-_LIMITING: dict[bool, Callable[[str, DType], str]] = {True: _limited, False: _wrapped}

@@ -10,7 +10,7 @@ from tilewright.ir.primitives.elementwise import (
 )
 from tilewright.ir.primitives.lookup import Lookup
 from tilewright.ir.primitives.maps import Accumulate, Map, Reduce, ScalarPrimitive
-from tilewright.ir.primitives.product import MatrixProduct
+from tilewright.ir.primitives.product import MatrixProduct, WindowPrimitive, Windows, WindowSums
 from tilewright.ir.primitives.registry import (
     find_primitive,
     make_primitive,
@@ -18,7 +18,6 @@ from tilewright.ir.primitives.registry import (
     register,
     unregister,
 )
-from tilewright.ir.primitives.windows import WindowPrimitive, Windows, WindowSums
 from tilewright.ir.primitives.winograd import (
     WinogradFilter,
     WinogradInput,

@@ -94,7 +94,6 @@ class Map(ScalarPrimitive, frozen=True):
 
     @property
     def in_floats(self) -> bool:
-        """True if it computes in floating point."""
         return self.dtype is None or dtype(self.dtype).is_float
 
     def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
@@ -147,7 +146,6 @@ class Accumulate(ScalarPrimitive, frozen=True):
 
     @property
     def executed(self) -> Map:
-        """The map of y and the further operands that does the same."""
         count = operand_count(self.scalar)
         each = renumbered(self.scalar, [Element(i + 1) for i in range(count)])
         taken = {"sum": "+", "max": "max", "prod": "*"}[self.function]

@@ -17,7 +17,7 @@ import msgspec
 from tilewright.common.errors import ProgramError
 from tilewright.common.json import fields_of
 from tilewright.common.plugins import FAMILIES, registered
-from tilewright.ir.names import STATEMENT_WORDS, check_name
+from tilewright.ir.nodes import STATEMENT_WORDS, check_name
 from tilewright.ir.primitive import Attribute, Primitive
 
 P = TypeVar("P", bound=Primitive)

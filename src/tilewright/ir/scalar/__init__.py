@@ -10,20 +10,27 @@ and written as C. The text form parses back equal, and nothing of it is executed
 [-0.1, 2.0]
 >>> c_text(leaky, ("a",))
 '((a < 0.0) ? (0.1 * a) : a)'
->>> str(composed(leaky, 0, parse_scalar("x0 + x1")))
-'0.1 * (x0 + x1) if x0 + x1 < 0.0 else x0 + x1'
 >>> str(derivative(parse_scalar("softplus(3 * x0)"), 0))
 '3.0 * sigmoid(3.0 * x0)'
 """
 
-from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_converted, c_number, c_real, c_text
+from tilewright.ir.scalar.c_text import (
+    LIBRARY_FUNCTIONS,
+    c_converted,
+    c_number,
+    c_real,
+    c_text,
+    c_text_of_integers,
+    check_floats,
+    integral,
+    wrapped,
+)
 from tilewright.ir.scalar.derivative import derivative, without_zeros
 from tilewright.ir.scalar.expression import (
     Apply,
     Element,
     Number,
     Scalar,
-    composed,
     expanded,
     numbers_of,
     operand_count,
@@ -33,7 +40,6 @@ from tilewright.ir.scalar.expression import (
     renumbered,
 )
 from tilewright.ir.scalar.functions import COMPARISONS, FUNCTIONS, Composite, Elementary, composite
-from tilewright.ir.scalar.integers import c_text_of_integers, check_floats, integral, wrapped
 
 __all__ = [
     "COMPARISONS",
@@ -51,7 +57,6 @@ __all__ = [
     "c_text",
     "c_text_of_integers",
     "check_floats",
-    "composed",
     "composite",
     "derivative",
     "expanded",

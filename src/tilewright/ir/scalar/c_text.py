@@ -1,14 +1,119 @@
-"""Expressions over elements as C, in double or single precision."""
+"""Expressions over elements as C: floats in double or single precision, and integers, which wrap to
+the type that they are computed in.
+
+Functions of a ring are computed in whatever is wider. Where values count, the operands are wrapped
+first, so that results are exact modulo 2 ** bits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import isfinite, isnan
 from types import MappingProxyType
+from typing import Any, cast
 
-from tilewright.common.dtypes import BF16, BOOL, F32, F64, DType, float_limits
-from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
+import numpy as np
+
+from tilewright.common.dtypes import BF16, BOOL, F32, F64, U64, DType, float_limits
+from tilewright.common.errors import ProgramError
+from tilewright.ir.scalar.expression import Apply, Array, Element, Number, Scalar, expanded
 from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
+
+_INT_BYTES = 4
+
+
+def integral(scalar: Scalar) -> Scalar:
+    """The expression over elementary functions and integers, to be evaluated on integers.
+
+    Raises ProgramError for functions that integers that wrap do not have, and for fractions.
+    """
+    match expanded(scalar):
+        case Number(number) if isfinite(number) and number == int(number):
+            return Number(int(number))
+        case Element() as element:
+            return element
+        case Apply("abs", (a,)):
+            value = integral(a)
+            below = Apply("<", (value, Number(0)))
+            return Apply("if", (below, Apply("negative", (value,)), value))
+        case Apply("or", (a, Apply("!=", (x, same)))) if x == same:  # integers are numbers
+            return integral(a)
+        case Apply(function, arguments) if _elementary(function).types != "floats":
+            return Apply(function, tuple(map(integral, arguments)))
+        case _:
+            raise ProgramError(
+                f"integers have no {str(scalar)[:60]!r}",
+                fix="take +, -, *, comparisons, bits, abs, min, max and whole numbers",
+            )
+
+
+def check_floats(scalar: Scalar) -> None:
+    """Raise ProgramError for functions of bits, which floats do not have."""
+    match expanded(scalar):
+        case Apply(function, arguments):
+            if _elementary(function).types == "bits":
+                raise ProgramError(
+                    f"floats have no {str(scalar)[:60]!r}", fix="compute bits in an integer type"
+                )
+            for argument in arguments:
+                check_floats(argument)
+        case _:
+            pass
+
+
+def wrapped(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Array:
+    """The expression over integers, computed in the type `kind`."""
+    with np.errstate(all="ignore"):  # what wraps at 64 bits has the same lower ones
+        found = _value(integral(scalar), [x.astype(np.int64) for x in inputs], kind)
+        return np.asarray(found, np.int64).astype(kind.numpy)
+
+
+def _value(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Any:
+    match scalar:
+        case Apply(function, arguments):
+            own = _elementary(function)
+            given = [_value(a, inputs, kind) for a in arguments]
+            if own.types != "ring":
+                given = [x if isinstance(x, int) else _as_held(x, kind) for x in given]
+            wide = np.uint64 if kind == U64 and own.types != "ring" else np.int64
+            return own.value(*(np.asarray(x).astype(wide) for x in given))
+        case _:
+            return scalar.value(inputs)
+
+
+def _as_held(values: Array, kind: DType) -> Array:
+    found: Array = np.asarray(values).astype(np.int64).astype(kind.numpy)
+    return found
+
+
+def c_text_of_integers(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
+    """The expression in C over `operands`, texts of integers, computed in the unsigned type of at
+    least the width of `kind`.
+    """
+    wide = "unsigned long long" if kind.size_bytes > _INT_BYTES else "unsigned"
+
+    def text(scalar: Scalar) -> str:
+        match scalar:
+            case Number(number):
+                return str(number) if number >= 0 else f"({number})"
+            case Element(index):
+                return f"({wide}){operands[index]}"
+            case Apply(function, arguments):
+                own = _elementary(function)
+                given = list(map(text, arguments))
+                if own.types != "ring":
+                    given = [
+                        t if isinstance(a, Number) else f"({kind.c_name})({t})"
+                        for a, t in zip(arguments, given, strict=True)
+                    ]
+                return own.c.format(*given)
+
+    return text(integral(scalar))
+
+
+def _elementary(function: str) -> Elementary:
+    return cast(Elementary, FUNCTIONS[function])
+
 
 LIBRARY_FUNCTIONS = tuple(
     own.c.partition("{f}")[0]

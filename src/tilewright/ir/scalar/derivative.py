@@ -5,14 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar.expression import (
-    Apply,
-    Element,
-    Number,
-    Scalar,
-    parse_scalar,
-    renumbered,
-)
+from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, parse_scalar, renumbered
 from tilewright.ir.scalar.functions import FUNCTIONS, Composite
 
 _ZERO, _ONE = Number(0.0), Number(1.0)

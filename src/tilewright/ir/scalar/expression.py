@@ -170,7 +170,6 @@ def operand_count(scalar: Scalar) -> int:
 
 
 def operand_numbers(scalar: Scalar) -> set[int]:
-    """The numbers of its operands."""
     match scalar:
         case Element(index):
             return {index}
@@ -214,15 +213,6 @@ def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
             return Apply(function, tuple(renumbered(a, numbers) for a in arguments))
         case _:
             return scalar
-
-
-def composed(outer: Scalar, place: int, inner: Scalar) -> Scalar:
-    """`outer` of `inner` at operand number `place`; the operands of `inner` come first, then the
-    others of `outer` in their order.
-    """
-    first, count = operand_count(inner), operand_count(outer)
-    others = iter(range(first, first + count))
-    return renumbered(outer, [inner if i == place else Element(next(others)) for i in range(count)])
 
 
 @cache

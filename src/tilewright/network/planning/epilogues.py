@@ -27,9 +27,8 @@ from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import Op
 from tilewright.ops.op import Shape
 from tilewright.passes.base import Observer
-from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
-from tilewright.seeds.space import Seed
+from tilewright.seeds.space import Dims, Seed, operand_name, with_epilogue
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
@@ -96,11 +95,9 @@ class Finished(Bordered):
 
     @property
     def beside(self) -> Form:
-        """The form of an epilogue's operand: the result's."""
         return self.form
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
-        """The plain one."""
         return self.plain.program(machine, observer)
 
 
@@ -139,10 +136,7 @@ class Rankings:
         return self._seeds[key]
 
     def of(
-        self,
-        pairs: Sequence[tuple[Op, Seed]],
-        shared: Sequence[frozenset[str]],
-        machine: Machine,
+        self, pairs: Sequence[tuple[Op, Seed]], shared: Sequence[frozenset[str]], machine: Machine
     ) -> list[Ranking]:
         """The rankings of pairs, whose seeds are of this object, on one group of a machine."""
         keys = [(id(seed), op, names) for (op, seed), names in zip(pairs, shared, strict=True)]
@@ -228,9 +222,7 @@ def _wider(
 
 
 def saved_cycles(
-    requests: Sequence[Request],
-    ranked: Ranked,
-    found: Mapping[Request, Sequence[Candidate]],
+    requests: Sequence[Request], ranked: Ranked, found: Mapping[Request, Sequence[Candidate]]
 ) -> float:
     """Cycles saved by products that pool their results, against the best plain ones: they need
     less of the scratchpad, and put less.

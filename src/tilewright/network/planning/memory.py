@@ -15,12 +15,7 @@ from math import prod
 from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
 from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
-from tilewright.network.planning.access import (
-    access_of,
-    blocked_loops,
-    normalised,
-    run_together,
-)
+from tilewright.network.planning.access import access_of, blocked_loops, normalised, run_together
 from tilewright.network.planning.form import (
     Form,
     StoredDim,

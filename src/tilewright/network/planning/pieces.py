@@ -141,7 +141,6 @@ class Share(Candidate):
 
     @property
     def cycles(self) -> float:
-        """Estimated cycles of the piece and of adding up."""
         return super().cycles + self.adding_cycles
 
     def whole_form(self, name: str, form: Form) -> Form | None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from tilewright.common.progress import Steps
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.widening import Widening
+from tilewright.graph.rewrites.widening import widened
 from tilewright.machine import Machine
 from tilewright.network.plan import Schedules
 from tilewright.network.planning.bordered import Bordered, bordered, reading_inside
@@ -75,7 +75,7 @@ class Planner:
         """The ways to compute a network that plans are drafted of, with all elements in whole
         words.
         """
-        return variants(Widening().apply(network), self.pools, fuse=fuse)
+        return variants(widened(network), self.pools, fuse=fuse)
 
     def pools(self, conv: Conv2d) -> bool:
         """True if an algorithm of a convolution may make windows of its result."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.constants import without_ahead
-from tilewright.graph.rewrites.early_pooling import EarlyPooling
-from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.early_pooling import early_pooling
+from tilewright.graph.rewrites.fusion import fused_nodes
 from tilewright.network.planning.epilogues import Request, epilogue_of
 from tilewright.network.planning.layouts import NodeChain
 from tilewright.ops import CONTRACTIONS, Conv2d
@@ -41,7 +41,7 @@ def variants(network: Network, pools: Pools, *, fuse: bool) -> list[Variant]:
     """The network as it stands and, if it may `fuse`, also with early pooling."""
     if not fuse:
         return [_variant(network, pools, fuse=False)]
-    distinct = dict.fromkeys(n.nodes for n in (network, EarlyPooling().apply(network)))
+    distinct = dict.fromkeys(n.nodes for n in (network, early_pooling(network)))
     return [_variant(replace(network, nodes=nodes), pools, fuse=True) for nodes in distinct]
 
 
@@ -57,7 +57,7 @@ def as_it_stands(network: Network) -> Variant:
 
 
 def _fused(network: Network) -> list[tuple[Node, ...]]:
-    return [members(node) for node in Fusion().apply(network).nodes]
+    return [members(node) for node in fused_nodes(network).nodes]
 
 
 def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[NodeChain]:

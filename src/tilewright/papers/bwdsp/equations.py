@@ -15,17 +15,7 @@ from math import ceil, floor
 from msgspec import Struct
 
 from tilewright.ops.window import seen
-from tilewright.papers.bwdsp.network import (
-    BASELINE,
-    CORES,
-    OPTIMISED,
-    PrintedLayer,
-    Region,
-    image_layers,
-    padded_reads,
-    vgg16,
-    vgg16_convolution,
-)
+from tilewright.papers.bwdsp import network
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Kind, Row, compare
 from tilewright.papers.published import read_published
@@ -57,7 +47,7 @@ class Layer3(Struct, frozen=True):
 def table3(lab: Lab) -> Findings:
     """Channels, height and width of every layer; a vector is one row."""
     table = lab.published("bwdsp", "table3", Layer3)
-    shapes = {layer.name: layer.shape for layer in vgg16()}
+    shapes = {layer.name: layer.shape for layer in network.vgg16()}
     rows: list[Row] = []
     for line in table.rows:
         shape = shapes[_NAMES.get(line.layer, line.layer.replace("maxpool", "pool"))]
@@ -103,13 +93,13 @@ def equation4(out: int, stride: int, kernel: int) -> int:
 
 def equation5(height: int, width: int, kernel: int) -> int:
     """Eq. 5 as printed, the width."""
-    return floor((height * width - 1) / (2 * CORES) + kernel)
+    return floor((height * width - 1) / (2 * network.CORES) + kernel)
 
 
 def equations(lab: Lab) -> Findings:
     """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4."""
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
-    reads = read_published("bwdsp", "table4", PrintedLayer).rows
+    reads = read_published("bwdsp", "table4", network.PrintedLayer).rows
     rows = [*_sizes(sizes), *_reads(reads)]
     wrong = sum("as printed" in row.note for row in rows)
     return Findings(
@@ -127,7 +117,7 @@ def equations(lab: Lab) -> Findings:
 
 
 def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
-    for layer in image_layers(vgg16()):
+    for layer in network.image_layers(network.vgg16()):
         op = layer.op.convolution or layer.op.pooling
         assert op is not None
         height, kernel, stride = op.input_shapes[0][2], op.kernel[0], op.stride[0]
@@ -140,7 +130,7 @@ def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
         yield _row(f"{name}, {layer.name}: O_H", found, own, literal)
 
 
-def _reads(printed: tuple[PrintedLayer, ...]) -> Iterator[Row]:
+def _reads(printed: tuple[network.PrintedLayer, ...]) -> Iterator[Row]:
     for line in printed:
         own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
         number = 3 if line.strategy == "general" else 4 if _is_large(line) else 5
@@ -196,29 +186,29 @@ def table2(lab: Lab) -> Findings:
     """The equation of each convolution, and its padding by Table 2's term and counted."""
     rows: list[Row] = []
     counted = {
-        strategy: {name: padded - real for name, padded, real in padded_reads(strategy)}
-        for strategy in (BASELINE, OPTIMISED)
+        strategy: {name: padded - real for name, padded, real in network.padded_reads(strategy)}
+        for strategy in (network.BASELINE, network.OPTIMISED)
     }
-    for layer in image_layers(vgg16()):
+    for layer in network.image_layers(network.vgg16()):
         if (conv := layer.op.convolution) is None:
             continue
-        large = conv.out_height >= 2 * CORES
+        large = conv.out_height >= 2 * network.CORES
         rows.append(
             compare(f"{layer.name}: equation", None, 4 if large else 5, "exact",
-                    note=f"O_H = {conv.out_height}, 2 N = {2 * CORES}")
+                    note=f"O_H = {conv.out_height}, 2 N = {2 * network.CORES}")
         )  # fmt: skip
-        term = 4 * CORES * conv.out_channels * (conv.kernel[1] - 1)
+        term = 4 * network.CORES * conv.out_channels * (conv.kernel[1] - 1)
         rows.append(
-            compare(f"{layer.name}: padding", term, counted[BASELINE][layer.name], "exact",
+            compare(f"{layer.name}: padding", term, counted[network.BASELINE][layer.name], "exact",
                     note="4 N C (F_W - 1) against zeros that the cores' regions have under Eq. 3",
                     unit="values")
         )  # fmt: skip
-    outputs = sum(counted[OPTIMISED].values())
+    outputs = sum(counted[network.OPTIMISED].values())
     return Findings(
         rows=tuple(rows),
         summary={
             "zeros under Eqs. 4 and 5, all layers": outputs,
-            "zeros under Eq. 3, all layers": sum(counted[BASELINE].values()),
+            "zeros under Eq. 3, all layers": sum(counted[network.BASELINE].values()),
         },
         notes=(
             "C is the output's channels (Table 1), though what moves is input; the factor 4 may be"
@@ -237,7 +227,7 @@ def table2(lab: Lab) -> Findings:
 
 def table4(lab: Lab) -> Findings:
     """Four rows for each of the table's ten, with what the formulas as printed give."""
-    table = lab.published("bwdsp", "table4", PrintedLayer)
+    table = lab.published("bwdsp", "table4", network.PrintedLayer)
     rows: list[Row] = []
     right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}
     for line in table.rows:
@@ -257,27 +247,27 @@ def table4(lab: Lab) -> Findings:
     )
 
 
-def by_rule(line: PrintedLayer) -> Region:
+def by_rule(line: network.PrintedLayer) -> network.Region:
     """The rule that yields all ten rows."""
-    op = vgg16_convolution(line.layer)
+    op = network.vgg16_convolution(line.layer)
     if line.strategy == "general":
-        return _general(line, max(input_rows(op.height, CORES), op.kernel[0]))
-    return _input_region(line, output_tile(op.out_height, op.out_width, CORES))
+        return _general(line, max(input_rows(op.height, network.CORES), op.kernel[0]))
+    return _input_region(line, output_tile(op.out_height, op.out_width, network.CORES))
 
 
-def without_rounding(line: PrintedLayer) -> Region:
+def without_rounding(line: network.PrintedLayer) -> network.Region:
     """The rule's region with as many columns as Eq. 5 has, odd or even."""
-    op = vgg16_convolution(line.layer)
+    op = network.vgg16_convolution(line.layer)
     if line.strategy == "general" or _is_large(line):
         return by_rule(line)
-    return _input_region(line, (2, -(-op.out_height * op.out_width // (2 * CORES))))
+    return _input_region(line, (2, -(-op.out_height * op.out_width // (2 * network.CORES))))
 
 
-def as_printed(line: PrintedLayer) -> Region:
+def as_printed(line: network.PrintedLayer) -> network.Region:
     """Literal result of Eqs. 3 to 5, with the outputs that these inputs have without padding."""
-    op = vgg16_convolution(line.layer)
+    op = network.vgg16_convolution(line.layer)
     if line.strategy == "general":
-        return _general(line, input_rows(op.height, CORES))
+        return _general(line, input_rows(op.height, network.CORES))
     if _is_large(line):
         extents = op.out_height, op.out_width
         rows, columns = (equation4(extent, op.stride[0], op.kernel[0]) for extent in extents)
@@ -286,18 +276,18 @@ def as_printed(line: PrintedLayer) -> Region:
     return rows, columns, rows - op.kernel[0] + 1, columns - op.kernel[1] + 1
 
 
-def _is_large(line: PrintedLayer) -> bool:
+def _is_large(line: network.PrintedLayer) -> bool:
     """True if Eq. 4 holds, not Eq. 5."""
-    return vgg16_convolution(line.layer).out_height >= 2 * CORES
+    return network.vgg16_convolution(line.layer).out_height >= 2 * network.CORES
 
 
-def _general(line: PrintedLayer, rows: int) -> Region:
-    op = vgg16_convolution(line.layer)
+def _general(line: network.PrintedLayer, rows: int) -> network.Region:
+    op = network.vgg16_convolution(line.layer)
     return rows, op.width, rows - op.kernel[0] + 1, op.out_width
 
 
-def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
-    op = vgg16_convolution(line.layer)
+def _input_region(line: network.PrintedLayer, tile: tuple[int, int]) -> network.Region:
+    op = network.vgg16_convolution(line.layer)
     rows, columns = (
         seen((0, tile[axis]), (0, op.kernel[axis]), op.stride[axis], op.padding[axis])
         for axis in (0, 1)
@@ -305,7 +295,9 @@ def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
     return rows[1] - rows[0], columns[1] - columns[0], *tile
 
 
-def _extents(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
+def _extents(
+    line: network.PrintedLayer, own: network.Region, literal: network.Region, odd: network.Region
+) -> Iterator[Row]:
     """Rows of all extents; those that even widths change are fitted, as they showed it."""
     names = ("input rows", "input columns", "output rows", "output columns")
     extents = zip(names, line.region, own, literal, odd, strict=True)
@@ -315,25 +307,25 @@ def _extents(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> I
         yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, kind, note=note)
 
 
-def _coverage(lines: tuple[PrintedLayer, ...]) -> Iterator[str]:
+def _coverage(lines: tuple[network.PrintedLayer, ...]) -> Iterator[str]:
     """Rows that the printed regions leave out, and cores without a region."""
     for line in lines:
-        op = vgg16_convolution(line.layer)
+        op = network.vgg16_convolution(line.layer)
         name = f"{line.layer} {line.strategy}"
         if line.strategy == "general":
-            used = min(CORES, -(-op.out_height // line.out_rows))
+            used = min(network.CORES, -(-op.out_height // line.out_rows))
             if used * line.out_rows < op.out_height:
                 yield (
                     f"{name}: {used} cores x {line.out_rows} rows are {used * line.out_rows} of "
                     f"{op.out_height} rows of the output; the rest needs rows of other cores"
                 )
-            if used < CORES:
-                yield f"{name}: {used} of {CORES} cores have rows"
+            if used < network.CORES:
+                yield f"{name}: {used} of {network.CORES} cores have rows"
             continue
         across, rest = divmod(op.out_width, line.out_columns)
         tiles = -(-op.out_height // line.out_rows) * (across + bool(rest))
-        if tiles < CORES:
-            yield f"{name}: {tiles} of {CORES} cores have a tile"
+        if tiles < network.CORES:
+            yield f"{name}: {tiles} of {network.CORES} cores have a tile"
         if rest:
             yield (
                 f"{name}: the last tile of a row has {rest} of {line.out_columns} columns, which "

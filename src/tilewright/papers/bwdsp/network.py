@@ -55,7 +55,6 @@ def image_layers(layers: Sequence[Layer]) -> list[Layer]:
 
 
 def vgg16_convolution(name: str) -> Conv2d:
-    """One convolution of VGG-16."""
     (op,) = (layer.op.convolution for layer in vgg16() if layer.name == name)
     assert op is not None
     return op

@@ -15,11 +15,7 @@ _SHORT = 0.01
 
 
 def spans(
-    found: Found,
-    *,
-    title: str,
-    x_label: str,
-    windows: Sequence[tuple[str, float, float]] = (),
+    found: Found, *, title: str, x_label: str, windows: Sequence[tuple[str, float, float]] = ()
 ) -> Figure:
     """One line for each part, in order of appearance: (part, first cycle, cycles). With `windows`,
     (what, first cycle, last cycle), only these are drawn, beside each other.

@@ -54,7 +54,6 @@ class TableCell:
         return NETWORKS[self.network]
 
     def machine(self) -> Machine:
-        """The machine."""
         return machine_with(self.chips, self.nodes)
 
     def recall(self, conditions: Conditions) -> RecallTimes:

@@ -48,14 +48,7 @@ from tilewright.papers.cns1.digits import SHIFT
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.cns1.kernels.bodies import (
-    ROWS,
-    WORD_BYTES,
-    Body,
-    backward_body,
-    errors_body,
-    forward_body,
-)
+from tilewright.targets.cns1.kernels import bodies
 from tilewright.targets.cns1.kernels.code import lane_sums, updated_rows
 from tilewright.targets.cns1.kernels.lookups import ENTRIES
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
@@ -137,7 +130,7 @@ class InterleavedProgram:
         every = [*self._routines()]
         for one in self.sums:
             every += _apart([*handlers(self.machine, one)])
-        sets = self.machine.section(NodeCaches).instruction_bytes // WORD_BYTES
+        sets = self.machine.section(NodeCaches).instruction_bytes // bodies.WORD_BYTES
         for code in every:
             place = 0 if any(line.startswith("loop") for line in code) else _INTO
             rows = sum(not line.endswith(":") for line in lines)
@@ -146,7 +139,7 @@ class InterleavedProgram:
         return text_of(lines)
 
     def _routines(self) -> Iterator[list[str]]:
-        yield _routine("product", self._looped(forward_body(self.patterns), "product"))
+        yield _routine("product", self._looped(bodies.forward_body(self.patterns), "product"))
         for step, one in enumerate(self.sums[:2], 1):
             yield _routine(f"sigmoid_{step}", self._sigmoid(one))
         if self.trains:
@@ -154,7 +147,7 @@ class InterleavedProgram:
             yield _routine("scale", self._scaled())
             yield _routine("update", self._update())
 
-    def _looped(self, body: Body, name: str) -> list[str]:
+    def _looped(self, body: bodies.Body, name: str) -> list[str]:
         return _with_loop_label(pipelined_lines(body, self.machine, _MANY), name)
 
     def _forward(self) -> Iterator[str]:
@@ -217,7 +210,7 @@ class InterleavedProgram:
         yield from ("errors: $8 = 64", "$4 = $vs24", f"$13 = {self.outputs}")
         yield from (f"$16 = {self.errors}", "$2 = $vs26", "$vs1 = $2")
         yield f"$10 = {self.outputs + local.outputs}"
-        yield from self._looped(errors_body(), "errors")
+        yield from self._looped(bodies.errors_body(), "errors")
         yield from ("back: $4 = $vs21", *_rows(local.outputs), "$30 = 4", "$1 = 1", "$vs9 = $1")
         yield from (f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS))
         yield from (f"$7 = {self.errors}", f"$10 = {sums}", f"$5 = {self.hidden}")
@@ -234,11 +227,11 @@ class InterleavedProgram:
 
     def _group(self) -> Iterator[str]:
         """Sums of 32 rows times the errors, four rows at a time (Table 6.2)."""
-        sums = range(_PRODUCTS, _PRODUCTS + ROWS)
+        sums = range(_PRODUCTS, _PRODUCTS + bodies.ROWS)
         yield from ("$22 = $19", f"$21 = $19 + {_SUM_BYTES * _GROUP}")
         yield from ("rows: $14 = $4", "$20 = $4 + 64", "$13 = $7", *(f"$v{s} = $v0" for s in sums))
-        yield from (*self._looped(backward_body(), "group"), "$4 = $4 + $26")
-        yield from lane_sums(_LENGTHS, ROWS)
+        yield from (*self._looped(bodies.backward_body(), "group"), "$4 = $4 + $26")
+        yield from lane_sums(_LENGTHS, bodies.ROWS)
         yield from (*(f"d[$22+=$30].w = $v{s}" for s in sums), "if ($22 != $21) rows", "vlr = $28")
 
     def _scaled(self) -> Iterator[str]:

@@ -6,18 +6,10 @@ Each table is a function by its name in `TITLES`.
 from __future__ import annotations
 
 from tilewright.machine import Machine
+from tilewright.papers.cns1 import cases
 from tilewright.papers.cns1 import recall as of_recall
 from tilewright.papers.cns1 import training as of_training
-from tilewright.papers.cns1.cases import (
-    BEST,
-    CASES,
-    CHIPS,
-    MODEL,
-    SMALL_WORST,
-    WORST,
-    TableCell,
-    recall_share,
-)
+from tilewright.papers.cns1.cases import TableCell, recall_share
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
@@ -62,12 +54,12 @@ TITLES = {
     "chapter8": "the conclusions in numbers",
 }
 _LARGE_BLOCK = 128
-_PATTERNS = {"best": BEST, "worst": SMALL_WORST}
+_PATTERNS = {"best": cases.BEST, "worst": cases.SMALL_WORST}
 
 
 def chapter2(lab: Lab) -> Findings:
     """The clock, interleaving, refreshes, and what transfers take beside their bytes."""
-    machine = MODEL.machine()
+    machine = cases.MODEL.machine()
     rdram, message = machine.section(Rdram), block_cycles(machine)
     ours = {
         "a cycle [ns]": 1e9 / machine.clock_hz,
@@ -85,13 +77,13 @@ def chapter2(lab: Lab) -> Findings:
 
 def chapter4_text(lab: Lab) -> Findings:
     """Messages, blocks, sigmoid tables, parameters, and what too large vectors cost."""
-    machine = MODEL.machine()
+    machine = cases.MODEL.machine()
     message, spacing = block_cycles(machine), block_spacing_cycles(machine)
     large = TableCell(128, "768M", "4.5 Mb")
     local = on_each_node(machine, large.layers)
     product = product_cycles(machine, local.inputs, local.hidden, 2)
     sharing, (ports, hits) = hidden_sum(machine), _block_accesses()
-    slower = large.recall(BEST).forward.hidden.product_cycles / product
+    slower = large.recall(cases.BEST).forward.hidden.product_cycles / product
     ours: dict[str, float] = {
         "m_length": message,
         "between two messages": spacing,
@@ -112,7 +104,7 @@ def chapter4_text(lab: Lab) -> Findings:
         "a block of activations: hits": hits,
     }
     ours |= _transfers(machine)
-    for chips in CHIPS:
+    for chips in cases.CHIPS:
         own = {f"{chips}: {name}": cycles for name, cycles in _step23(chips).items()}
         ours |= own | _lookups(chips, 4)
     ours["4.5 Mb: preload of the table of 32K"] = _preload(machine, 32)
@@ -142,10 +134,10 @@ def _transfers(machine: Machine) -> dict[str, float]:
 def chapter6(lab: Lab) -> Findings:
     """Lookups, parameters, passes, and what too large vectors cost in training."""
     ours: dict[str, float] = {}
-    for chips in CHIPS:
+    for chips in cases.CHIPS:
         machine = TableCell(128, "192M", chips).machine()
         hidden = [
-            TableCell(128, network, chips).training(BEST).forward.hidden.sigmoid_cycles
+            TableCell(128, network, chips).training(cases.BEST).forward.hidden.sigmoid_cycles
             for network in ("192M", "1536M")
         ]
         numbers = {
@@ -161,11 +153,11 @@ def chapter6(lab: Lab) -> Findings:
 
 def _training_terms() -> dict[str, float]:
     """Terms of the formulas of chapter 6 that do not depend on the memory chips."""
-    machine = MODEL.machine()
+    machine = cases.MODEL.machine()
     read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
     hit, miss = error_pass_cycles(machine)
     columns = local_cycles(machine, Layers(0, 0, 0)) + 8 * read.hit
-    scaling = backward_times(machine, on_each_node(machine, MODEL.layers)).scaling_cycles
+    scaling = backward_times(machine, on_each_node(machine, cases.MODEL.layers)).scaling_cycles
     parameter = read_cycles(machine, WORD_BYTES).dirty_miss
     preload = error_preload_cycles(machine, 0)
     hits = (error_preload_cycles(machine, 2048) - preload - read.dirty_miss) / read.hit
@@ -188,7 +180,7 @@ def _training_terms() -> dict[str, float]:
 
 def _block_accesses() -> tuple[float, float]:
     """Dirty misses and hits of a block of 2 KB, from chips whose dirty misses differ."""
-    machines = [TableCell(128, "192M", chips).machine() for chips in CHIPS]
+    machines = [TableCell(128, "192M", chips).machine() for chips in cases.CHIPS]
     reads = [read_cycles(machine, VECTOR_BYTES) for machine in machines]
     cycles = [preload_cycles(machine, 2048) for machine in machines]
     misses = (cycles[1] - cycles[0]) / (reads[1].dirty_miss - reads[0].dirty_miss)
@@ -199,7 +191,7 @@ def _step23(chips: str) -> dict[str, float]:
     """Steps 2 to 4 of recall: what depends on the size of the memory chips."""
     small, large = TableCell(128, "192M", chips), TableCell(128, "768M", chips)
     machine = small.machine()
-    sigmoid = [case.recall(BEST).forward.hidden.sigmoid_cycles for case in (small, large)]
+    sigmoid = [case.recall(cases.BEST).forward.hidden.sigmoid_cycles for case in (small, large)]
     return {
         "one byte of the open line": read_cycles(machine, ELEMENT_BYTES).hit,
         "preload of the table of 16K": _preload(machine, 16),
@@ -223,7 +215,7 @@ def _preload(machine: Machine, table_kilo: int) -> int:
 def _lookups(chips: str, vectors: int) -> dict[str, float]:
     """Cycles of the lookups of `vectors`, without the preload and the last store."""
     machine = TableCell(128, "192M", chips).machine()
-    none = sigmoid_cycles(machine, 0, SMALL_WORST)
+    none = sigmoid_cycles(machine, 0, cases.SMALL_WORST)
     return {
         f"{chips}: lookups of {vectors} vectors, {name}": sigmoid_cycles(machine, vectors, c) - none
         for name, c in _PATTERNS.items()
@@ -234,14 +226,14 @@ def chapter8(lab: Lab) -> Findings:
     """Chapter 8 and the abstract: rates, scaling, memory, what all optimizations are worth."""
     recall = {row.name: row.ours or 0.0 for row in of_recall.chapter5(Lab()).rows}
     training = {row.name: row.ours or 0.0 for row in of_training.chapter7(Lab()).rows}
-    small = [case for case in CASES if case.nodes == 128]
+    small = [case for case in cases.CASES if case.nodes == 128]
     rates = {case: of_recall.recall_rate_of(case) for case in small}
-    read = read_cycles(MODEL.machine(), VECTOR_BYTES)
+    read = read_cycles(cases.MODEL.machine(), VECTOR_BYTES)
     best = max(small, key=lambda case: rates[case])
     ours = {
         "recall [10^9 connections per second]": rates[best],
         "training [10^9 updates per second]": max(
-            of_training.training_rate_of(c, WORST) for c in small
+            of_training.training_rate_of(c, cases.WORST) for c in small
         ),
         "recall of the peak [percent]": recall_share(best, rates[best]),
         "speedup of training by 1024 nodes": training["speedup by 1024 nodes, fixed local size"],

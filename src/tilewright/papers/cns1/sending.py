@@ -20,18 +20,9 @@ from tilewright.papers.model import Findings, Result, Row
 from tilewright.targets.cns1.nodes import transfers
 from tilewright.targets.cns1.nodes.hosts import host_startup_cycles
 from tilewright.targets.cns1.sections import Messages, Rdram
+from tilewright.targets.cns1.timing import messages
 from tilewright.targets.cns1.timing.forward import Round, interleaving
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
-from tilewright.targets.cns1.timing.messages import (
-    GlobalSum,
-    Spell,
-    block_bytes,
-    block_exchange_cycles,
-    global_sum_cycles,
-    hidden_sum,
-    output_sum,
-    transfer_spells,
-)
 
 TITLES = {
     "figure2_1": "a message of 20 bytes that passes two nodes",
@@ -74,10 +65,10 @@ def draw_figure2_1(result: Result) -> Figure:
     return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")
 
 
-def _spells() -> list[Spell]:
+def _spells() -> list[messages.Spell]:
     machine = load_machine("cns1-128")
     header = machine.fabrics["torrents"].header_bytes
-    return transfer_spells(machine, _HOPS, _BYTES - header)
+    return messages.transfer_spells(machine, _HOPS, _BYTES - header)
 
 
 # Table 4.5: reading 32 bytes through one Rambus port.
@@ -109,7 +100,7 @@ def table4_6(lab: Lab) -> Findings:
         machine = load_machine(f"cns1-{nodes}")
         fabric = structs.replace(machine.fabrics["torrents"], gap_cycles=0.0)
         extra = machine.section(Messages).sum_cycles
-        for step, sharing in ((2, hidden_sum(machine)), (3, output_sum(machine))):
+        for step, sharing in ((2, messages.hidden_sum(machine)), (3, messages.output_sum(machine))):
             name = f"{nodes} nodes, step {step}"
             empty, one = (
                 sum(exchange_cycles(fabric, d, length) for d in sharing.distances)
@@ -207,20 +198,20 @@ def _beside() -> Iterator[Row]:
     """
     for nodes in (128, 1024):
         machine = load_machine(f"cns1-{nodes}")
-        for step, sharing in ((2, hidden_sum(machine)), (3, output_sum(machine))):
+        for step, sharing in ((2, messages.hidden_sum(machine)), (3, messages.output_sum(machine))):
             name = f"{nodes} nodes, step {step}"
             if nodes == MODEL.nodes:
                 yield from _exchanges(machine, name, sharing)
             yield from _sums(machine, name, sharing)
 
 
-def _exchanges(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
+def _exchanges(machine: Machine, name: str, sharing: messages.GlobalSum) -> Iterator[Row]:
     fabric = machine.fabrics["torrents"]
     without = structs.replace(fabric, gap_cycles=0.0)
     for round_, distance in enumerate(sharing.distances):
         own = f"{name}, exchange over {distance} in the {sharing.axis(round_)}"
-        formula = block_exchange_cycles(machine, distance)
-        closed = exchange_cycles(fabric, distance, block_bytes(machine))
+        formula = messages.block_exchange_cycles(machine, distance)
+        closed = exchange_cycles(fabric, distance, messages.block_bytes(machine))
         found = transfers.sum_round_cycles(machine, sharing, round_, without)
         yield simulated_row(f"{own}, no gaps", formula, found)
         found = transfers.sum_round_cycles(machine, sharing, round_, fabric)
@@ -228,14 +219,14 @@ def _exchanges(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]
         yield simulated_row(f"{own}, gaps", closed, found, said)
 
 
-def _sums(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
+def _sums(machine: Machine, name: str, sharing: messages.GlobalSum) -> Iterator[Row]:
     """One vector, and those of a stripe for two patterns. Hardware has gaps, and no node waits for
     others than its partners.
     """
     fabric = machine.fabrics["torrents"]
     without = structs.replace(fabric, gap_cycles=0.0)
     for vectors, of in ((1, "one vector"), (4, "four vectors")):
-        formula = vectors * global_sum_cycles(machine, sharing)
+        formula = vectors * messages.global_sum_cycles(machine, sharing)
         in_step, gaps, early = (
             transfers.constant_sum_cycles(machine, sharing, own, vectors=vectors, in_step=meets)
             for own, meets in ((without, True), (fabric, True), (fabric, False))

@@ -12,24 +12,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from tilewright.graph.tables import table_step
-from tilewright.papers.cns1.cases import (
-    AROUND,
-    CASES,
-    HANDLING,
-    MAPS,
-    MODEL,
-    OUTSIDE,
-    PRODUCTS,
-    WORST,
-    TableCell,
-    node_parts,
-    recall_parts,
-    recall_rate,
-    rows_of_parts,
-    simulated_row,
-    training_parts,
-    training_rate,
-)
+from tilewright.papers.cns1 import cases
 from tilewright.papers.cns1.plans import PATTERNS, perceptron_of
 from tilewright.papers.cns1.printed import printed_numbers
 from tilewright.papers.lab import Lab
@@ -44,11 +27,11 @@ _HIDDEN = 0.975
 """Share of the transfer that interleaving hides at least (section 5.2.3)."""
 _OF_NODE = "of a node, from the first instruction of its layer on"
 _WHY = {
-    PRODUCTS: "misses overlap with what the pipeline has ahead",
-    MAPS: "a sum is looked up by the node that finishes it, not by all that share it",
-    HANDLING: "a sum goes once, to the node that finishes it",
-    OUTSIDE: "each of the four columns of a port takes inputs of its own",
-    AROUND: "programs have none",
+    cases.PRODUCTS: "misses overlap with what the pipeline has ahead",
+    cases.MAPS: "a sum is looked up by the node that finishes it, not by all that share it",
+    cases.HANDLING: "a sum goes once, to the node that finishes it",
+    cases.OUTSIDE: "each of the four columns of a port takes inputs of its own",
+    cases.AROUND: "programs have none",
 }
 
 
@@ -63,7 +46,7 @@ class SimulatedPass(Struct, frozen=True):
     parts: dict[str, float]
 
 
-def _simulate(asked: tuple[TableCell, str]) -> SimulatedPass:
+def _simulate(asked: tuple[cases.TableCell, str]) -> SimulatedPass:
     """Recall of two patterns, or training of one, as the planner distributes it."""
     case, name = asked
     sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
@@ -78,12 +61,12 @@ def _figures(timing: NodeTiming) -> SimulatedPass:
     bounds = [*sorted(begins), timing.begins["outputs"]]
     layers = [last - first for first, last in pairwise(bounds)]
     waits = [timing.waited(*one) for one in pairwise(bounds)]
-    outside = {OUTSIDE: float(timing.cycles - sum(layers))}
-    parts = node_parts(timing.spent, sum(waits)) | outside
+    outside = {cases.OUTSIDE: float(timing.cycles - sum(layers))}
+    parts = cases.node_parts(timing.spent, sum(waits)) | outside
     return SimulatedPass(timing.cycles, layers, waits, parts)
 
 
-def fits(case: TableCell) -> bool:
+def fits(case: cases.TableCell) -> bool:
     """True if the nodes hold the weights beside tables: the report's two largest do not."""
     weights = _WEIGHT_BYTES * case.layers.connections // case.nodes
     return weights < case.machine().main.capacity_bytes
@@ -91,19 +74,19 @@ def fits(case: TableCell) -> bool:
 
 def run(lab: Lab) -> Findings:
     """Each network of Table 3.1 that its chips hold; a quick run has recall of the first."""
-    cases = [case for case in CASES if fits(case)]
-    asked = [(case, name) for case in cases for name in ("recall", "training")]
+    fitting = [case for case in cases.CASES if fits(case)]
+    asked = [(case, name) for case in fitting for name in ("recall", "training")]
     asked = asked[:1] if lab.quick else asked
     found = dict(zip(asked, lab.map(_simulate, asked), strict=True))
     rows = [_rate(*one, own) for one, own in found.items()]
-    rows += _recall_steps(found[MODEL, "recall"])
-    closed = recall_parts(MODEL.recall(WORST))
-    rows += rows_of_parts("recall", closed, found[MODEL, "recall"].parts, _WHY)
+    rows += _recall_steps(found[cases.MODEL, "recall"])
+    closed = cases.recall_parts(cases.MODEL.recall(cases.WORST))
+    rows += cases.rows_of_parts("recall", closed, found[cases.MODEL, "recall"].parts, _WHY)
     if not lab.quick:
-        rows += _training_steps(found[MODEL, "training"])
-        trained = training_parts(MODEL.training(WORST))
-        rows += rows_of_parts("training", trained, found[MODEL, "training"].parts, _WHY)
-    left = sorted({case.name for case in CASES if not fits(case)})
+        rows += _training_steps(found[cases.MODEL, "training"])
+        trained = cases.training_parts(cases.MODEL.training(cases.WORST))
+        rows += cases.rows_of_parts("training", trained, found[cases.MODEL, "training"].parts, _WHY)
+    left = sorted({case.name for case in cases.CASES if not fits(case)})
     notes = (
         "one node in full, the others by their messages: the cycles of all nodes, of zeros",
         f"not held by their nodes, though the report has them: {'; '.join(left)}",
@@ -111,11 +94,11 @@ def run(lab: Lab) -> Findings:
     return Findings(tuple(rows), notes=notes)
 
 
-def _rate(case: TableCell, name: str, own: SimulatedPass) -> Row:
+def _rate(case: cases.TableCell, name: str, own: SimulatedPass) -> Row:
     recalls = name == "recall"
     printed = printed_numbers("table5_5" if recalls else "table7_1")
-    closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles
-    rate = (recall_rate if recalls else training_rate)(case, own.cycles)
+    closed = (case.recall(cases.WORST) if recalls else case.training(cases.WORST)).total_cycles
+    rate = (cases.recall_rate if recalls else cases.training_rate)(case, own.cycles)
     said = f"{own.cycles} cycles for {closed:.0f} of the closed form"
     unit = f"10^9 {'connections' if recalls else 'updates'}/s"
     published = printed[f"{case.name}: rate"]
@@ -127,13 +110,13 @@ def _recall_steps(own: SimulatedPass) -> list[Row]:
     printed = printed_numbers("table5_3")
     name = "best instruction misses, worst lookups: "
     steps = [
-        simulated_row(f"recall, step {step}", printed[f"{name}step {step}"], cycles, _OF_NODE)
+        cases.simulated_row(f"recall, step {step}", printed[f"{name}step {step}"], cycles, _OF_NODE)
         for step, cycles in enumerate(own.layers, 2)
     ]
     without = "without procedures and threads"
-    total = simulated_row("recall, in all", printed[f"{name}total"], own.cycles, without)
+    total = cases.simulated_row("recall, in all", printed[f"{name}total"], own.cycles, without)
     waited = sum(own.waits)
-    transfer = MODEL.recall(WORST).forward.in_all.sum_network_cycles
+    transfer = cases.MODEL.recall(cases.WORST).forward.in_all.sum_network_cycles
     hidden = compare(
         "recall, transfer hidden",
         100 * _HIDDEN,
@@ -161,7 +144,7 @@ def _training_steps(own: SimulatedPass) -> list[Row]:
     visible = "network visible"
     passes = zip((2, 3, 6), own.layers[:3], own.waits[:3], strict=True)
     shown = [
-        simulated_row(f"training, step {step}, {name}", published, cycles, note)
+        cases.simulated_row(f"training, step {step}, {name}", published, cycles, note)
         for step, cycles_of_layer, waited in passes
         for total in [f"step {step}, in all: "]
         for name, published, cycles, note in (
@@ -172,7 +155,7 @@ def _training_steps(own: SimulatedPass) -> list[Row]:
         )
     ]  # fmt: skip
     return shown + [
-        simulated_row(
+        cases.simulated_row(
             f"training, {' and '.join(of)}", sum(printed[n] for n in of), cycles, _OF_NODE
         )
         for of, cycles in zip(names, own.layers, strict=True)

@@ -79,8 +79,7 @@ def _fully_connected(name: str, inputs: int, outputs: int, segments: tuple[int, 
 
 def _on_images(name: str, call: str, extents: Callable[[str], str]) -> BlockLayer:
     return BlockLayer(
-        name,
-        f".code\n@{call}\n.static_rw\n@neuron x, {extents('x')}\n@neuron y, {extents('y')}\n",
+        name, f".code\n@{call}\n.static_rw\n@neuron x, {extents('x')}\n@neuron y, {extents('y')}\n"
     )
 
 

@@ -182,10 +182,7 @@ def _fusion(lab: Lab) -> Iterator[Row]:
     """Cycles saved by fusing three blocks."""
     (whole, moving), (fused, less) = lab.map(_fused_cycles, [False, True])
     subject, saving = "Conv-ReLU-Pool fused", "memory access time saved by fusion"
-    for name, ours, unit in (
-        (subject, whole / fused, "times"),
-        (saving, 1 - less / moving, ""),
-    ):
+    for name, ours, unit in ((subject, whole / fused, "times"), (saving, 1 - less / moving, "")):
         value = printed(name, "not fused")
         yield compare(name, value, round(ours, 3), "simulated", unit=unit, explanation=UNKNOWN)
 

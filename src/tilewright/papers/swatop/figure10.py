@@ -19,24 +19,17 @@ from tilewright.ops import Conv2d
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare, sampled
+from tilewright.papers.swatop import schedules
 from tilewright.papers.swatop.listings import SIZES, listing1
-from tilewright.papers.swatop.schedules import (
-    Fetching,
-    Outcome,
-    Setting,
-    TuningTask,
-    best_schedules,
-    setting,
-)
 
 TITLE = "gain of fetching ahead where the baseline does best"
 SHOWN = 8
 QUICK = 4
 
-BASELINES: tuple[Fetching, ...] = ("late, tuned", "late")
+BASELINES: tuple[schedules.Fetching, ...] = ("late, tuned", "late")
 NAMES = {"late, tuned": "baseline, tuned", "late": "baseline, same schedule", "ahead": "ahead"}
 
-Versions = Mapping[Fetching, Outcome]
+Versions = Mapping[schedules.Fetching, schedules.Outcome]
 Found = Mapping[Conv2d, Versions]
 
 
@@ -51,10 +44,10 @@ def run(lab: Lab) -> Findings:
     """The means for each baseline, then the cases shown."""
     published = lab.published("swatop", "figure10", Gain)
     (mean,) = published.rows
-    every, on = listing1(), setting(lab)
+    every, on = listing1(), schedules.setting(lab)
     ops = lab.some(every, QUICK)
     found = _measured(lab, ops, on)
-    rows, shown = [], dict[Fetching, Found]()
+    rows, shown = [], dict[schedules.Fetching, Found]()
     for baseline in BASELINES:
         chosen = {size: best_of_baseline(found, size, baseline) for size in SIZES}
         shown[baseline] = {op: found[op] for ops in chosen.values() for op in ops}
@@ -95,32 +88,34 @@ def draw(result: Result) -> Figure:
     return figure
 
 
-def _measured(lab: Lab, ops: Sequence[Conv2d], on: Setting) -> Found:
-    versions: tuple[Fetching, ...] = ("ahead", *BASELINES)
+def _measured(lab: Lab, ops: Sequence[Conv2d], on: schedules.Setting) -> Found:
+    versions: tuple[schedules.Fetching, ...] = ("ahead", *BASELINES)
     columns = {
-        v: lab.map_together(best_schedules, [TuningTask(op, "implicit", on, v) for op in ops])
+        v: lab.map_together(
+            schedules.best_schedules, [schedules.TuningTask(op, "implicit", on, v) for op in ops]
+        )
         for v in versions
     }
     return {op: {v: columns[v][i] for v in versions} for i, op in enumerate(ops)}
 
 
-def best_of_baseline(found: Found, size: int, baseline: Fetching) -> list[Conv2d]:
+def best_of_baseline(found: Found, size: int, baseline: schedules.Fetching) -> list[Conv2d]:
     """The operators of one output size on which the baseline is most efficient."""
     ops = [op for op in found if op.out_height == size]
     return sorted(ops, key=lambda op: -found[op][baseline].efficiency)[:SHOWN]
 
 
-def gain(versions: Versions, baseline: Fetching) -> float:
+def gain(versions: Versions, baseline: schedules.Fetching) -> float:
     """Speedup from fetching ahead, less 1."""
     return versions[baseline].cycles / versions["ahead"].cycles - 1
 
 
-def _mean_gain(found: Found, baseline: Fetching) -> float:
+def _mean_gain(found: Found, baseline: schedules.Fetching) -> float:
     return statistics.fmean(gain(versions, baseline) for versions in found.values())
 
 
 def _mean(
-    which: str, found: Found, baseline: Fetching, published: float | None, of: str = ""
+    which: str, found: Found, baseline: schedules.Fetching, published: float | None, of: str = ""
 ) -> Row:
     """The mean gain of some cases; `of` says of how many they are where not all were tried."""
     ours = _mean_gain(found, baseline)
@@ -131,7 +126,7 @@ def _mean(
     return compare(name, published, ours, "simulated", note=note)
 
 
-def _why(found: Found, baseline: Fetching) -> str:
+def _why(found: Found, baseline: schedules.Fetching) -> str:
     """The baseline's waits, which fetching ahead can at best hide, beside those that it leaves."""
     slow = [versions[baseline] for versions in found.values()]
     fast = [versions["ahead"] for versions in found.values()]
@@ -149,7 +144,7 @@ def _why(found: Found, baseline: Fetching) -> str:
     )
 
 
-def _cases(found: Found, baseline: Fetching) -> Iterator[Row]:
+def _cases(found: Found, baseline: schedules.Fetching) -> Iterator[Row]:
     for op, versions in found.items():
         case = f"{op.out_height}, {op.batch}, {op.in_channels} -> {op.out_channels}"
         for version in (baseline, "ahead"):

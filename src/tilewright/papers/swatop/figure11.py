@@ -123,11 +123,7 @@ def _ideal_cycles(program: Program, share: float, machine: Machine) -> int:
     def shortened(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
         return own[MatrixProduct](machine, call) * share
 
-    costs: dict[type[Primitive], CallCost] = {
-        **own,
-        Repack: _free,
-        MatrixProduct: shortened,
-    }
+    costs: dict[type[Primitive], CallCost] = {**own, Repack: _free, MatrixProduct: shortened}
     return simulate(program, machine, costs=costs).cycles
 
 

@@ -18,24 +18,16 @@ from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare, sampled
+from tilewright.papers.swatop import schedules
 from tilewright.papers.swatop.listings import BATCHES, listing1, listing1_as_printed
-from tilewright.papers.swatop.schedules import (
-    MACHINE,
-    Outcome,
-    Setting,
-    TuningTask,
-    best_schedules,
-    our_product,
-    setting,
-)
 
 TITLE = "efficiency of convolutions over Listing 1"
 ALGORITHMS = ("implicit", "explicit", "winograd2")
 QUICK = 3
 WORST = 10
-MACHINES = (MACHINE, "sw26010")
+MACHINES = (schedules.MACHINE, "sw26010")
 
-Found = Mapping[Conv2d, Outcome]
+Found = Mapping[Conv2d, schedules.Outcome]
 
 
 class PrintedSentence(Struct, frozen=True):
@@ -58,7 +50,7 @@ def run(lab: Lab) -> Findings:
     published = lab.published("swatop", "figure8", PrintedSentence)
     counted, printed = lab.some(listing1(), QUICK), lab.some(listing1_as_printed(), QUICK)
     cases = list(dict.fromkeys([*counted, *printed]))
-    settings = [setting(lab, name) for name in MACHINES]
+    settings = [schedules.setting(lab, name) for name in MACHINES]
     found = {
         (s.machine, a): _outcomes(lab, cases, a, s)
         for s in dict.fromkeys(settings)
@@ -104,9 +96,9 @@ def draw(result: Result) -> Figure:
     return figure
 
 
-def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> Found:
-    tasks = [TuningTask(op, algorithm, on) for op in ops]
-    return dict(zip(ops, lab.map_together(best_schedules, tasks), strict=True))
+def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: schedules.Setting) -> Found:
+    tasks = [schedules.TuningTask(op, algorithm, on) for op in ops]
+    return dict(zip(ops, lab.map_together(schedules.best_schedules, tasks), strict=True))
 
 
 def _statistic(sentence: PrintedSentence, found: Found, reading: str, total: int) -> Row:
@@ -162,7 +154,7 @@ def _lowest(found: Found) -> list[Conv2d]:
     return sorted(done, key=lambda op: found[op].efficiency)[:WORST]
 
 
-def _bound(outcome: Outcome) -> str:
+def _bound(outcome: schedules.Outcome) -> str:
     """The bound of a case, with the shares of time that show it."""
     parts = [f"bound by {outcome.bound}"]
     parts += [
@@ -190,13 +182,15 @@ def _summary(
     return summary
 
 
-def _notes(found: Mapping[str, Found], settings: Sequence[Setting]) -> Iterator[str]:
+def _notes(found: Mapping[str, Found], settings: Sequence[schedules.Setting]) -> Iterator[str]:
     yield (
         "the efficiency base is the 2969.6 Gflop/s of the 256 cores, of which 2.1 Tflop/s are "
         "70.7 %; of the 3.06 Tflop/s that the paper quotes they are 68.6 %"
     )
     yield f"cases are those on {settings[0].described()}"
-    yield from (f"all algorithms with {our_product(on)}" for on in dict.fromkeys(settings))
+    yield from (
+        f"all algorithms with {schedules.our_product(on)}" for on in dict.fromkeys(settings)
+    )
     refused = {a: sum(bool(o.refusal) for o in outcomes.values()) for a, outcomes in found.items()}
     counts = ", ".join(f"{a} {count}" for a, count in refused.items() if count)
     if counts:

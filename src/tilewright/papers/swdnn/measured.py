@@ -18,17 +18,9 @@ from tilewright.cost.calls import Costs
 from tilewright.cost.prices import call_costs
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine, load_machine
+from tilewright.papers import model
 from tilewright.papers.figures import scatter
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import (
-    ExperimentError,
-    Findings,
-    Kind,
-    Result,
-    Row,
-    compare,
-    deviation_summary,
-)
 from tilewright.papers.swdnn.batch_aware import (
     CHANNELS,
     CORES,
@@ -82,7 +74,7 @@ def require_runnable(case: MeasuredRow, where: str) -> None:
         ("output", case.output, GROUPS, "the core groups divide"),
     ):
         if found < 1 or found % unit:
-            raise ExperimentError(
+            raise model.ExperimentError(
                 f"{column}: expected a multiple of {unit}, which {why}, found {found}", where=where
             )
     words = load_machine(MACHINE).spm_available_bytes * CORES // 8
@@ -95,9 +87,9 @@ def require_runnable(case: MeasuredRow, where: str) -> None:
             if most >= 1
             else "fewer channels or images: inputs and filters leave no room for a column"
         )
-        raise ExperimentError(f"stride: expected {allowed}, found {case.stride}", where=where)
+        raise model.ExperimentError(f"stride: expected {allowed}, found {case.stride}", where=where)
     if not 0 < case.gflops < math.inf:
-        raise ExperimentError(
+        raise model.ExperimentError(
             f"gflops: expected a measured speed above 0, found {case.gflops:g}", where=where
         )
 
@@ -110,7 +102,7 @@ class Simulated(Struct, frozen=True):
     by_kind: dict[str, int]
 
 
-def run(lab: Lab) -> Findings:
+def run(lab: Lab) -> model.Findings:
     """Every row, with errors of the fitted and of the held-out ones.
 
     Raises ExperimentError for a user's row that the plan cannot run.
@@ -127,10 +119,8 @@ def run(lab: Lab) -> Findings:
         summary["rank correlation"] = correlation
     for name, kind in (("fitted", "fitted"), ("held out", "simulated")) if shipped else ():
         summary |= _errors(name, [row for row in rows if row.kind == kind])
-    return Findings(
-        rows=tuple(rows),
-        summary=summary,
-        notes=(f"published: {table.source}", *_NOTES),
+    return model.Findings(
+        rows=tuple(rows), summary=summary, notes=(f"published: {table.source}", *_NOTES)
     )
 
 
@@ -142,7 +132,7 @@ _NOTES = (
 )
 
 
-def draw(result: Result) -> Figure:
+def draw(result: model.Result) -> Figure:
     """Simulated over measured."""
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:
@@ -160,7 +150,7 @@ def _simulated(case: MeasuredRow) -> Simulated:
 def simulate_row(case: MeasuredRow, machine: Machine) -> Simulated:
     """One row on any machine. Raises ExperimentError where four groups do not divide its rows."""
     if case.output % GROUPS:
-        raise ExperimentError(
+        raise model.ExperimentError(
             f"{case.output} rows of results are not divided by {GROUPS} core groups",
             where=case.name,
         )
@@ -191,17 +181,17 @@ def gflops(result: Simulated, machine: Machine) -> float:
     return result.flops / result.cycles * machine.clock_hz / 1e9
 
 
-def _row(case: MeasuredRow, result: Simulated, *, fitted: bool) -> Row:
+def _row(case: MeasuredRow, result: Simulated, *, fitted: bool) -> model.Row:
     ours = gflops(result, load_machine(MACHINE))
-    kind: Kind = "fitted" if fitted else "simulated"
-    return compare(case.name, case.gflops, ours, kind, unit="Gflop/s")
+    kind: model.Kind = "fitted" if fitted else "simulated"
+    return model.compare(case.name, case.gflops, ours, kind, unit="Gflop/s")
 
 
-def _errors(name: str, rows: list[Row]) -> dict[str, float | str]:
-    return {f"{name}, {key}": value for key, value in deviation_summary(rows).items()}
+def _errors(name: str, rows: list[model.Row]) -> dict[str, float | str]:
+    return {f"{name}, {key}": value for key, value in model.deviation_summary(rows).items()}
 
 
-def rank_correlation(rows: list[Row]) -> float | None:
+def rank_correlation(rows: list[model.Row]) -> float | None:
     """Spearman's, equal values with their mean rank; None where there is nothing to rank."""
     published = _ranks([row.published or 0.0 for row in rows])
     ours = _ranks([row.ours or 0.0 for row in rows])

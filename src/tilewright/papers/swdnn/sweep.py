@@ -150,11 +150,7 @@ def _described(candidate: Candidate) -> str:
 
 
 def sweep_result(
-    lab: Lab,
-    experiment: str,
-    every: Sequence[SweepConfiguration],
-    quick: int,
-    counts: str,
+    lab: Lab, experiment: str, every: Sequence[SweepConfiguration], quick: int, counts: str
 ) -> Findings:
     """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
     table, layers = lab.published("swdnn", experiment, _Claim), lab.some(every, quick)

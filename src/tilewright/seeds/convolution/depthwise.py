@@ -10,20 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.tensors import (
-    CHANNELS_OUTER,
-    KERNEL,
-    PIXELS_INNER,
-    Window,
-    behind,
-    for_windows,
-    images,
-    pixel,
-    reach_of,
-    results,
-    under,
-    weights,
-)
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.nest import Nest, TensorSpec, nest
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Layout, Spread, Stage
@@ -31,7 +18,7 @@ from tilewright.seeds.steps import IN_PLACE, Layout, Spread, Stage
 MOST_PAIRS = 64
 """Pairs of input and output channels per group; with more, a matrix product takes fewer cycles."""
 
-_ORDERS = (PIXELS_INNER, CHANNELS_OUTER)
+_ORDERS = (conv.PIXELS_INNER, conv.CHANNELS_OUTER)
 _SPREAD = (
     ("group",),
     ("out_row",),
@@ -50,10 +37,10 @@ def _has_few_pairs(op: Conv2d) -> bool:
     return (op.in_channels // op.groups) * (op.out_channels // op.groups) <= MOST_PAIRS
 
 
-@for_windows("direct_vectors", _has_few_pairs, staged=True)
-def direct_vectors(window: Window) -> Seed:
+@conv.for_windows("direct_vectors", _has_few_pairs, staged=True)
+def direct_vectors(window: conv.Window) -> Seed:
     """For few channels of a group."""
-    x, w, y = images(), weights(window[0]), results()
+    x, w, y = conv.images(), conv.weights(window[0]), conv.results()
     space = (
         Space(_by_tap(window))
         .split(*_CUT)
@@ -73,16 +60,16 @@ def _spread(*axes: str) -> tuple[Spread, ...]:
     return tuple(Spread(name, line) for name, line in zip(axes, over, strict=True))
 
 
-def _by_tap(window: Window) -> Nest:
+def _by_tap(window: conv.Window) -> Nest:
     """One product of a tap and an input channel with the pixels of a tile."""
     return nest(
         "direct_vectors",
         "multiply_accumulate",
         "group out_channel out_row out_col image in_channel kernel_row kernel_col",
         {"g": "group", "m": "out_channel", "p": "out_row", "q": "out_col", "s": "image"},
-        results().on(pixel()),
-        images().on(under(window)),
-        weights(window[0]).on(KERNEL),
+        conv.results().on(conv.pixel()),
+        conv.images().on(conv.under(window)),
+        conv.weights(window[0]).on(conv.KERNEL),
     )
 
 
@@ -110,8 +97,8 @@ def depthwise(op: Conv2d) -> Seed | None:
 
 
 @cache
-def _depthwise(window: Window, padding: tuple[int, int, int, int]) -> Seed:
-    x, w, y = images(padding), weights(window[0]), results()
+def _depthwise(window: conv.Window, padding: tuple[int, int, int, int]) -> Seed:
+    x, w, y = conv.images(padding), conv.weights(window[0]), conv.results()
     sums = _window_sums(window, x)
     space = (
         Space(sums)
@@ -127,7 +114,7 @@ def _depthwise(window: Window, padding: tuple[int, int, int, int]) -> Seed:
     return Seed("depthwise", (x, w, y), (space,), layouts, ("x", "w"), "y")
 
 
-def _window_sums(window: Window, x: TensorSpec) -> Nest:
+def _window_sums(window: conv.Window, x: TensorSpec) -> Nest:
     """The results of rows, of one channel of all groups."""
     kernel, stride, dilation = window
     return nest(
@@ -143,11 +130,11 @@ def _window_sums(window: Window, x: TensorSpec) -> Nest:
             "k": "in_channel",
             "g": "group",
         },
-        results().on(pixel()),
-        x.on(behind(window, "in_row", "in_col")),
-        weights(kernel).on(KERNEL),
+        conv.results().on(conv.pixel()),
+        x.on(conv.behind(window, "in_row", "in_col")),
+        conv.weights(kernel).on(conv.KERNEL),
         inner="kernel_row kernel_col in_row in_col",
-        extents=reach_of(window),
+        extents=conv.reach_of(window),
         rows=kernel[0],
         cols=kernel[1],
         stride=stride[1],

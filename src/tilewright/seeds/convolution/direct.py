@@ -11,15 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.tensors import (
-    KERNEL,
-    Window,
-    images,
-    pixel,
-    results,
-    under,
-    weights,
-)
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.gemm import gemm_space
 from tilewright.seeds.nest import Nest, TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space, seed, tile_factor
@@ -48,8 +40,8 @@ def direct(op: Conv2d) -> Seed | None:
 
 
 @cache
-def _direct(window: Window, padding: tuple[int, int, int, int]) -> Seed:
-    x, w, y = images(padding), weights(window[0]), results()
+def _direct(window: conv.Window, padding: tuple[int, int, int, int]) -> Seed:
+    x, w, y = conv.images(padding), conv.weights(window[0]), conv.results()
     space = (
         Space(_by_row(window, x, w, y))
         .split("out_channel", "in_channel")
@@ -70,10 +62,10 @@ def pointwise(op: Conv2d) -> Seed | None:
     return _pointwise() if is_product(op) else None
 
 
-def _by_row(window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) -> Nest:
+def _by_row(window: conv.Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) -> Nest:
     order = "group image out_channel in_channel out_row out_col kernel_row kernel_col"
     roles = {"m": "out_channel", "n": "out_col", "k": "in_channel"}
-    uses = y.on(pixel()), w.on(KERNEL), x.on(under(window))
+    uses = y.on(conv.pixel()), w.on(conv.KERNEL), x.on(conv.under(window))
     return nest("direct", "gemm", order, roles, *uses)
 
 
@@ -105,7 +97,7 @@ def pixel_product() -> tuple[Nest, tuple[TensorSpec, ...]]:
     """The product of all pixels with the weights of a 1x1 kernel, and its tensors: the images, the
     weights, the results, then images and results by pixels.
     """
-    x, w, y = images(), weights((1, 1)), results()
+    x, w, y = conv.images(), conv.weights((1, 1)), conv.results()
     dims = "group=groups, pixels=batch * out_rows * out_cols, channels="
     x_pixels = tensor("x_pixels", "input", f"{dims}in_channels", storage="x", operand=0)
     y_pixels = tensor("y_pixels", "output", f"{dims}out_channels", storage="y")

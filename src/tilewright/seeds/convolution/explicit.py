@@ -9,26 +9,17 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.seeds.convolution.tensors import (
-    CHANNELS_INNER,
-    PIXELS_INNER,
-    Window,
-    for_windows,
-    images,
-    results,
-    under,
-    weights,
-)
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.gemm import gemm_space
 from tilewright.seeds.nest import TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Spread
 
 
-@for_windows("explicit")
-def explicit_gemm(window: Window) -> Seed:
+@conv.for_windows("explicit")
+def explicit_gemm(window: conv.Window) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    x, w, y, taps = images(), weights(window[0]), results(), prod(window[0])
+    x, w, y, taps = conv.images(), conv.weights(window[0]), conv.results(), prod(window[0])
     depth, pixels = f"depth=in_channels * {taps}", "pixels=out_rows * out_cols * batch"
     columns = tensor(
         "columns",
@@ -44,22 +35,19 @@ def explicit_gemm(window: Window) -> Seed:
         tensor(f"{of}_matrix", "scratch", f"group=groups, {dims}", storage=name, operand=operand)
         for of, name, operand, dims in matrices
     )
-    spaces = (
-        _expansion(x, columns, window),
-        _product(weight_matrix, column_matrix, result_matrix),
-    )
+    spaces = (_expansion(x, columns, window), _product(weight_matrix, column_matrix, result_matrix))
     tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
     return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
 
 
-def _expansion(x: TensorSpec, columns: TensorSpec, window: Window) -> Space:
+def _expansion(x: TensorSpec, columns: TensorSpec, window: conv.Window) -> Space:
     expansion = nest(
         "expand",
         "copy",
         "group out_row out_col image channel kernel_row kernel_col",
         {"p": "channel", "q": "out_col", "r": "image"},
         columns.on("group, kernel_row, kernel_col, channel, out_row, out_col, image"),
-        x.on(under(window).replace("in_channel", "channel")),
+        x.on(conv.under(window).replace("in_channel", "channel")),
     )
     return (
         Space(expansion)
@@ -91,15 +79,15 @@ def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     taps = ("kernel_rows", "kernel_cols")
     pixels = ("rows", "cols", "batch")
     pixels_inner = (
-        Layout("x", PIXELS_INNER),
+        Layout("x", conv.PIXELS_INNER),
         Layout("y", ("group", "channels", *pixels)),
         Layout("columns", ("group", *taps, "channels", *pixels)),
         Layout("column_matrix", ("group", "depth", "pixels")),
         Layout("result_matrix", ("group", "channels", "pixels")),
     )
     channels_inner = (
-        Layout("x", CHANNELS_INNER),
-        Layout("y", CHANNELS_INNER),
+        Layout("x", conv.CHANNELS_INNER),
+        Layout("y", conv.CHANNELS_INNER),
         Layout("columns", ("group", *pixels, *taps, "channels")),
         Layout("column_matrix", ("group", "pixels", "depth")),
         Layout("result_matrix", ("group", "pixels", "channels")),

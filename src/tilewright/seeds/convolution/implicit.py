@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
+from tilewright.seeds import steps
 from tilewright.seeds.convolution.tensors import (
     CHANNELS_INNER,
     CHANNELS_OUTER,
@@ -27,18 +28,6 @@ from tilewright.seeds.convolution.tensors import (
 )
 from tilewright.seeds.nest import Nest, TensorSpec, nest
 from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
-from tilewright.seeds.steps import (
-    Fuse,
-    Layout,
-    Pad,
-    Reorder,
-    Split,
-    Spread,
-    Stage,
-    Step,
-    Vectorize,
-    Walk,
-)
 
 Pair = tuple[int, int]
 
@@ -113,23 +102,23 @@ def direct_nest(
     )
 
 
-def _pixels(few_images: bool) -> tuple[tuple[Step, ...], ...]:
+def _pixels(few_images: bool) -> tuple[tuple[steps.Step, ...], ...]:
     """Whose pixels one product takes, and which of them are spread over the cores: few images may
     join several rows."""
-    by_image, by_col = (Spread("image", "columns"),), (Spread("out_col", "columns"),)
+    by_image, by_col = (steps.Spread("image", "columns"),), (steps.Spread("out_col", "columns"),)
     if not few_images:
         return by_image, by_col
-    rows = Split("out_row", tile_factor("out_row")), Fuse("out_row", "n")
-    return by_image, by_col, (*rows, *by_col), (*rows, Spread("out_row", "columns"))
+    rows = steps.Split("out_row", tile_factor("out_row")), steps.Fuse("out_row", "n")
+    return by_image, by_col, (*rows, *by_col), (*rows, steps.Spread("out_row", "columns"))
 
 
 def _orders(
     kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
-) -> tuple[tuple[Step, ...], ...]:
+) -> tuple[tuple[steps.Step, ...], ...]:
     """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
     their products are a chain (`ir.chains`).
     """
-    found: list[tuple[Step, ...]] = []
+    found: list[tuple[steps.Step, ...]] = []
     for blocks in _BLOCKS:
         # Of many images the pixels go by inside: weights of a whole kernel are fetched once.
         kernels = few_channels and (few_images or blocks == _BLOCKS[0])
@@ -137,38 +126,38 @@ def _orders(
         if few_images and kernel[0] > 1:
             # Rows of pixels that a product joins are whole: a column of the kernel can share them.
             staging.append((("in_channel", "kernel_col", "kernel_row"), _whole("kernel_row")))
-        loops = ((Reorder((*blocks, *taps)), stages) for taps, stages in staging)
-        found += ((order, Vectorize(v), *stages) for order, stages in loops for v in "mn")
+        loops = ((steps.Reorder((*blocks, *taps)), stages) for taps, stages in staging)
+        found += ((order, steps.Vectorize(v), *stages) for order, stages in loops for v in "mn")
     return tuple(found)
 
 
 def _staging(
     kernel: Pair, stride: Pair, few_images: bool, kernels: bool
-) -> tuple[tuple[Stage, ...], ...]:
+) -> tuple[tuple[steps.Stage, ...], ...]:
     """Fetch the operands of a kernel row at once, or of the whole kernel with `kernels`; tap by tap
     where these may not fit, have gaps, or leave the images of a tap unaligned.
     """
     if stride[1] > 1:
-        return (Stage("w", "kernel_col"),), ()
+        return (steps.Stage("w", "kernel_col"),), ()
     at_once = (_whole("kernel_row"),) if kernel[0] > 1 and kernels else ()
-    tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 or few_images else ()
+    tap_by_tap: tuple[tuple[steps.Stage, ...], ...] = ((),) if kernel[1] > 3 or few_images else ()
     return _whole("kernel_col"), *at_once, *tap_by_tap
 
 
-def _whole(loop: str) -> tuple[Stage, ...]:
+def _whole(loop: str) -> tuple[steps.Stage, ...]:
     """Weights and images of all taps of a loop."""
-    return Stage("w", loop), Stage("x", loop)
+    return steps.Stage("w", loop), steps.Stage("x", loop)
 
 
-def _layouts(few_images: bool) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+def _layouts(few_images: bool) -> tuple[tuple[tuple[steps.Layout, ...], ...], ...]:
     """Pixels or channels contiguous, in images and results alike; weights either way."""
     taps = ("kernel_rows", "kernel_cols")
     orders = (PIXELS_INNER, CHANNELS_INNER, *((CHANNELS_OUTER,) if few_images else ()))
     return (
-        tuple((Layout("x", order), Layout("y", order)) for order in orders),
+        tuple((steps.Layout("x", order), steps.Layout("y", order)) for order in orders),
         (
-            (Layout("w", ("group", *taps, "in_channels", "out_channels")),),
-            (Layout("w", ("group", *taps, "out_channels", "in_channels")),),
+            (steps.Layout("w", ("group", *taps, "in_channels", "out_channels")),),
+            (steps.Layout("w", ("group", *taps, "out_channels", "in_channels")),),
         ),
     )
 
@@ -299,7 +288,7 @@ def _images_by_columns(name: str, window: Window) -> Seed:
 _OUTER_TAPS = ("group", "kernel_rows", "kernel_cols")
 """The slowest dimensions of the weights."""
 _LAYOUTS_OF_ROWS = tuple(
-    (Layout("x", x), Layout("y", y), Layout("w", (*_OUTER_TAPS, *w)))
+    (steps.Layout("x", x), steps.Layout("y", y), steps.Layout("w", (*_OUTER_TAPS, *w)))
     for x, y, w in (
         (CHANNELS_INNER, CHANNELS_OUTER, ("out_channels", "in_channels")),
         (CHANNELS_OUTER, CHANNELS_INNER, ("in_channels", "out_channels")),
@@ -344,17 +333,21 @@ def implicit_by_rows(window: Window) -> Seed:
 
 def _for_a_kernel_column(vector: str, spread: str) -> Alternative:
     """Fetch images and weights at once for all kernel rows of a kernel column."""
-    order = Reorder((*_OUTSIDE_TAPS, "kernel_col", "kernel_row"))
-    staged = Stage("x", "kernel_row"), Stage("w", "kernel_row")
-    return Spread(spread, "columns"), order, Vectorize(vector), *staged
+    order = steps.Reorder((*_OUTSIDE_TAPS, "kernel_col", "kernel_row"))
+    staged = steps.Stage("x", "kernel_row"), steps.Stage("w", "kernel_row")
+    return steps.Spread(spread, "columns"), order, steps.Vectorize(vector), *staged
 
 
 def _for_a_kernel_row(vector: str, *places: str) -> tuple[Alternative, ...]:
     """Fetch whole input rows, with the weights of a tap or of a kernel row; input rows of all
     kernel rows together only with the weights of a single tap.
     """
-    rows = Spread("out_row", "columns"), Walk("out_row", "core_row"), Pad("out_col")
-    order = Reorder((*_OUTSIDE_TAPS, "kernel_row", "kernel_col", "core_row"))
-    every = *rows, order, Vectorize(vector), Stage("y", "in_channel")
-    tap_by_tap = tuple((*every, Stage("x", place)) for place in places)
-    return *tap_by_tap, (*every, Stage("x", "kernel_col"), Stage("w", "kernel_col"))
+    rows = (
+        steps.Spread("out_row", "columns"),
+        steps.Walk("out_row", "core_row"),
+        steps.Pad("out_col"),
+    )
+    order = steps.Reorder((*_OUTSIDE_TAPS, "kernel_row", "kernel_col", "core_row"))
+    every = *rows, order, steps.Vectorize(vector), steps.Stage("y", "in_channel")
+    tap_by_tap = tuple((*every, steps.Stage("x", place)) for place in places)
+    return *tap_by_tap, (*every, steps.Stage("x", "kernel_col"), steps.Stage("w", "kernel_col"))

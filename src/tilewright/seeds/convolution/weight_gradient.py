@@ -16,19 +16,8 @@ from tilewright.common.expr import Expr, round_up
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.convolution.implicit import direct_nest
-from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    KERNEL,
-    OUT_COLS,
-    OUT_ROWS,
-    Window,
-    for_windows,
-    images,
-    in_blocks,
-    results,
-    weights,
-)
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Stage, Vectorize
@@ -37,7 +26,7 @@ LANES = 8
 """Channels of the images that a core has at least: two vectors."""
 _FEW_BLOCKS = 8
 """Blocks of these of which a core of a row has no more than one."""
-_TAPS_OF_RESULT = OUT_ROWS * OUT_COLS
+_TAPS_OF_RESULT = conv.OUT_ROWS * conv.OUT_COLS
 
 _LEAST_TAPS, _MOST_TAPS = 4, 49
 """Pixels of a result that stay in scratchpads beside each other. The gradient of a kernel of one
@@ -58,10 +47,10 @@ def _has_large_kernels(op: Conv2d) -> bool:
     return _LEAST_TAPS <= taps <= _MOST_TAPS and op.kernel[0] * op.kernel[1] >= 2 * taps
 
 
-@for_windows("weight_gradient", _has_large_kernels, staged=True)
-def weight_gradient(window: Window) -> Seed:
+@conv.for_windows("weight_gradient", _has_large_kernels, staged=True)
+def weight_gradient(window: conv.Window) -> Seed:
     """For kernels that are larger than the result."""
-    x, w, y = images(), weights(window[0], "input"), results()
+    x, w, y = conv.images(), conv.weights(window[0], "input"), conv.results()
     space = (
         Space(direct_nest("weight_gradient", window, x, w, y))
         .split("out_channel", "image", "in_channel")
@@ -106,10 +95,10 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
 
 
 @cache
-def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
+def _joined_taps(window: conv.Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
     """With `few_blocks` taps are rounded up so that those of one block fill whole registers."""
     rounded = round_up(_TAPS_OF_RESULT, 2) if few_blocks else _TAPS_OF_RESULT
-    (x, y), w = in_blocks(LANES), weights(window[0], "input")
+    (x, y), w = conv.in_blocks(LANES), conv.weights(window[0], "input")
     group, channels, *_, blocks, lanes = y.dims
     dims = (group, channels, ("taps", _TAPS_OF_RESULT), blocks, lanes)
     of_taps = TensorSpec("y_taps", "output", dims, "y")
@@ -131,7 +120,7 @@ def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> See
     )
 
 
-def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
+def _windows_of(window: conv.Window, taps: tuple[int, int]) -> Primitive:
     """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
     _, stride, dilation = window
     sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
@@ -139,7 +128,7 @@ def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
 
 
 def _joined_nest(
-    window: Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
+    window: conv.Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
 ) -> Nest:
     """Products over the images and columns of a row of pixels; before each the windows of these are
     gathered, a tap after the other.
@@ -147,7 +136,7 @@ def _joined_nest(
     x, w, y = tensors
     kernel, stride, dilation = window
     dims = f"channels=in_channels, cols={kernel[1]}, taps={rounded}"
-    windows = tensor("windows", "scratch", dims, image_blocks=BATCH // LANES, images=LANES)
+    windows = tensor("windows", "scratch", dims, image_blocks=conv.BATCH // LANES, images=LANES)
     gathered = windows.on("in_channel, kernel_col, tap, image_block, lane")
     pixels = x.on(
         f"group, in_channel, kernel_row * {dilation[0]} + window_row, "
@@ -163,7 +152,7 @@ def _joined_nest(
         "kernel_row kernel_col in_channel window_row window_col",
         {"m": "out_channel", "n": "tap image_block lane", "k": "kernel_col in_channel"},
         y.on("group, out_channel, tap, image_block, lane"),
-        w.on(KERNEL),
+        w.on(conv.KERNEL),
         gathered,
         inner="tap window_row window_col lane",
         extents={"tap": rounded, **dict(zip(("window_row", "window_col"), reach, strict=True))},

@@ -9,18 +9,7 @@ from __future__ import annotations
 
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.tensors import (
-    KERNEL,
-    PIXELS_INNER,
-    Window,
-    behind,
-    for_windows,
-    images,
-    pixel,
-    reach_of,
-    results,
-    weights,
-)
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.nest import Nest, Transform, Use, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout
 from tilewright.seeds.steps import Spread
@@ -36,8 +25,8 @@ def _has_short_sums(op: Conv2d) -> bool:
     return op.in_channels <= MOST_CHANNELS * op.groups and op.kernel != (1, 1)
 
 
-@for_windows("explicit_fused", _has_short_sums, staged=True)
-def explicit_fused(window: Window) -> Seed:
+@conv.for_windows("explicit_fused", _has_short_sums, staged=True)
+def explicit_fused(window: conv.Window) -> Seed:
     """For few input channels and kernels of several taps."""
     block = _block(window)
     space = (
@@ -48,14 +37,14 @@ def explicit_fused(window: Window) -> Seed:
         .spread("in_channel", "both")
         .choose((Spread("image", "columns"),), (Spread("out_col", "columns"),))
         .vectorize("n")
-        .prefetch(block.output.tensor, images())
+        .prefetch(block.output.tensor, conv.images())
         .limit(largest=512, most=6)
     )
-    x, w, y = images(), weights(window[0]), results()
+    x, w, y = conv.images(), conv.weights(window[0]), conv.results()
     taps = ("kernel_rows", "kernel_cols")
     layouts = (
-        layout(x, PIXELS_INNER),
-        layout(y, PIXELS_INNER),
+        layout(x, conv.PIXELS_INNER),
+        layout(y, conv.PIXELS_INNER),
         layout(block.kept[0], _WINDOWS_ORDER),
         layout(
             w,
@@ -66,7 +55,7 @@ def explicit_fused(window: Window) -> Seed:
     return Seed("explicit_fused", (x, w, y), (space,), layouts, ("x", "w"), "y")
 
 
-def _block(window: Window) -> Nest:
+def _block(window: conv.Window) -> Nest:
     """The product of a block of pixels of one row, of all taps and input channels."""
     kernel = window[0]
     dims = (
@@ -80,16 +69,16 @@ def _block(window: Window) -> Nest:
         "gemm",
         "group out_row out_col image out_channel in_channel kernel_row kernel_col in_row in_col",
         {"m": "out_channel", "n": "out_col image", "k": "in_channel kernel_row kernel_col"},
-        results().on(pixel()),
-        weights(kernel).on(KERNEL),
+        conv.results().on(conv.pixel()),
+        conv.weights(kernel).on(conv.KERNEL),
         made,
         inner="kernel_row kernel_col in_row in_col",
-        extents=reach_of(window),
+        extents=conv.reach_of(window),
         before=_windows(window, made),
     )
 
 
-def _windows(window: Window, made: Use) -> Transform:
+def _windows(window: conv.Window, made: Use) -> Transform:
     """The transform that gathers a block's windows of so many rows and columns."""
     kernel, stride, dilation = window
     names = ["kernel_row", "kernel_col", "out_col", "in_row", "in_col", "in_channel", "image"]
@@ -97,4 +86,6 @@ def _windows(window: Window, made: Use) -> Transform:
     steps = {"row_step": dilation[0], "col_step": dilation[1]}
     gathering = make_primitive("windows", {**sizes, **steps})
     roles = tuple(zip(names, "xxtrcps", strict=True))
-    return Transform(gathering, roles, made, images().on(behind(window, "in_row", "in_col")))
+    return Transform(
+        gathering, roles, made, conv.images().on(conv.behind(window, "in_row", "in_col"))
+    )

@@ -14,18 +14,9 @@ from tilewright.common.expr import Expr, IntLike, ceil_div
 from tilewright.ir.primitives import make_primitive
 from tilewright.ir.winograd import TEXTBOOK_POINTS, amplification
 from tilewright.ops import Conv2d
+from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.convolution.implicit import IMAGE_BLOCK, IMAGES_ORDER, LANES
-from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    CHANNELS_INNER,
-    OUT_COLS,
-    OUT_ROWS,
-    PIXELS_INNER,
-    images,
-    in_blocks,
-    results,
-    weights,
-)
+from tilewright.seeds.convolution.tensors import images, in_blocks, results, weights
 from tilewright.seeds.gemm import gemm_space
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
@@ -66,7 +57,7 @@ def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
 @cache
 def _winograd(size: int) -> Seed:
     points = (size + 2) ** 2
-    rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
+    rows, cols = ceil_div(conv.OUT_ROWS, size), ceil_div(conv.OUT_COLS, size)
     x, w, y, u = images(), weights((3, 3)), results(), transformed_kernels(points)
     (v, v_matrix), (products, product_matrix) = (
         _tiles(names, f"group=groups, points={points}, channels={side}_channels", rows, cols)
@@ -101,8 +92,8 @@ def _tiles(
 ) -> tuple[TensorSpec, TensorSpec]:
     """The transformed tiles by row and column, and as columns of a matrix for each point."""
     name, matrix = names
-    tiles = tensor(name, "scratch", dims, tile_rows=rows, tile_cols=cols, batch=BATCH)
-    return tiles, tensor(matrix, "scratch", dims, storage=name, tiles=rows * cols * BATCH)
+    tiles = tensor(name, "scratch", dims, tile_rows=rows, tile_cols=cols, batch=conv.BATCH)
+    return tiles, tensor(matrix, "scratch", dims, storage=name, tiles=rows * cols * conv.BATCH)
 
 
 def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
@@ -197,16 +188,16 @@ def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     """Tiles or channels contiguous in all four large tensors together; kernels either way."""
     tiles = ("tile_rows", "tile_cols", "batch")
     tiles_inner = (
-        Layout("x", PIXELS_INNER),
-        Layout("y", PIXELS_INNER),
+        Layout("x", conv.PIXELS_INNER),
+        Layout("y", conv.PIXELS_INNER),
         Layout("v", ("group", "points", "channels", *tiles)),
         Layout("v_matrix", ("group", "points", "channels", "tiles")),
         Layout("products", ("group", "points", "channels", *tiles)),
         Layout("product_matrix", ("group", "points", "channels", "tiles")),
     )
     channels_inner = (
-        Layout("x", CHANNELS_INNER),
-        Layout("y", CHANNELS_INNER),
+        Layout("x", conv.CHANNELS_INNER),
+        Layout("y", conv.CHANNELS_INNER),
         Layout("v", ("group", "points", *tiles, "channels")),
         Layout("v_matrix", ("group", "points", "tiles", "channels")),
         Layout("products", ("group", "points", *tiles, "channels")),
@@ -254,7 +245,7 @@ def _has_few_channels(op: Conv2d) -> bool:
 @cache
 def _fused(size: int) -> Seed:
     over = (Spread("image", "columns"),), (Spread("tile_col", "columns"),)
-    orders = (PIXELS_INNER, CHANNELS_INNER)
+    orders = (conv.PIXELS_INNER, conv.CHANNELS_INNER)
     return _seed(f"winograd{size}_fused", size, (images(), results()), "image", over, orders)
 
 
@@ -303,7 +294,7 @@ def _seed(
 def _block(size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, counted: str) -> Nest:
     """The product of one point of a block of tiles, the transforms of all its points around it."""
     points, place = (size + 2) ** 2, f"tile_row, tile_col, {', '.join(counted.split())}"
-    rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
+    rows, cols = ceil_div(conv.OUT_ROWS, size), ceil_div(conv.OUT_COLS, size)
     shape = f"points={points}, group=groups, tile_rows={rows}, tile_cols={cols}"
     shape += "".join(f", {dim}={extent}" for dim, extent in pixels[0].dims[4:])
     v = tensor("v", "scratch", f"channels=in_channels, {shape}")

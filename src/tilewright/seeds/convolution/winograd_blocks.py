@@ -19,13 +19,7 @@ from tilewright.common.expr import Expr, Var, ceil_div
 from tilewright.ir.primitive import Attribute
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.tensors import (
-    IN_CHANNELS,
-    OUT_COLS,
-    images,
-    results,
-    weights,
-)
+from tilewright.seeds.convolution.tensors import IN_CHANNELS, OUT_COLS, images, results, weights
 from tilewright.seeds.convolution.winograd import (
     applies,
     filter_nest,

@@ -28,16 +28,7 @@ from tilewright.cost.timing import (
 )
 from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
-from tilewright.simulate.kernel.account import (
-    ASKED,
-    ENGINE,
-    MOVED,
-    OVERHEAD,
-    PADDING,
-    REQUESTS,
-    TRANSFERS,
-    USEFUL,
-)
+from tilewright.simulate.kernel import account
 from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import CallStatement, InsideRegion, TransferStatement
 
@@ -85,13 +76,13 @@ class MoveCost:
     def counters(self) -> Counters:
         """Amounts it adds to the counters of its tensor, from the first (`kernel.account`)."""
         return _counters(
-            TRANSFERS + 1,
+            account.TRANSFERS + 1,
             {
-                ENGINE: self.service_cycles,
-                ASKED: self.asked_bytes,
-                MOVED: self.moved_bytes,
-                REQUESTS: self.requests,
-                TRANSFERS: 1,
+                account.ENGINE: self.service_cycles,
+                account.ASKED: self.asked_bytes,
+                account.MOVED: self.moved_bytes,
+                account.REQUESTS: self.requests,
+                account.TRANSFERS: 1,
             },
         )
 
@@ -113,7 +104,10 @@ class WorkCost:
         """Amounts it adds to the counters of its primitive, from the first (`kernel.account`)."""
         useful, padding = self.useful_cycles, self.padding_cycles
         rest = self.cycles - useful - padding
-        return _counters(OVERHEAD + 1, {USEFUL: useful, PADDING: padding, OVERHEAD: rest})
+        return _counters(
+            account.OVERHEAD + 1,
+            {account.USEFUL: useful, account.PADDING: padding, account.OVERHEAD: rest},
+        )
 
 
 def _counters(count: int, amounts: Mapping[int, int]) -> Counters:

@@ -15,8 +15,6 @@ from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction
 from tilewright.machine import Capability, Machine
 
-__all__ = ["SIMULATION", "EngineRule", "Request", "engine_rule_of"]
-
 
 @dataclass(frozen=True)
 class Request:

@@ -25,20 +25,7 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Capability, Machine
-from tilewright.simulate.kernel.account import (
-    BANDWIDTH,
-    BARRIER,
-    FETCH,
-    FLOPS,
-    ISSUE,
-    LATENCY,
-    OVERHEAD,
-    STATEMENTS,
-    TRANSFERS,
-    Cause,
-    Ledger,
-    TensorTraffic,
-)
+from tilewright.simulate.kernel import account
 from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.engines import Request, engine_rule_of
 from tilewright.simulate.kernel.program import (
@@ -104,7 +91,7 @@ class _Executor:
         self._prepared, self._machine, self._costs = prepared, machine, costs
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
-        self.ledger = Ledger(prepared)
+        self.ledger = account.Ledger(prepared)
         columns = machine.mesh.columns
         self.state, self._fetches = KernelState(machine.cores, columns, code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
@@ -195,7 +182,7 @@ class _Executor:
         return after
 
     def _count_statement(self) -> None:
-        self.counts[STATEMENTS] += 1
+        self.counts[account.STATEMENTS] += 1
         self.simulated_statements += 1
 
     def _used_bytes(self) -> int:
@@ -234,7 +221,7 @@ class _Executor:
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
         column = self.ledger.move_columns[move.number]
-        self.counts[column : column + TRANSFERS + 1] += cost.counters
+        self.counts[column : column + account.TRANSFERS + 1] += cost.counters
         state.let_go(cost.part)
         state.pending[slot] = Pending(cost.part, move.number)
         rest = state.part_apart(cost.part)
@@ -296,7 +283,9 @@ class _Executor:
             case Ask():
                 move = self._prepared.moves[action.move]
                 start = state.ask(crowd, action)
-                self.counts[self.ledger.move_columns[move.number] + ISSUE] += state.now - now
+                self.counts[self.ledger.move_columns[move.number] + account.ISSUE] += (
+                    state.now - now
+                )
                 timeline.busy("dma issue", move.text, now, state.now - now)
                 if crowd == OWN:
                     timeline.issued(move, action, now, start)
@@ -305,7 +294,9 @@ class _Executor:
                 move = self._prepared.moves[number]
                 column = self.ledger.move_columns[number]
                 for cause, start, cycles in state.wait(crowd, action):
-                    self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
+                    self.counts[
+                        column + (account.LATENCY if cause == "latency" else account.BANDWIDTH)
+                    ] += cycles
                     timeline.stalled(move, slot, cause, start, cycles)
                 if crowd == OWN:
                     timeline.waited(slot, state.now)
@@ -335,11 +326,11 @@ class _Executor:
         if isinstance(work.call.primitive, MatrixProduct):
             self._meet()
         column, name = self.ledger.work_columns[work.number], work.call.primitive.name
-        self.counts[FLOPS] += cost.useful_flops
-        self.counts[column : column + OVERHEAD + 1] += cost.counters
-        self.counts[column + OVERHEAD] -= cost.cycles
+        self.counts[account.FLOPS] += cost.useful_flops
+        self.counts[column : column + account.OVERHEAD + 1] += cost.counters
+        self.counts[column + account.OVERHEAD] -= cost.cycles
         own, apart = (
-            Spend(cycles, column + OVERHEAD, name, work.text)
+            Spend(cycles, column + account.OVERHEAD, name, work.text)
             for cycles in self.state.in_crowds(cost.cycles, cost.own_cycles, cost.apart_cycles)
         )
         self._act(own, apart)
@@ -347,7 +338,7 @@ class _Executor:
 
     def _fetch(self, fetches: Fetches, work: CallStatement, dims: tuple[int, ...]) -> None:
         cycles, self.state.code = fetches.cycles(self.state.code, work.number, dims)
-        spend = Spend(cycles, FETCH, "instruction cache", work.text)
+        spend = Spend(cycles, account.FETCH, "instruction cache", work.text)
         self._act(spend, spend)
 
     def _meet(self) -> None:
@@ -358,7 +349,7 @@ class _Executor:
     def _sync(self) -> None:
         self._count_statement()
         self._meet()
-        self._perform(OWN, Spend(self._barrier_cycles, BARRIER, "barrier", "barrier()"))
+        self._perform(OWN, Spend(self._barrier_cycles, account.BARRIER, "barrier", "barrier()"))
 
 
 Array = npt.NDArray[Any]
@@ -391,8 +382,8 @@ class KernelTime:
 
     cycles: int
     seconds: float
-    causes: tuple[Cause, ...]
-    tensors: tuple[TensorTraffic, ...]
+    causes: tuple[account.Cause, ...]
+    tensors: tuple[account.TensorTraffic, ...]
     useful_flops: int
     allocated_bytes: int
     peak_bytes: int
@@ -564,10 +555,10 @@ def _run(
         seconds=cycles / machine.clock_hz,
         causes=executor.ledger.causes(counts),
         tensors=executor.ledger.traffic(counts),
-        useful_flops=counts[FLOPS],
+        useful_flops=counts[account.FLOPS],
         allocated_bytes=executor.allocated_bytes,
         peak_bytes=executor.peak_bytes,
-        statements=counts[STATEMENTS],
+        statements=counts[account.STATEMENTS],
         simulated_statements=executor.simulated_statements,
         outputs=outputs,
         trace=timeline.close(cycles),

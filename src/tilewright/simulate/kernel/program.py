@@ -17,32 +17,10 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
 from tilewright.common.straight_line import StraightLine, straight_line
+from tilewright.cost import steps as cost_steps
 from tilewright.cost.calls import PricedCall, priced_call
-from tilewright.cost.steps import (
-    BranchStep,
-    CallStep,
-    LoopStep,
-    Step,
-    TransferStep,
-    first_core,
-    steps_of,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.chains import ChainRules
-from tilewright.ir.nodes import (
-    CORE_SYMBOLS,
-    SCRATCHPAD,
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    Operand,
-    Program,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-    memory_words,
-)
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.printer import print_head
@@ -96,14 +74,13 @@ class TransferStatement:
     """A transfer: its slot and its step on core (0, 0), the region of every core."""
 
     number: int
-    step: TransferStep
+    step: cost_steps.TransferStep
     slot: Expr
     region: InsideRegion
     text: str
 
     @property
-    def stmt(self) -> Transfer:
-        """The statement."""
+    def stmt(self) -> ir.Transfer:
         return self.step.stmt
 
     @cached_property
@@ -144,7 +121,7 @@ class CallStatement:
     """
 
     number: int
-    call: Call
+    call: ir.Call
     priced: PricedCall[Primitive]
     buffers: tuple[str, ...]
     dims: tuple[str, ...]
@@ -165,7 +142,7 @@ class CallStatement:
 
 
 Action: TypeAlias = (
-    LoopStatement | ConditionStatement | TransferStatement | Pause | Barrier | CallStatement
+    LoopStatement | ConditionStatement | TransferStatement | Pause | ir.Barrier | CallStatement
 )
 
 
@@ -196,7 +173,7 @@ class PreparedProgram:
 # for a program that this machine cannot run at all.
 
 
-def prepare(program: Program, machine: Machine) -> PreparedProgram:
+def prepare(program: ir.Program, machine: Machine) -> PreparedProgram:
     """Check that the program can run on the machine and number its statements.
 
     Raises SimulationError for free parameters and operands in main memory, CapacityError where the
@@ -209,7 +186,7 @@ def prepare(program: Program, machine: Machine) -> PreparedProgram:
             fix="instantiate it first",
         )
     builder = _Builder(program, machine)
-    body = builder.body(steps_of(program, chains=_chains(machine)))
+    body = builder.body(cost_steps.steps_of(program, chains=_chains(machine)))
     for timed in _timed(body, builder.mesh):
         for name in sorted(timed.outer_symbols):
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
@@ -226,7 +203,7 @@ def _chains(machine: Machine) -> ChainRules | None:
     return None if rules is None or rules.overwrites else rules
 
 
-def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
+def _allocated_bytes(program: ir.Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
     """Bytes up to the end of the last buffer, as placed or one after the other, of all memories."""
     ends: dict[str, int] = {}
     for b in program.buffers:
@@ -235,7 +212,7 @@ def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, Slot
         ends[b.space] = end + size if b.offset_bytes is None else max(end, b.offset_bytes + size)
     for space, end in ends.items():
         if end > machine.space(space).available_bytes:
-            words = "a scratchpad" if space == SCRATCHPAD else memory_words(space)
+            words = "a scratchpad" if space == ir.SCRATCHPAD else ir.memory_words(space)
             raise CapacityError(
                 f"the buffers of {program.name!r} take {end} bytes of {words} that offers "
                 f"{machine.space(space).available_bytes}",
@@ -245,11 +222,11 @@ def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, Slot
 
 
 class _Builder:
-    def __init__(self, program: Program, machine: Machine) -> None:
+    def __init__(self, program: ir.Program, machine: Machine) -> None:
         self._program = program
-        self._core = first_core(machine)
+        self._core = cost_steps.first_core(machine)
         self._machine = machine
-        self.mesh = {n: value for n, value in self._core.items() if n not in CORE_SYMBOLS}
+        self.mesh = {n: value for n, value in self._core.items() if n not in ir.CORE_SYMBOLS}
         self._loops = 0
         self._scope: tuple[str, ...] = ()
         self._regions = 0
@@ -263,45 +240,45 @@ class _Builder:
         size = elements * dtype(buffer.dtype).size_bytes
         return SlotSize(copies, elements, size, self._sharing(buffer))
 
-    def _sharing(self, buffer: Buffer) -> frozenset[str]:
+    def _sharing(self, buffer: ir.Buffer) -> frozenset[str]:
         start, end = self._addresses(buffer)
         beside = (b for b in self._program.buffers if b != buffer and b.space == buffer.space)
         others = ((b.name, *self._addresses(b)) for b in beside)
         return frozenset(name for name, low, high in others if low < end and start < high)
 
-    def _addresses(self, buffer: Buffer) -> tuple[int, int]:
+    def _addresses(self, buffer: ir.Buffer) -> tuple[int, int]:
         """First byte and end; an empty range before the allocation pass."""
         if buffer.offset_bytes is None:
             return 0, 0
         size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
         return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
 
-    def body(self, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+    def body(self, steps: tuple[cost_steps.Step, ...]) -> tuple[Action, ...]:
         return tuple(self._step(step) for step in steps)
 
     def _on_first_core(self, e: Expr) -> Expr:
         return substitute(e, self._core)
 
-    def _step(self, step: Step) -> Action:
+    def _step(self, step: cost_steps.Step) -> Action:
         match step:
-            case LoopStep():
+            case cost_steps.LoopStep():
                 return self._loop(step)
-            case BranchStep(condition, then, orelse):
+            case cost_steps.BranchStep(condition, then, orelse):
                 return ConditionStatement(
                     self._on_first_core(condition), self.body(then), self.body(orelse)
                 )
-            case TransferStep():
+            case cost_steps.TransferStep():
                 return self._move(step)
-            case Wait(buffer, slot):
+            case ir.Wait(buffer, slot):
                 return Pause(buffer, self._on_first_core(slot), print_head(step))
-            case CallStep():
+            case cost_steps.CallStep():
                 return self._work(step)
-            case Barrier():
+            case ir.Barrier():
                 return step
             case _:
                 assert_never(step)
 
-    def _loop(self, step: LoopStep) -> LoopStatement:
+    def _loop(self, step: cost_steps.LoopStep) -> LoopStatement:
         stmt = step.stmt
         self._scope = (*self._scope, stmt.var)
         body = self.body(step.body)
@@ -312,7 +289,7 @@ class _Builder:
         number, text = self._loops, print_head(stmt)
         return LoopStatement(number, stmt.var, extent, body, timed, text)
 
-    def _move(self, step: TransferStep) -> TransferStatement:
+    def _move(self, step: cost_steps.TransferStep) -> TransferStatement:
         text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
         slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
         transaction = self._machine.transfer_engine(step.space).transaction_bytes
@@ -323,21 +300,21 @@ class _Builder:
 
     def _region(self, extents: tuple[Expr, ...], text: str) -> InsideRegion:
         bound = tuple(substitute(e, self.mesh) for e in extents)
-        symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(CORE_SYMBOLS)
+        symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(ir.CORE_SYMBOLS)
         self._regions += 1
         return InsideRegion(self._regions, text, bound, tuple(sorted(symbols)))
 
-    def _result(self, call: Call) -> InsideRegion | None:
+    def _result(self, call: ir.Call) -> InsideRegion | None:
         """Region that the result's put stores; None unless there is one, around the call."""
         if not isinstance(call.primitive, MatrixProduct):
             return None
-        if not isinstance(call.operands[0], View):
+        if not isinstance(call.operands[0], ir.View):
             return None
         buffer = call.operands[0].buffer
         kept = {
             tuple(r.extent for r in s.ranges): print_head(s)
             for s in walk(self._program.body)
-            if isinstance(s, Transfer) and s.direction == "put" and s.buffer == buffer
+            if isinstance(s, ir.Transfer) and s.direction == "put" and s.buffer == buffer
         }
         regions = [self._region(extents, text) for extents, text in kept.items()]
         return (
@@ -346,11 +323,11 @@ class _Builder:
             else None
         )
 
-    def _work(self, step: CallStep) -> CallStatement:
+    def _work(self, step: cost_steps.CallStep) -> CallStatement:
         stmt = step.stmt
         local = map_stmt(stmt, self._on_first_core)
-        assert isinstance(local, Call)
-        tensors = [o.tensor for o in local.operands if isinstance(o, Tile)]
+        assert isinstance(local, ir.Call)
+        tensors = [o.tensor for o in local.operands if isinstance(o, ir.Tile)]
         if tensors and not lowering_of(self._machine).in_place:
             raise SimulationError(
                 f"{stmt.primitive.name} works on {tensors[0]!r} in main memory",
@@ -383,25 +360,25 @@ class _Builder:
         return work
 
 
-def _links(loops: tuple[For, ...]) -> Iterator[dict[str, int]]:
+def _links(loops: tuple[ir.For, ...]) -> Iterator[dict[str, int]]:
     """The indices of the loops of a chain at each of its links."""
     counts = [range(int(evaluate(f.extent, {}))) for f in loops]
     for indices in combinations(*counts):
         yield dict(zip((f.var for f in loops), indices, strict=True))
 
 
-def _slot(operand: Operand) -> tuple[str, Expr, Expr]:
+def _slot(operand: ir.Operand) -> tuple[str, Expr, Expr]:
     """Buffer, slot and elements of the tile under an operand; nothing of one in main memory."""
     match operand:
-        case View(buffer, slot, shape):
+        case ir.View(buffer, slot, shape):
             return buffer, slot, product(shape)
-        case Tile():
+        case ir.Tile():
             return MAIN_MEMORY, Const(0), Const(0)
         case _:
             assert_never(operand)
 
 
-def _tile_axes(primitive: Primitive, operands: tuple[Operand, ...]) -> tuple[TileAxis, ...]:
+def _tile_axes(primitive: Primitive, operands: tuple[ir.Operand, ...]) -> tuple[TileAxis, ...]:
     """The axes that decide which part of a matrix product is padding."""
     if not isinstance(primitive, MatrixProduct):
         return ()
@@ -433,7 +410,7 @@ def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
             case CallStatement():
                 found += [Timed(e) for e in step.numbers]
                 found += [_on_mesh(e, mesh) for e in (step.result.extents if step.result else ())]
-            case Barrier():
+            case ir.Barrier():
                 pass
             case _:
                 assert_never(step)

@@ -153,7 +153,6 @@ class KernelState:
         return part.cores - part.shared(self.own) if self.own else 0
 
     def queue(self, name: str) -> Queue:
-        """The queue of that name."""
         found = self.queues.get(name)
         if found is None:
             found = self.queues[name] = Queue()

@@ -10,34 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
-from tilewright.simulate.units.layout import (
-    BAD_DESTINATION,
-    BUS,
-    COLUMN_BUS,
-    GET_ROW,
-    GETS_COLUMN,
-    GETS_ROW,
-    IS_LOAD,
-    ISSUING,
-    NEVER,
-    PUT_ROW,
-    PUTS_COLUMN,
-    PUTS_ROW,
-    ROW_BUS,
-    RUNNING,
-    SYNC,
-    SYNCS_COLUMN,
-    SYNCS_ROW,
-    CoreState,
-    MachineState,
-    RowState,
-)
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import CoreState, MachineState, RowState
 
 
 @piece
 def _line_of(m: MachineState, core: CoreState, bus: int) -> int:
     """Number of the core's row (or column) bus."""
-    return core.row if bus == ROW_BUS else core.column
+    return core.row if bus == layout.ROW_BUS else core.column
 
 
 @piece
@@ -45,7 +25,7 @@ def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
     """(number of the first core on the bus, from one to the next, how many, the core's own place:
     its column on a row bus, its row on a column bus).
     """
-    if bus == ROW_BUS:
+    if bus == layout.ROW_BUS:
         return core.number - core.column, 1, m.columns, core.column
     return core.column, m.columns, m.rows, core.row
 
@@ -53,8 +33,8 @@ def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
 @piece
 def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
     """Reschedule a core for `cycle` if it waits for an event, or for a later one."""
-    waits = core.wake == NEVER or core.woken != 0
-    if waits and cycle < core.wake and core.status == RUNNING:
+    waits = core.wake == layout.NEVER or core.woken != 0
+    if waits and cycle < core.wake and core.status == layout.RUNNING:
         core.wake, core.woken = cycle, 1
         m.next = min(m.next, cycle)
 
@@ -66,24 +46,24 @@ def channel_obstacle(
     """Obstacle to issuing a communication or synchronisation: (cause, cycle to look again)."""
     channel = row.channel
     if m.ideal:
-        return ISSUING, t
-    if channel & (GETS_ROW | GETS_COLUMN):
-        bus = ROW_BUS if channel & GETS_ROW else COLUMN_BUS
-        arrival = core.arrival[bus, core.head[bus]] if core.count[bus] > 0 else NEVER
-        return (GET_ROW + bus, arrival) if arrival > t else (ISSUING, t)
-    if channel & (PUTS_ROW | PUTS_COLUMN):
-        bus = ROW_BUS if channel & PUTS_ROW else COLUMN_BUS
+        return layout.ISSUING, t
+    if channel & (layout.GETS_ROW | layout.GETS_COLUMN):
+        bus = layout.ROW_BUS if channel & layout.GETS_ROW else layout.COLUMN_BUS
+        arrival = core.arrival[bus, core.head[bus]] if core.count[bus] > 0 else layout.NEVER
+        return (layout.GET_ROW + bus, arrival) if arrival > t else (layout.ISSUING, t)
+    if channel & (layout.PUTS_ROW | layout.PUTS_COLUMN):
+        bus = layout.ROW_BUS if channel & layout.PUTS_ROW else layout.COLUMN_BUS
         return put_obstacle(m, cores, core, row, bus, t)
-    if row.flags & (SYNCS_ROW | SYNCS_COLUMN):
-        bus = ROW_BUS if row.flags & SYNCS_ROW else COLUMN_BUS
+    if row.flags & (layout.SYNCS_ROW | layout.SYNCS_COLUMN):
+        bus = layout.ROW_BUS if row.flags & layout.SYNCS_ROW else layout.COLUMN_BUS
         return sync_obstacle(m, cores, core, row, bus, t)
-    return ISSUING, t
+    return layout.ISSUING, t
 
 
 @piece
 def put_place(m: MachineState, core: CoreState, row: RowState) -> int:
     """The place on the bus that a put names; loads always broadcast."""
-    if row.flags & IS_LOAD:
+    if row.flags & layout.IS_LOAD:
         return m.broadcast
     return int(core.registers_integer[row.b, 0] + row.value)
 
@@ -95,21 +75,21 @@ def put_obstacle(
     """A put waits for its bus and for a free entry at every receiver."""
     free = m.bus_free[bus, _line_of(m, core, bus)]
     if free > t:
-        return BUS, free
+        return layout.BUS, free
     place = put_place(m, core, row)
     first, step, length, own = peers_of(m, core, bus)
     everyone = place >= m.broadcast
     if not everyone and (place < 0 or place >= length or place == own):
-        core.fault, core.fault_address = BAD_DESTINATION, place
-        return ISSUING, t
+        core.fault, core.fault_address = layout.BAD_DESTINATION, place
+        return layout.ISSUING, t
     for k in range(length):
         if k != own and (everyone or k == place):
             receiver = at(cores, first + k * step)
             popped_now = receiver.popped[bus] if receiver.pop_time[bus] == t else 0
             if receiver.count[bus] + popped_now >= m.depth:
                 core.blocker = receiver.number
-                return PUT_ROW + bus, (t + 1 if popped_now > 0 else NEVER)
-    return ISSUING, t
+                return layout.PUT_ROW + bus, (t + 1 if popped_now > 0 else layout.NEVER)
+    return layout.ISSUING, t
 
 
 @piece
@@ -119,7 +99,7 @@ def do_put(
     """Send the put's register to the buffers of its receivers."""
     m.bus_free[bus, _line_of(m, core, bus)] = t + m.bus_cycles
     core.puts[bus] += 1
-    is_load = row.flags & IS_LOAD
+    is_load = row.flags & layout.IS_LOAD
     source = row.d if is_load else row.a
     arrival = t + m.transfer + (row.latency if is_load else 0)
     place = put_place(m, core, row)
@@ -177,8 +157,8 @@ def do_get(
 def communicate(m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int) -> None:
     """Carry out the put or get of an instruction that issues; ideal buses lose puts, give zeros."""
     channel = row.channel
-    bus = ROW_BUS if channel & (PUTS_ROW | GETS_ROW) else COLUMN_BUS
-    if channel & (PUTS_ROW | PUTS_COLUMN):
+    bus = layout.ROW_BUS if channel & (layout.PUTS_ROW | layout.GETS_ROW) else layout.COLUMN_BUS
+    if channel & (layout.PUTS_ROW | layout.PUTS_COLUMN):
         if not m.ideal:
             do_put(m, cores, core, row, bus, t)
     elif not m.ideal:
@@ -207,11 +187,11 @@ def sync_obstacle(
             if row.value >> k & 1:
                 if other.sync_count[bus] < core.sync_count[bus]:
                     core.blocker = other.number
-                    return SYNC, NEVER
+                    return layout.SYNC, layout.NEVER
                 last = max(last, other.sync_time[bus])
         core.arrived = 2
         core.release = last + m.sync_latency
     if core.release > t:
-        return SYNC, core.release
+        return layout.SYNC, core.release
     core.arrived = 0
-    return ISSUING, t
+    return layout.ISSUING, t

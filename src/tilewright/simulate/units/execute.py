@@ -16,19 +16,12 @@ from numba.extending import intrinsic
 
 from tilewright.common.compiled import hot_piece, piece
 from tilewright.isa.effects import Effect
-from tilewright.simulate.units.layout import (
-    BAD_TARGET,
-    EFFECT_CODES,
-    MISALIGNED,
-    OUT_OF_RANGE,
-    CoreState,
-    MachineState,
-    RowState,
-)
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import CoreState, MachineState, RowState
 
 
 def _code(effect: Effect) -> int:
-    return EFFECT_CODES[effect]
+    return layout.EFFECT_CODES[effect]
 
 
 ADD, SUBTRACT = _code(Effect.VECTOR_ADD), _code(Effect.VECTOR_SUBTRACT)
@@ -170,9 +163,9 @@ def checked_address(core: CoreState, row: RowState) -> int:
     """Address in the core's memories of what a load or store accesses; -1 with its fault set."""
     address = core.registers_integer[row.b, 0] + row.value
     if address < 0 or address > row.last:
-        core.fault = OUT_OF_RANGE
+        core.fault = layout.OUT_OF_RANGE
     elif address & row.align:
-        core.fault = MISALIGNED
+        core.fault = layout.MISALIGNED
     else:
         return int(address + row.origin)
     core.fault_address = address
@@ -319,7 +312,7 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
         behind = following + m.delay_slots - core.base
         x[row.d, 0] = core.code_address + behind * m.word_bytes
     if target < core.base or target > core.end:
-        core.fault = BAD_TARGET
+        core.fault = layout.BAD_TARGET
         core.fault_address = core.code_address + (target - core.base) * m.word_bytes
         return -1
     return int(target)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, hot_piece, piece
+from tilewright.simulate.units import layout
 from tilewright.simulate.units.buses import channel_obstacle, communicate
 from tilewright.simulate.units.execute import (
     checked_address,
@@ -22,47 +23,7 @@ from tilewright.simulate.units.execute import (
     execute_vector,
 )
 from tilewright.simulate.units.integers import execute_narrow
-from tilewright.simulate.units.layout import (
-    AWAITS,
-    BRANCH,
-    CONTACTS,
-    DATA,
-    DONE,
-    FAULTED,
-    FETCH,
-    INTEGER,
-    INTERACTS,
-    IS_BRANCH,
-    ISSUING,
-    LANES,
-    LENGTHS,
-    LOAD,
-    MESSAGE,
-    NEVER,
-    NOTHING,
-    OUTPUT,
-    PENALTY,
-    PORT,
-    PORTED,
-    SCALED,
-    SENDS,
-    SPECIAL_COLUMN,
-    SPECIAL_CYCLE,
-    SPECIAL_HALT,
-    SPECIAL_ID,
-    SPECIAL_LENGTH,
-    SPECIAL_ROW,
-    SPECIAL_SHIFT,
-    STORE,
-    STREAM_LOAD,
-    SYSTEM,
-    UNIT,
-    VECTOR,
-    CoreState,
-    MachineState,
-    RowState,
-    UnitState,
-)
+from tilewright.simulate.units.layout import CoreState, MachineState, RowState, UnitState
 from tilewright.simulate.units.messages import (
     execute_message,
     interrupted,
@@ -84,17 +45,17 @@ def hazard(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     if ready[row.c] > when:
         register, when = row.c, ready[row.c]
     if when > t:
-        return DATA, register, when
+        return layout.DATA, register, when
     slack = row.latency - 1 if m.ordered_results else 0
     if ready[row.waits] > t + slack:
-        return OUTPUT, row.waits, ready[row.waits] - slack
-    return ISSUING, -1, t
+        return layout.OUTPUT, row.waits, ready[row.waits] - slack
+    return layout.ISSUING, -1, t
 
 
 @piece
 def unit_free_at(m: MachineState, core: CoreState, units: int) -> int:
     """First cycle in which a unit of the mask is free."""
-    free = NEVER
+    free = layout.NEVER
     for unit in range(m.units):
         if units >> unit & 1:
             free = min(free, core.unit_free[unit])
@@ -119,31 +80,31 @@ def execute(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: in
     """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
     kind = row.kind
     following = core.pc + 1
-    if kind == VECTOR:
+    if kind == layout.VECTOR:
         execute_vector(core, row)
-    elif kind in (LOAD, STORE):
+    elif kind in (layout.LOAD, layout.STORE):
         address = checked_address(core, row)
         if address < 0:
             return -1
-        if kind == LOAD:
+        if kind == layout.LOAD:
             execute_load(core, row, address)
         else:
             execute_store(core, row, address)
-    elif kind == INTEGER:
+    elif kind == layout.INTEGER:
         execute_integer(core, row)
-    elif kind == BRANCH:
+    elif kind == layout.BRANCH:
         return execute_branch(m, core, row)
-    elif kind == LANES:
+    elif kind == layout.LANES:
         execute_lanes(core, row)
-    elif kind == SYSTEM:
+    elif kind == layout.SYSTEM:
         return execute_system(m, core, row, t)
-    elif kind == LENGTHS:
+    elif kind == layout.LENGTHS:
         execute_lengths(core, row)
-    elif kind >= STREAM_LOAD:
+    elif kind >= layout.STREAM_LOAD:
         return execute_stream(core, row)
-    elif kind == MESSAGE:
+    elif kind == layout.MESSAGE:
         return execute_message(s, m, core, row, t)
-    elif kind != NOTHING:
+    elif kind != layout.NOTHING:
         return execute_narrow(core, row)
     return following
 
@@ -152,19 +113,19 @@ def execute(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: in
 def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Halt, and reading of the core's place and of the cycle counter."""
     special, d = row.special, row.d
-    if special == SPECIAL_HALT:
+    if special == layout.SPECIAL_HALT:
         return core.end
-    if special == SPECIAL_ID:
+    if special == layout.SPECIAL_ID:
         core.registers_integer[d, 0] = core.number
-    elif special == SPECIAL_ROW:
+    elif special == layout.SPECIAL_ROW:
         core.registers_integer[d, 0] = core.row
-    elif special == SPECIAL_COLUMN:
+    elif special == layout.SPECIAL_COLUMN:
         core.registers_integer[d, 0] = core.column
-    elif special == SPECIAL_CYCLE:
+    elif special == layout.SPECIAL_CYCLE:
         core.registers_integer[d, 0] = t
-    elif special == SPECIAL_LENGTH:
+    elif special == layout.SPECIAL_LENGTH:
         core.vector_length = min(max(core.registers_integer[row.a, 0], 1), m.vector_length)
-    elif special == SPECIAL_SHIFT:
+    elif special == layout.SPECIAL_SHIFT:
         core.vector_shift = core.registers_integer[row.a, 0] & 31
     return core.pc + 1
 
@@ -173,11 +134,11 @@ def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> i
 def own_cycles(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     """(latency, occupancy) of an instruction whose vector length or memory ports decide."""
     latency, occupancy = row.latency, row.occupancy
-    if row.flags & SCALED:
+    if row.flags & layout.SCALED:
         length, full = core.vector_length, m.vector_length
         occupancy = -(-occupancy * length // full)
         latency = -(-latency * length // full)
-    if row.flags & PORTED:
+    if row.flags & layout.PORTED:
         latency = max(latency, serve(m, core, row, t) - t)
     return latency, occupancy
 
@@ -187,11 +148,11 @@ def commit(s: UnitState, m: MachineState, core: CoreState, row: RowState, unit: 
     """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
     i = core.pc
     latency, occupancy = row.latency, row.occupancy
-    if row.flags & (SCALED | PORTED):
+    if row.flags & (layout.SCALED | layout.PORTED):
         latency, occupancy = own_cycles(m, core, row, t)
     following = execute(s, m, core, row, t) if core.fault == 0 else -1
     if following < 0:
-        core.status, core.fault_instruction, core.wake = FAULTED, i, NEVER
+        core.status, core.fault_instruction, core.wake = layout.FAULTED, i, layout.NEVER
         return -1
     if row.channel:
         communicate(m, s.cores, core, row, t)
@@ -214,12 +175,12 @@ def commit(s: UnitState, m: MachineState, core: CoreState, row: RowState, unit: 
 def settle(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
     """Charge the stall that ends at `t` to its cause, register and instruction."""
     cause, cycles = core.cause, t - core.since
-    core.cause = ISSUING
-    if cause == ISSUING or cycles == 0:
+    core.cause = layout.ISSUING
+    if cause == layout.ISSUING or cycles == 0:
         return
     core.stalls[cause] += cycles
     at(s.code, core.cause_instruction).stalled += cycles
-    if cause in (DATA, OUTPUT):
+    if cause in (layout.DATA, layout.OUTPUT):
         core.hazards[core.cause_register] += cycles
     if core.traced and m.span_count < m.trace_limit:
         span = at(s.spans, m.span_count)
@@ -249,17 +210,17 @@ def obstacle(
     `unit` is the unit chosen out of `units`, -1 when none is free.
     """
     cause, register, again = hazard(m, core, row, t)
-    if cause != ISSUING:
+    if cause != layout.ISSUING:
         return cause, register, again
     if unit < 0:
-        return UNIT, -1, unit_free_at(m, core, units)
-    if row.flags & PORTED:
+        return layout.UNIT, -1, unit_free_at(m, core, units)
+    if row.flags & layout.PORTED:
         free = port_free_at(m, core, row, t)
         if free > t:
-            return PORT, -1, free
-    if row.flags & (SENDS | AWAITS):
+            return layout.PORT, -1, free
+    if row.flags & (layout.SENDS | layout.AWAITS):
         cause, again = message_obstacle(s, m, core, row, t)
-    elif row.flags & INTERACTS:
+    elif row.flags & layout.INTERACTS:
         cause, again = channel_obstacle(m, s.cores, core, row, t)
     return cause, -1, again
 
@@ -298,7 +259,7 @@ def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> 
     """The next PC where the instruction behind a branch is executed before its target."""
     pending = core.delayed
     core.delayed = -1
-    if row.flags & IS_BRANCH:
+    if row.flags & layout.IS_BRANCH:
         core.delayed = following if following != i + 1 else -1
         return i + 1
     return following if pending < 0 else pending
@@ -313,17 +274,17 @@ def cycle_in_order(s: UnitState, m: MachineState, core: CoreState, t: int) -> bo
         i = core.pc
         if core.cached and fetched_at(m, core, i, t) > t:
             if issued == 0:
-                stall(s, m, core, i, FETCH, -1, t)
+                stall(s, m, core, i, layout.FETCH, -1, t)
                 again = core.line_at
             break
         row = at(s.code, i)
-        if row.flags & CONTACTS and t > m.now and not m.ideal and must_wait(s, core, row, t):
+        if row.flags & layout.CONTACTS and t > m.now and not m.ideal and must_wait(s, core, row, t):
             core.slot, core.wake, core.held = issued, t, t
             return False
         others = at(s.code, i + 1).units if issued + 1 < m.width else 0
         unit = choose_unit(m, core, row.units, others, t)
         cause, register, when = obstacle(s, m, core, row, row.units, unit, t)
-        if cause != ISSUING:
+        if cause != layout.ISSUING:
             if issued == 0:
                 stall(s, m, core, i, cause, register, t)
                 again = when
@@ -339,17 +300,17 @@ def cycle_in_order(s: UnitState, m: MachineState, core: CoreState, t: int) -> bo
             following = after_delay_slot(core, row, i, following)
         issued += 1
         core.pc = following
-        if row.flags & IS_BRANCH:
+        if row.flags & layout.IS_BRANCH:
             penalty = m.taken_branch_penalty if following != i + 1 else 0
             if penalty and following < core.end:
-                stall(s, m, core, following, PENALTY, -1, t + 1)
+                stall(s, m, core, following, layout.PENALTY, -1, t + 1)
                 again = t + 1 + penalty
             if penalty or m.branch_ends_group:
                 break
     if issued:
         core.issue_cycles += 1
     if core.pc >= core.end:
-        core.status, again = DONE, NEVER
+        core.status, again = layout.DONE, layout.NEVER
     elif again > core.stop:
         again = woken_at(core, again, t)
     core.wake = again

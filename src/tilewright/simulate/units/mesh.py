@@ -25,27 +25,7 @@ from tilewright.simulate.units.issue import (
     stall,
     step_in_order,
 )
-from tilewright.simulate.units.layout import (
-    DONE,
-    FAULTED,
-    FETCH,
-    INTERACTS,
-    IS_BRANCH,
-    IS_CHANNEL,
-    IS_LOAD,
-    IS_ORDERED,
-    IS_STORE,
-    ISSUING,
-    NEVER,
-    ORDER,
-    PENALTY,
-    RUNNING,
-    Arrays,
-    CoreState,
-    MachineState,
-    RowState,
-    UnitState,
-)
+from tilewright.simulate.units.layout import Arrays, CoreState, MachineState, RowState, UnitState
 from tilewright.simulate.units.messages import advance_message, head_time
 
 _SOURCES = (buses, effects, execute, integers, issue, layout, messages, ports, streams)
@@ -64,25 +44,25 @@ def fetch(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
     while 0 <= core.fetch < core.end and core.queued < m.window and t >= core.fetch_at:
         i = core.fetch
         if core.cached and fetched_at(m, core, i, t) > t:
-            core.fetch_at, core.fetch_cause = core.line_at, FETCH
+            core.fetch_at, core.fetch_cause = core.line_at, layout.FETCH
             return
         core.queue[core.queued] = i
         core.queued += 1
-        if at(s.code, i).flags & INTERACTS:
+        if at(s.code, i).flags & layout.INTERACTS:
             core.contacts += 1
-        core.fetch = -1 if at(s.code, i).flags & IS_BRANCH else i + 1
+        core.fetch = -1 if at(s.code, i).flags & layout.IS_BRANCH else i + 1
 
 
 @piece
 def ordered_after(own: int, older: int) -> bool:
     """True if an instruction of these kinds (FLAGS) must stay behind waiting older kinds."""
-    if own & IS_ORDERED or older & IS_ORDERED:
+    if own & layout.IS_ORDERED or older & layout.IS_ORDERED:
         return True
-    if own & IS_STORE and older & (IS_LOAD | IS_STORE):
+    if own & layout.IS_STORE and older & (layout.IS_LOAD | layout.IS_STORE):
         return True
-    if own & IS_LOAD and older & IS_STORE:
+    if own & layout.IS_LOAD and older & layout.IS_STORE:
         return True
-    return own & older & IS_CHANNEL != 0
+    return own & older & layout.IS_CHANNEL != 0
 
 
 @piece
@@ -110,9 +90,9 @@ def try_issue(
 ) -> Any:
     """(cause, register, cycle to look again) for a waiting instruction that order does not hold."""
     if depends(core, row, stamp):
-        return ORDER, -1, NEVER
+        return layout.ORDER, -1, layout.NEVER
     if m.overwrite_next_cycle and core.read_at[row.d] == t:
-        return ORDER, -1, t + 1
+        return layout.ORDER, -1, t + 1
     unit = choose_unit(m, core, units, 0, t)
     return obstacle(s, m, core, row, units, unit, t)
 
@@ -125,18 +105,18 @@ def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> b
         core.wake = t
         return False
     stamp, waiting = t + 1, core.queued
-    issued, kept, busy_units, older, again = 0, 0, 0, 0, NEVER
+    issued, kept, busy_units, older, again = 0, 0, 0, 0, layout.NEVER
     oldest = core.queue[0] if waiting else max(core.fetch, core.base)
     first_cause, first_register = core.fetch_cause, -1
     for k in range(waiting):
         i = core.queue[k]
         row = at(s.code, i)
         units = row.units & ~busy_units
-        cause, register, when = ORDER, -1, NEVER
+        cause, register, when = layout.ORDER, -1, layout.NEVER
         held = kept > 0 and ordered_after(row.flags, older)
         if issued < m.width and units and not held:
             cause, register, when = try_issue(s, m, core, row, units, stamp, t)
-        if cause == ISSUING:
+        if cause == layout.ISSUING:
             if issued == 0:
                 settle(s, m, core, t)
             core.pc = i
@@ -144,10 +124,10 @@ def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> b
             if following < 0:
                 return False
             issued += 1
-            if row.flags & INTERACTS:
+            if row.flags & layout.INTERACTS:
                 core.contacts -= 1
-            if row.flags & IS_BRANCH:
-                core.fetch, core.fetch_cause = following, PENALTY
+            if row.flags & layout.IS_BRANCH:
+                core.fetch, core.fetch_cause = following, layout.PENALTY
                 core.fetch_at = t + 1 + (m.taken_branch_penalty if following != i + 1 else 0)
             continue
         if k == 0:
@@ -182,7 +162,7 @@ def finish_cycle(
 ) -> None:
     """Charge the cycle and decide when to look at the core again."""
     if core.queued == 0 and core.fetch >= core.end:
-        core.status, core.wake = DONE, NEVER
+        core.status, core.wake = layout.DONE, layout.NEVER
         return
     if not issued:
         stall(s, m, core, oldest, cause, register, t)
@@ -199,9 +179,9 @@ def step_decoupled(s: UnitState, m: MachineState, core: CoreState) -> None:
 @piece
 def begin_cycle(m: MachineState) -> bool:
     """Go to the next cycle in which a core is due; False when the run ends."""
-    if m.faulted or m.next == NEVER or m.next > m.max_cycles:
+    if m.faulted or m.next == layout.NEVER or m.next > m.max_cycles:
         return False
-    m.now, m.next = m.next, NEVER
+    m.now, m.next = m.next, layout.NEVER
     return True
 
 
@@ -209,7 +189,7 @@ def begin_cycle(m: MachineState) -> bool:
 def note_core(m: MachineState, core: CoreState) -> None:
     """Remember when the core is due again, and whether it failed."""
     m.next = min(m.next, core.wake)
-    if core.status == FAULTED:
+    if core.status == layout.FAULTED:
         m.faulted = True
 
 
@@ -218,7 +198,7 @@ def settle_all(s: UnitState, cores: int) -> None:
     """Charge the stalls that still go on when a run ends early."""
     for c in range(cores):
         core = at(s.cores, c)
-        if core.status == RUNNING and core.since < s.machine.now:
+        if core.status == layout.RUNNING and core.since < s.machine.now:
             settle(s, s.machine, core, s.machine.now)
 
 
@@ -260,7 +240,7 @@ def run_in_order(a: Arrays) -> None:
                 core.woken = 0
                 if m.fabric:
                     core.horizon = end
-                    core.stop = min(end, core.interrupt) if core.accepts else NEVER
+                    core.stop = min(end, core.interrupt) if core.accepts else layout.NEVER
                 step_in_order(s, m, core)
             note_core(m, core)
         move_heads(s, m)

@@ -12,26 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
+from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import (
-    ACCEPTS,
-    AWAIT,
-    AWAITS,
-    FAULTED,
-    HANDLED_KINDS,
-    INTERFACE,
-    ISSUING,
-    NEVER,
-    NO_MULTICAST,
-    NO_NODE,
-    NO_ROOM,
-    RUNNING,
-    SENDS,
-    SPECIAL_ACCEPT,
-    SPECIAL_HANDLER,
-    SPECIAL_MULTICAST,
-    SPECIAL_RECEIVE,
-    SPECIAL_RESUME,
-    SPECIAL_SEND,
     CoreState,
     FlightState,
     HeadState,
@@ -74,50 +56,50 @@ def must_wait(s: UnitState, core: CoreState, row: RowState, t: int) -> bool:
     are, as heads go on in order of time, if the link of the last one that went the same way is
     known; and received, if what is there has come before others can.
     """
-    if row.flags & SENDS:
+    if row.flags & layout.SENDS:
         x = core.registers_integer
-        return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] == NEVER)
-    if row.special == SPECIAL_RECEIVE:
+        return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] == layout.NEVER)
+    if row.special == layout.SPECIAL_RECEIVE:
         if t < core.horizon:
             return False
         first = core.inbox[row.value]
         return bool(first == 0 or at(s.flights, first - 1).time >= core.horizon)
-    return bool(row.flags & (AWAITS | ACCEPTS) == 0 or t >= core.horizon)
+    return bool(row.flags & (layout.AWAITS | layout.ACCEPTS) == 0 or t >= core.horizon)
 
 
 @piece
 def message_obstacle(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     """The obstacle of an instruction on messages: (cause, cycle to look again)."""
     x = core.registers_integer
-    if row.special == SPECIAL_RECEIVE:
+    if row.special == layout.SPECIAL_RECEIVE:
         first = core.inbox[row.value]
-        arrival = at(s.flights, first - 1).time if first else NEVER
-        return (AWAIT, arrival) if arrival > t else (ISSUING, t)
-    if row.flags & SENDS:
+        arrival = at(s.flights, first - 1).time if first else layout.NEVER
+        return (layout.AWAIT, arrival) if arrival > t else (layout.ISSUING, t)
+    if row.flags & layout.SENDS:
         across, along = x[row.c, 0], x[row.b, 0]
         if not m.fabric or not _reaches(m, core, across, along):
-            core.fault, core.fault_address = NO_NODE, core.number
-            return ISSUING, t
+            core.fault, core.fault_address = layout.NO_NODE, core.number
+            return layout.ISSUING, t
         held = core.sending[direction_of(across, along)] - m.send_cycles
-        return (INTERFACE, held) if held > t else (ISSUING, t)
-    return (AWAIT, NEVER) if x[row.a, 0] != x[row.b, 0] else (ISSUING, t)
+        return (layout.INTERFACE, held) if held > t else (layout.ISSUING, t)
+    return (layout.AWAIT, layout.NEVER) if x[row.a, 0] != x[row.b, 0] else (layout.ISSUING, t)
 
 
 @piece
 def execute_message(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction on messages; the next PC, or -1 after a fault."""
     special, following = row.special, core.pc + 1
-    if special in (SPECIAL_SEND, SPECIAL_MULTICAST):
+    if special in (layout.SPECIAL_SEND, layout.SPECIAL_MULTICAST):
         return send(s, m, core, row, t)
-    if special == SPECIAL_RECEIVE:
+    if special == layout.SPECIAL_RECEIVE:
         take(s, m, core, row)
-    elif special == SPECIAL_ACCEPT:
+    elif special == layout.SPECIAL_ACCEPT:
         core.accepts = row.value
-    elif special == SPECIAL_HANDLER:
-        core.handlers[core.registers_integer[row.a, 0] & (HANDLED_KINDS - 1)] = (
+    elif special == layout.SPECIAL_HANDLER:
+        core.handlers[core.registers_integer[row.a, 0] & (layout.HANDLED_KINDS - 1)] = (
             following + row.value
         )
-    elif special == SPECIAL_RESUME:
+    elif special == layout.SPECIAL_RESUME:
         core.handling = 0
         core.vector_length = core.resume_length
         following = core.resume
@@ -128,12 +110,12 @@ def execute_message(s: UnitState, m: MachineState, core: CoreState, row: RowStat
 @piece
 def note_interrupt(s: UnitState, core: CoreState) -> None:
     """Set when the next accepted message interrupts."""
-    core.interrupt = NEVER
+    core.interrupt = layout.NEVER
     if core.accepts and not core.handling:
-        for kind in range(HANDLED_KINDS):
+        for kind in range(layout.HANDLED_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 core.interrupt = min(core.interrupt, at(s.flights, core.inbox[kind] - 1).time)
-    core.stop = min(core.horizon, core.interrupt) if core.accepts else NEVER
+    core.stop = min(core.horizon, core.interrupt) if core.accepts else layout.NEVER
 
 
 @piece
@@ -142,8 +124,8 @@ def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
     the others are as far.
     """
     if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
-        chosen, first = -1, NEVER
-        for kind in range(HANDLED_KINDS):
+        chosen, first = -1, layout.NEVER
+        for kind in range(layout.HANDLED_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 time = at(s.flights, core.inbox[kind] - 1).time
                 if time < first:
@@ -169,20 +151,20 @@ def send(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) 
     x, words = core.registers_integer, core.vector_length
     one = free_flight(s, m)
     if one < 0:
-        core.fault, core.fault_address = NO_ROOM, m.flights
+        core.fault, core.fault_address = layout.NO_ROOM, m.flights
         return -1
     flight = at(s.flights, one)
     flight.time, flight.place = t + m.send_cycles, -1
     flight.source = flight.node = core.number
     flight.across, flight.along = x[row.c, 0], x[row.b, 0]
     flight.length, flight.kind = words, row.value
-    flight.copies = int(row.special == SPECIAL_MULTICAST)
+    flight.copies = int(row.special == layout.SPECIAL_MULTICAST)
     if flight.copies and not m.multicasts:
-        core.fault = NO_MULTICAST
+        core.fault = layout.NO_MULTICAST
         return -1
     for i in range(words):
         flight.words[i] = x[row.a, i]
-    core.sending[direction_of(flight.across, flight.along)] = NEVER
+    core.sending[direction_of(flight.across, flight.along)] = layout.NEVER
     core.sent += 1
     push(s, m, one)
     return core.pc + 1
@@ -277,8 +259,8 @@ def advance_message(s: UnitState, m: MachineState) -> None:
     if flight.copies and not first:
         copy = free_flight(s, m)
         if copy < 0:
-            owner.fault, owner.fault_address, m.faulted = NO_ROOM, m.flights, True
-            owner.status, owner.fault_instruction = FAULTED, min(owner.pc, owner.end - 1)
+            owner.fault, owner.fault_address, m.faulted = layout.NO_ROOM, m.flights, True
+            owner.status, owner.fault_instruction = layout.FAULTED, min(owner.pc, owner.end - 1)
             return
         copied(s, m, flight, at(s.flights, copy))
         arrive(s, m, copy)
@@ -322,7 +304,7 @@ def arrive(s: UnitState, m: MachineState, one: int) -> None:
     else:
         at(s.flights, last).following = one + 1
     note_interrupt(s, core)
-    if core.status == RUNNING and core.held <= flight.time < core.wake:
+    if core.status == layout.RUNNING and core.held <= flight.time < core.wake:
         core.wake = flight.time
         m.next = min(m.next, core.wake)
 

@@ -8,13 +8,8 @@ line that it replaces was written. Accesses through different ports overlap.
 from __future__ import annotations
 
 from tilewright.common.compiled import piece
-from tilewright.simulate.units.layout import (
-    GATHER,
-    STREAM_LOAD,
-    CoreState,
-    MachineState,
-    RowState,
-)
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import CoreState, MachineState, RowState
 
 READ, WRITE = 0, 1
 HIT, CLEAN_MISS, CHANGED_MISS = 0, 1, 2
@@ -23,7 +18,7 @@ HIT, CLEAN_MISS, CHANGED_MISS = 0, 1, 2
 @piece
 def _elements_of(core: CoreState, row: RowState) -> int:
     """Elements that a load or store moves."""
-    return core.vector_length if row.kind >= STREAM_LOAD else 1
+    return core.vector_length if row.kind >= layout.STREAM_LOAD else 1
 
 
 @piece
@@ -32,7 +27,7 @@ def port_free_at(m: MachineState, core: CoreState, row: RowState, t: int) -> int
     if m.refresh_interval and t - core.refreshed >= m.refresh_interval:
         refresh(m, core, t)
     free = t
-    if row.kind == GATHER:
+    if row.kind == layout.GATHER:
         for port in range(m.ports):
             free = max(free, core.port_free[port])
         return free
@@ -56,7 +51,7 @@ def refresh(m: MachineState, core: CoreState, t: int) -> None:
 def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Cycle in which an access issued at `t` is done; it occupies the ports till then."""
     kind = WRITE if row.is_store else READ
-    if row.kind == GATHER:
+    if row.kind == layout.GATHER:
         return serve_gather(m, core, row, t)
     address = core.registers_integer[row.b, 0] + row.value
     left, done = _elements_of(core, row) * row.element, t

@@ -8,23 +8,16 @@ import numpy as np
 
 from tilewright.common.compiled import piece
 from tilewright.isa.effects import Effect
-from tilewright.simulate.units.layout import (
-    EFFECT_CODES,
-    GATHER,
-    MISALIGNED,
-    OUT_OF_RANGE,
-    STREAM_LOAD,
-    CoreState,
-    RowState,
-)
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import CoreState, RowState
 
-COPY = EFFECT_CODES[Effect.VECTOR_COPY_I32]
-SCALE = EFFECT_CODES[Effect.VECTOR_SCALE_I32]
-LESS_SCALAR = EFFECT_CODES[Effect.VECTOR_LESS_SCALAR_I32]
-ACCUMULATE = EFFECT_CODES[Effect.VECTOR_ACCUMULATE_I32]
-SCALE_ACCUMULATE = EFFECT_CODES[Effect.VECTOR_SCALE_ACCUMULATE_I32]
-TAIL = EFFECT_CODES[Effect.VECTOR_TAIL_I32]
-ADD_CLIP = EFFECT_CODES[Effect.VECTOR_ADD_CLIP_I16]
+COPY = layout.EFFECT_CODES[Effect.VECTOR_COPY_I32]
+SCALE = layout.EFFECT_CODES[Effect.VECTOR_SCALE_I32]
+LESS_SCALAR = layout.EFFECT_CODES[Effect.VECTOR_LESS_SCALAR_I32]
+ACCUMULATE = layout.EFFECT_CODES[Effect.VECTOR_ACCUMULATE_I32]
+SCALE_ACCUMULATE = layout.EFFECT_CODES[Effect.VECTOR_SCALE_ACCUMULATE_I32]
+TAIL = layout.EFFECT_CODES[Effect.VECTOR_TAIL_I32]
+ADD_CLIP = layout.EFFECT_CODES[Effect.VECTOR_ADD_CLIP_I16]
 CLIP_LIMIT = 1 << 14
 """Half of the largest table of results: a clipped sum is an index from -CLIP_LIMIT on."""
 
@@ -32,18 +25,18 @@ CLIP_LIMIT = 1 << 14
 @piece
 def execute_stream(core: CoreState, row: RowState) -> int:
     """Carry out a load, store or gather; the next PC, or -1 after a fault."""
-    if row.kind == GATHER:
+    if row.kind == layout.GATHER:
         return gather(core, row)
     x, address = core.registers_integer, core.registers_integer[row.b, 0]
     lanes = core.vector_length
     if address < 0 or address + lanes * row.element > row.last + 1:
-        core.fault, core.fault_address = OUT_OF_RANGE, address
+        core.fault, core.fault_address = layout.OUT_OF_RANGE, address
         return -1
     if address & row.align:
-        core.fault, core.fault_address = MISALIGNED, address
+        core.fault, core.fault_address = layout.MISALIGNED, address
         return -1
     place = (address + row.origin) // row.element
-    if row.kind == STREAM_LOAD:
+    if row.kind == layout.STREAM_LOAD:
         for i in range(lanes):
             x[row.d, i] = _loaded(core, row.element, place + i)
     else:
@@ -81,7 +74,7 @@ def gather(core: CoreState, row: RowState) -> int:
     for i in range(core.vector_length):
         address = base + x[row.c, i]
         if address < 0 or address > row.last:
-            core.fault, core.fault_address = OUT_OF_RANGE, address
+            core.fault, core.fault_address = layout.OUT_OF_RANGE, address
             return -1
     for i in range(core.vector_length):
         x[row.d, i] = core.memory_byte[base + x[row.c, i] + row.origin]
@@ -105,7 +98,6 @@ def execute_lengths(core: CoreState, row: RowState) -> None:
 
 @piece
 def length_lane(effect: int, a: int, b: int, scalar: int, d: int, shift: int) -> int:
-    """One lane."""
     if effect == SCALE_ACCUMULATE:
         return int(np.int32(d + a * scalar))
     if effect == ACCUMULATE:

@@ -19,12 +19,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.isa import Branch
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue as WindowRules
-from tilewright.simulate.window.decode import (
-    OPERANDS,
-    DecodedInstruction,
-    encoded_steps,
-    ordered,
-)
+from tilewright.simulate.window.decode import OPERANDS, DecodedInstruction, encoded_steps, ordered
 from tilewright.simulate.window.loop import DONE, FULL, run
 from tilewright.simulate.window.memories import ElementRange, Memories, place_of
 from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, WindowStall

@@ -13,26 +13,7 @@ import numpy as np
 
 from tilewright.common.compiled import entry_point, hot_piece
 from tilewright.simulate.window import state, steady
-from tilewright.simulate.window.state import (
-    END,
-    EVENTS,
-    FLIGHT,
-    FREED,
-    GROUP,
-    ISSUE,
-    ISSUED,
-    LAST,
-    NUMBER,
-    PLACES,
-    READS,
-    SPAN_COUNT,
-    STALLS,
-    TIME,
-    WRITES,
-    Code,
-    LoopRules,
-    WindowState,
-)
+from tilewright.simulate.window.state import Code, LoopRules, WindowState
 from tilewright.simulate.window.steady import note, note_value, watch
 
 DONE, FULL, FAULT = 1, 2, 3
@@ -164,7 +145,7 @@ def _branch_is_taken(code: int, a: int) -> bool:
 def _place_spans(p: Code, s: WindowState, number: int) -> bool:
     """Write the spans of a step into the row behind all flights; False for a fault."""
     row = s.flights.shape[0] - 1
-    for i in range(SPAN_COUNT):
+    for i in range(state.SPAN_COUNT):
         memory = p.spans[number, i, 0]
         s.flights[row, 1 + 4 * i] = memory
         if memory < 0:
@@ -191,13 +172,13 @@ def _place_spans(p: Code, s: WindowState, number: int) -> bool:
 @hot_piece
 def _conflict_end(s: WindowState) -> Any:
     """The cycle in which nothing in flight conflicts with the placed spans any more."""
-    row, end = s.flights.shape[0] - 1, s.at[TIME]
-    for f in range(s.at[FLIGHT]):
+    row, end = s.flights.shape[0] - 1, s.at[state.TIME]
+    for f in range(s.at[state.FLIGHT]):
         if s.flights[f, 0] <= end:
             continue
         meets = False
-        for i in range(SPAN_COUNT):
-            for j in range(SPAN_COUNT):
+        for i in range(state.SPAN_COUNT):
+            for j in range(state.SPAN_COUNT):
                 a, b = 1 + 4 * i, 1 + 4 * j
                 if s.flights[f, a] < 0 or s.flights[f, a] != s.flights[row, b]:
                     continue
@@ -215,7 +196,7 @@ def _conflict_end(s: WindowState) -> Any:
 
 @hot_piece
 def _stall(s: WindowState, start: int, stop: int, cause: int, number: int) -> None:
-    count = s.at[STALLS]
+    count = s.at[state.STALLS]
     last = count - 1
     goes_on = count and s.stalls[last, 1] == start and s.stalls[last, 2] == cause
     if goes_on and s.stalls[last, 3] == number:
@@ -224,7 +205,7 @@ def _stall(s: WindowState, start: int, stop: int, cause: int, number: int) -> No
     if stop > start:
         s.stalls[count, 0], s.stalls[count, 1] = start, stop
         s.stalls[count, 2], s.stalls[count, 3] = cause, number
-        s.at[STALLS] = count + 1
+        s.at[state.STALLS] = count + 1
 
 
 @hot_piece
@@ -239,55 +220,57 @@ def _least_slot(s: WindowState) -> int:
 @hot_piece
 def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
     """The obstacle of a step, or -1; `at[LAST]` becomes the cycle to look again."""
-    time = s.at[TIME]
+    time = s.at[state.TIME]
     when = 0
-    for i in range(READS):
+    for i in range(state.READS):
         if p.reads[number, i] >= 0:
             when = max(when, s.ready[p.reads[number, i]])
     if when > time:
-        s.at[LAST] = when
+        s.at[state.LAST] = when
         return _DATA
     slack = p.latency[number] - 1 if rules.ordered_writes else 0
     when = 0
-    for i in range(WRITES):
+    for i in range(state.WRITES):
         if p.writes[number, i] >= 0:
             when = max(when, s.ready[p.writes[number, i]])
     if when > time + slack:
-        s.at[LAST] = when - slack
+        s.at[state.LAST] = when - slack
         return _OUTPUT
     if p.is_long[number]:
-        s.at[LAST] = s.slots[_least_slot(s)]
-        return _WINDOW if s.at[LAST] > time else -1
+        s.at[state.LAST] = s.slots[_least_slot(s)]
+        return _WINDOW if s.at[state.LAST] > time else -1
     if p.spans[number, 0, 0] >= 0:
         _place_spans(p, s, number)
-        s.at[LAST] = _conflict_end(s)
-        if s.at[LAST] > time:
+        s.at[state.LAST] = _conflict_end(s)
+        if s.at[state.LAST] > time:
             return _SPANS
-    s.at[LAST] = s.unit_free[p.unit[number]]
-    return _UNIT if s.at[LAST] > time else -1
+    s.at[state.LAST] = s.unit_free[p.unit[number]]
+    return _UNIT if s.at[state.LAST] > time else -1
 
 
 @hot_piece
 def _overwrites(p: Code, s: WindowState, rules: LoopRules, number: int) -> bool:
     """True if an instruction of this cycle reads what the step writes, where rules forbid that."""
     found = False
-    if rules.next_cycle_writes and s.at[GROUP]:
-        for i in range(WRITES):
+    if rules.next_cycle_writes and s.at[state.GROUP]:
+        for i in range(state.WRITES):
             if p.writes[number, i] >= 0:
-                found = found or s.ready[s.ready.size // 2 + p.writes[number, i]] == s.at[TIME]
+                found = (
+                    found or s.ready[s.ready.size // 2 + p.writes[number, i]] == s.at[state.TIME]
+                )
     return found
 
 
 @hot_piece
 def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Put an operation with placed spans in flight."""
-    time, kept, row = s.at[TIME], 0, s.flights.shape[0] - 1
-    for f in range(s.at[FLIGHT]):
+    time, kept, row = s.at[state.TIME], 0, s.flights.shape[0] - 1
+    for f in range(s.at[state.FLIGHT]):
         if s.flights[f, 0] > time:
             for column in range(s.flights.shape[1]):
                 s.flights[kept, column] = s.flights[f, column]
             kept += 1
-    s.at[FLIGHT] = kept
+    s.at[state.FLIGHT] = kept
     unit = p.unit[number]
     start = max(time, _conflict_end(s), s.unit_free[unit])
     cycles = max(1, int(_noted(p, s, p.cycles[number, 0], p.cycles[number, 1], number, True)))
@@ -297,17 +280,17 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     for column in range(1, s.flights.shape[1]):
         s.flights[kept, column] = s.flights[row, column]
     s.flights[kept, 0] = end
-    s.at[FLIGHT] = kept + 1
-    s.at[FREED] = max(s.at[FREED], end) if rules.in_order else end
-    s.slots[_least_slot(s)] = s.at[FREED]
-    for i in range(WRITES):
+    s.at[state.FLIGHT] = kept + 1
+    s.at[state.FREED] = max(s.at[state.FREED], end) if rules.in_order else end
+    s.slots[_least_slot(s)] = s.at[state.FREED]
+    for i in range(state.WRITES):
         if p.writes[number, i] >= 0:
             s.ready[p.writes[number, i]] = end
-    event = s.at[EVENTS]
+    event = s.at[state.EVENTS]
     s.events[event, 0], s.events[event, 1], s.events[event, 2] = time, start, end
     s.events[event, 3], s.events[event, 4] = unit, number
-    s.at[EVENTS] = event + 1
-    s.at[END] = max(s.at[END], end)
+    s.at[state.EVENTS] = event + 1
+    s.at[state.END] = max(s.at[state.END], end)
     if s.places.shape[0]:
         _keep_places(p, s, number)
 
@@ -315,19 +298,19 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
 @hot_piece
 def _keep_places(p: Code, s: WindowState, number: int) -> None:
     """Record where an operation with placed spans works, for its values."""
-    place, row, count = s.at[PLACES], s.flights.shape[0] - 1, p.registers.shape[1]
+    place, row, count = s.at[state.PLACES], s.flights.shape[0] - 1, p.registers.shape[1]
     s.places[place, 0] = number
     for operand in range(count):
         s.places[place, 1 + operand] = _operand(p, s, number, operand)
-    for i in range(SPAN_COUNT):
+    for i in range(state.SPAN_COUNT):
         s.places[place, 1 + count + 2 * i] = s.flights[row, 2 + 4 * i]
         s.places[place, 2 + count + 2 * i] = s.flights[row, 3 + 4 * i]
-    s.at[PLACES] = place + 1
+    s.at[state.PLACES] = place + 1
 
 
 @hot_piece
 def _next_cycle(s: WindowState, time: int) -> None:
-    s.at[TIME], s.at[GROUP] = time, 0
+    s.at[state.TIME], s.at[state.GROUP] = time, 0
 
 
 @hot_piece
@@ -337,21 +320,21 @@ def _wait(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     while waiting:
         cause = _obstacle(p, s, rules, number)
         if cause < 0 and _overwrites(p, s, rules, number):
-            cause, s.at[LAST] = _OUTPUT, s.at[TIME] + 1
+            cause, s.at[state.LAST] = _OUTPUT, s.at[state.TIME] + 1
         if cause < 0:
             waiting = False
-        elif s.at[GROUP]:
-            _next_cycle(s, s.at[TIME] + 1)
+        elif s.at[state.GROUP]:
+            _next_cycle(s, s.at[state.TIME] + 1)
         else:
-            _stall(s, s.at[TIME], s.at[LAST], cause, number)
-            _next_cycle(s, s.at[LAST])
+            _stall(s, s.at[state.TIME], s.at[state.LAST], cause, number)
+            _next_cycle(s, s.at[state.LAST])
 
 
 @hot_piece
 def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Issue an instruction with placed spans: its unit, and the registers that it writes."""
-    time = s.at[TIME]
-    for i in range(READS):
+    time = s.at[state.TIME]
+    for i in range(state.READS):
         if p.reads[number, i] >= 0:
             s.ready[s.ready.size // 2 + p.reads[number, i]] = time
     if p.is_long[number]:
@@ -360,14 +343,14 @@ def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
         unit = p.unit[number]
         s.unit_free[unit] = time + p.occupancy[number]
         s.unit_busy[unit] += p.occupancy[number]
-        for i in range(WRITES):
+        for i in range(state.WRITES):
             if p.writes[number, i] >= 0:
                 s.ready[p.writes[number, i]] = time + p.latency[number]
     if p.scalar[number] >= 0:
         a, b = _operand(p, s, number, 0), _operand(p, s, number, 1)
         found = _computed(p.scalar[number], a, b)
         _note_scalar(s, p.scalar[number], a, b)
-        for i in range(WRITES):
+        for i in range(state.WRITES):
             if p.writes[number, i] >= 0:
                 s.register[p.writes[number, i]] = found
 
@@ -377,7 +360,7 @@ def _branched(
     s: WindowState, rules: LoopRules, following: int, next_one: int, is_last: bool
 ) -> None:
     """End the group behind a branch, after the cycles that a taken one costs."""
-    time, penalty = s.at[TIME], rules.penalty if following != next_one else 0
+    time, penalty = s.at[state.TIME], rules.penalty if following != next_one else 0
     if penalty and not is_last:
         _stall(s, time + 1, time + 1 + penalty, _BRANCH, following)
     if penalty or rules.branch_ends_group:
@@ -387,11 +370,11 @@ def _branched(
 @hot_piece
 def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
     """Issue the next instruction; False for a fault."""
-    number, count = s.at[NUMBER], p.unit.size
+    number, count = s.at[state.NUMBER], p.unit.size
     _wait(p, s, rules, number)
-    if not s.at[GROUP]:
-        s.at[ISSUE] += 1
-    s.at[ISSUED] += 1
+    if not s.at[state.GROUP]:
+        s.at[state.ISSUE] += 1
+    s.at[state.ISSUED] += 1
     if not _place_spans(p, s, number):
         return False
     a = _operand(p, s, number, 0)
@@ -406,24 +389,27 @@ def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
             return False
     if p.halts[number]:
         following = count
-    s.at[GROUP] += 1
+    s.at[state.GROUP] += 1
     if p.branch[number] >= 0:
         _branched(s, rules, following, number + 1, following >= count)
-    if s.at[GROUP] == rules.width:
-        _next_cycle(s, s.at[TIME] + 1)
-    s.at[NUMBER] = following
+    if s.at[state.GROUP] == rules.width:
+        _next_cycle(s, s.at[state.TIME] + 1)
+    s.at[state.NUMBER] = following
     if s.turns.shape[0] and following <= number:
         watch(s, rules, p.loops[number])
-    return s.at[TIME] <= rules.most_cycles
+    return s.at[state.TIME] <= rules.most_cycles
 
 
 @entry_point(state, steady)
 def run(p: Code, s: WindowState, rules: LoopRules) -> int:
     """Run until the program ends, records are full, or a fault."""
-    while s.at[NUMBER] < p.unit.size:
-        if s.at[EVENTS] + 1 >= s.events.shape[0] or s.at[STALLS] + 2 >= s.stalls.shape[0]:
+    while s.at[state.NUMBER] < p.unit.size:
+        if (
+            s.at[state.EVENTS] + 1 >= s.events.shape[0]
+            or s.at[state.STALLS] + 2 >= s.stalls.shape[0]
+        ):
             return FULL
-        if s.places.shape[0] and s.at[PLACES] == s.places.shape[0]:
+        if s.places.shape[0] and s.at[state.PLACES] == s.places.shape[0]:
             return FULL
         if not _step(p, s, rules):
             return FAULT

@@ -14,20 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.compiled import piece
-from tilewright.simulate.window.state import (
-    END,
-    FLIGHT,
-    FREED,
-    GROUP,
-    ISSUE,
-    ISSUED,
-    NOTES,
-    SPAN_COUNT,
-    TIME,
-    Ints,
-    LoopRules,
-    WindowState,
-)
+from tilewright.simulate.window import state
 
 _ADDED, _REPEATED = 1, 2
 """Rows of a loop's `turns` behind its numbers: what a turn added to them, and what repeats."""
@@ -39,43 +26,45 @@ _NOTES = 1 << 18
 """Numbers that are kept of the turns that are compared."""
 
 
-def room(loops: int, registers: int, units: int, slots: int) -> tuple[Ints, Ints, Ints]:
+def room(
+    loops: int, registers: int, units: int, slots: int
+) -> tuple[state.Ints, state.Ints, state.Ints]:
     """Arrays for the turns of so many loops on a core of so much."""
     flights = 2 * slots + 2
-    numbers = 3 + units + registers + 2 * SPAN_COUNT * flights
-    repeated = 3 + 2 * registers + units + slots + (1 + 2 * SPAN_COUNT) * flights
+    numbers = 3 + units + registers + 2 * state.SPAN_COUNT * flights
+    repeated = 3 + 2 * registers + units + slots + (1 + 2 * state.SPAN_COUNT) * flights
     shapes = (loops, 3, max(numbers, repeated)), (loops, 3), (_NOTES * min(loops, 1), 2)
     turns, marks, notes = (np.zeros(shape, np.int64) for shape in shapes)
     return turns, marks, notes
 
 
 @piece
-def note(s: WindowState, number: int) -> None:
+def note(s: state.WindowState, number: int) -> None:
     """Note a number whose sign decides: below zero, or not."""
     _note(s, number, 0)
 
 
 @piece
-def note_value(s: WindowState, number: int) -> None:
+def note_value(s: state.WindowState, number: int) -> None:
     """Note a number that decides."""
     _note(s, number, 1)
 
 
 @piece
-def _note(s: WindowState, number: int, kind: int) -> None:
+def _note(s: state.WindowState, number: int, kind: int) -> None:
     if s.turns.shape[0] == 0:
         return
-    if s.at[NOTES] == s.notes.shape[0]:
-        s.at[NOTES] = 0
+    if s.at[state.NOTES] == s.notes.shape[0]:
+        s.at[state.NOTES] = 0
         for loop in range(s.marks.shape[0]):
             s.marks[loop, _ALIKE] = 0
-    place = s.at[NOTES]
+    place = s.at[state.NOTES]
     s.notes[place, 0], s.notes[place, 1] = number, kind
-    s.at[NOTES] = place + 1
+    s.at[state.NOTES] = place + 1
 
 
 @piece
-def watch(s: WindowState, rules: LoopRules, loop: int) -> None:
+def watch(s: state.WindowState, rules: state.LoopRules, loop: int) -> None:
     """Look at the state behind a turn of a loop, and skip the turns that are alike."""
     _tidy(s)
     repeats = _repeats(s, loop)
@@ -88,19 +77,19 @@ def watch(s: WindowState, rules: LoopRules, loop: int) -> None:
         turns = _turns_alike(s, rules, loop)
         if turns > 0:
             _skip(s, loop, turns)
-    s.marks[loop, _BEFORE], s.marks[loop, _BEGIN] = s.marks[loop, _BEGIN], s.at[NOTES]
+    s.marks[loop, _BEFORE], s.marks[loop, _BEGIN] = s.marks[loop, _BEGIN], s.at[state.NOTES]
 
 
 @piece
-def _tidy(s: WindowState) -> None:
+def _tidy(s: state.WindowState) -> None:
     """Forget flights that are over, and put slots in the order of their ends."""
     kept = 0
-    for f in range(s.at[FLIGHT]):
-        if s.flights[f, 0] > s.at[TIME]:
+    for f in range(s.at[state.FLIGHT]):
+        if s.flights[f, 0] > s.at[state.TIME]:
             for column in range(s.flights.shape[1]):
                 s.flights[kept, column] = s.flights[f, column]
             kept += 1
-    s.at[FLIGHT] = kept
+    s.at[state.FLIGHT] = kept
     for i in range(1, s.slots.size):
         place = i
         while place > 0 and s.slots[place - 1] > s.slots[place]:
@@ -109,7 +98,7 @@ def _tidy(s: WindowState) -> None:
 
 
 @piece
-def _is_kept(s: WindowState, loop: int, row: int, place: int, number: int) -> bool:
+def _is_kept(s: state.WindowState, loop: int, row: int, place: int, number: int) -> bool:
     """Keep a number of a loop; True if it was that."""
     same = s.turns[loop, row, place] == number
     s.turns[loop, row, place] = number
@@ -117,12 +106,12 @@ def _is_kept(s: WindowState, loop: int, row: int, place: int, number: int) -> bo
 
 
 @piece
-def _repeats(s: WindowState, loop: int) -> bool:
+def _repeats(s: state.WindowState, loop: int) -> bool:
     """Keep what a turn leaves behind relative to its end; True if the turn before left the same."""
-    time, registers = s.at[TIME], s.ready.size // 2
-    same = _is_kept(s, loop, _REPEATED, 0, s.at[GROUP])
-    same &= _is_kept(s, loop, _REPEATED, 1, s.at[FLIGHT])
-    same &= _is_kept(s, loop, _REPEATED, 2, max(s.at[FREED] - time, 0))
+    time, registers = s.at[state.TIME], s.ready.size // 2
+    same = _is_kept(s, loop, _REPEATED, 0, s.at[state.GROUP])
+    same &= _is_kept(s, loop, _REPEATED, 1, s.at[state.FLIGHT])
+    same &= _is_kept(s, loop, _REPEATED, 2, max(s.at[state.FREED] - time, 0))
     place = 3
     for i in range(registers):
         read_now = int(s.ready[registers + i] == time)
@@ -135,10 +124,10 @@ def _repeats(s: WindowState, loop: int) -> bool:
     for i in range(s.slots.size):
         same &= _is_kept(s, loop, _REPEATED, place, max(s.slots[i] - time, 0))
         place += 1
-    for f in range(s.at[FLIGHT]):
+    for f in range(s.at[state.FLIGHT]):
         same &= _is_kept(s, loop, _REPEATED, place, s.flights[f, 0] - time)
         place += 1
-        for i in range(SPAN_COUNT):
+        for i in range(state.SPAN_COUNT):
             memory, writes = s.flights[f, 1 + 4 * i], s.flights[f, 4 + 4 * i]
             same &= _is_kept(s, loop, _REPEATED, place, memory)
             same &= _is_kept(s, loop, _REPEATED, place + 1, writes)
@@ -147,7 +136,7 @@ def _repeats(s: WindowState, loop: int) -> bool:
 
 
 @piece
-def _is_grown(s: WindowState, loop: int, place: int, number: int) -> bool:
+def _is_grown(s: state.WindowState, loop: int, place: int, number: int) -> bool:
     """Keep a number of a loop, and what a turn added to it; True if the turn before added that."""
     added = number - s.turns[loop, 0, place]
     s.turns[loop, 0, place] = number
@@ -155,11 +144,11 @@ def _is_grown(s: WindowState, loop: int, place: int, number: int) -> bool:
 
 
 @piece
-def _grows(s: WindowState, loop: int) -> bool:
+def _grows(s: state.WindowState, loop: int) -> bool:
     """Keep the numbers that grow from turn to turn; True if the turn before added the same."""
-    same = _is_grown(s, loop, 0, s.at[TIME])
-    same &= _is_grown(s, loop, 1, s.at[ISSUED])
-    same &= _is_grown(s, loop, 2, s.at[ISSUE])
+    same = _is_grown(s, loop, 0, s.at[state.TIME])
+    same &= _is_grown(s, loop, 1, s.at[state.ISSUED])
+    same &= _is_grown(s, loop, 2, s.at[state.ISSUE])
     place = 3
     for i in range(s.unit_busy.size):
         same &= _is_grown(s, loop, place, s.unit_busy[i])
@@ -167,8 +156,8 @@ def _grows(s: WindowState, loop: int) -> bool:
     for i in range(s.register.size):
         same &= _is_grown(s, loop, place, s.register[i])
         place += 1
-    for f in range(s.at[FLIGHT]):
-        for i in range(SPAN_COUNT):
+    for f in range(s.at[state.FLIGHT]):
+        for i in range(state.SPAN_COUNT):
             same &= _is_grown(s, loop, place, s.flights[f, 2 + 4 * i])
             same &= _is_grown(s, loop, place + 1, s.flights[f, 3 + 4 * i])
             place += 2
@@ -176,13 +165,13 @@ def _grows(s: WindowState, loop: int) -> bool:
 
 
 @piece
-def _turns_alike(s: WindowState, rules: LoopRules, loop: int) -> int:
+def _turns_alike(s: state.WindowState, rules: state.LoopRules, loop: int) -> int:
     """Later turns in which no noted number decides otherwise than in the last one."""
-    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[NOTES]
+    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[state.NOTES]
     count = end - begin
     if count != begin - before or end + count > s.notes.shape[0]:
         return 0
-    turns = (rules.most_cycles - s.at[TIME]) // s.turns[loop, _ADDED, 0]
+    turns = (rules.most_cycles - s.at[state.TIME]) // s.turns[loop, _ADDED, 0]
     for i in range(count):
         number = s.notes[begin + i, 0]
         added = number - s.notes[before + i, 0]
@@ -198,18 +187,18 @@ def _turns_alike(s: WindowState, rules: LoopRules, loop: int) -> int:
 
 
 @piece
-def _skip(s: WindowState, loop: int, turns: int) -> None:
+def _skip(s: state.WindowState, loop: int, turns: int) -> None:
     """The state that many turns later; what these note is noted of the last one."""
-    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[NOTES]
+    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[state.NOTES]
     for i in range(end - begin):
         number, kind = s.notes[begin + i, 0], s.notes[begin + i, 1]
         s.notes[end + i, 0] = number + turns * (number - s.notes[before + i, 0])
         s.notes[end + i, 1] = kind
-    s.marks[loop, _BEGIN], s.at[NOTES] = end, end + end - begin
+    s.marks[loop, _BEGIN], s.at[state.NOTES] = end, end + end - begin
     for place in range(s.turns.shape[2]):
         s.turns[loop, 0, place] += turns * s.turns[loop, _ADDED, place]
     _advance_times(s, turns * s.turns[loop, _ADDED, 0])
-    s.at[TIME], s.at[ISSUED], s.at[ISSUE] = (
+    s.at[state.TIME], s.at[state.ISSUED], s.at[state.ISSUE] = (
         s.turns[loop, 0, 0], s.turns[loop, 0, 1], s.turns[loop, 0, 2]
     )  # fmt: skip
     place = 3
@@ -219,22 +208,22 @@ def _skip(s: WindowState, loop: int, turns: int) -> None:
     for i in range(s.register.size):
         s.register[i] = s.turns[loop, 0, place + i]
     place += s.register.size
-    for f in range(s.at[FLIGHT]):
-        for i in range(SPAN_COUNT):
+    for f in range(s.at[state.FLIGHT]):
+        for i in range(state.SPAN_COUNT):
             s.flights[f, 2 + 4 * i] = s.turns[loop, 0, place]
             s.flights[f, 3 + 4 * i] = s.turns[loop, 0, place + 1]
             place += 2
 
 
 @piece
-def _advance_times(s: WindowState, cycles: int) -> None:
-    s.at[FREED] += cycles
-    s.at[END] += cycles
+def _advance_times(s: state.WindowState, cycles: int) -> None:
+    s.at[state.FREED] += cycles
+    s.at[state.END] += cycles
     for i in range(s.ready.size):
         s.ready[i] += cycles
     for i in range(s.unit_free.size):
         s.unit_free[i] += cycles
     for i in range(s.slots.size):
         s.slots[i] += cycles
-    for f in range(s.at[FLIGHT]):
+    for f in range(s.at[state.FLIGHT]):
         s.flights[f, 0] += cycles

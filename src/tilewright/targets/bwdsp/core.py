@@ -35,10 +35,7 @@ def core_machine(machine: Machine) -> Machine:
             transaction_bytes=whole.alignment_bytes,
             latency_cycles=round(fabric.send_cycles + fabric.hop_cycles),
             scope="core",
-            directions={
-                "get": Direction("main", name, rate),
-                "put": Direction(name, "main", rate),
-            },
+            directions={"get": Direction("main", name, rate), "put": Direction(name, "main", rate)},
         )
         for port, name in (("dma", READ), ("results", RESULTS))
     }

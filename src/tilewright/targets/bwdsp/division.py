@@ -25,7 +25,7 @@ from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.rewrites.definitions import Definitions
+from tilewright.graph.rewrites.definitions import by_definitions
 from tilewright.ir.nodes import memory_words
 from tilewright.machine import Machine
 from tilewright.machine.check import capacity_setting
@@ -71,7 +71,7 @@ class Divider:
         progress: Progress = silent,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
-        network = Definitions().apply(network)
+        network = by_definitions(network)
         layers, model = self.planned(network, machine)
         if most_work > 1 and model.multicasts:
             _LOG.warning(
@@ -96,7 +96,6 @@ class Divider:
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
 
     def programs(self, machine: Machine, element: str) -> Programs:
-        """Programs of one core."""
         return programs_of(core_machine(machine), element)
 
 

@@ -47,7 +47,6 @@ class BwdspRules:
     """Buffers that rotate between the ports and the core; products of any extents."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one core."""
         room = {name: machine.space(name).available_bytes for name in (READ, RESULTS)}
         return Lowering(room, _staging, partial_blocks=True)
 

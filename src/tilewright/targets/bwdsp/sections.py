@@ -58,6 +58,5 @@ def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[Co
 
 
 SECTIONS = Sections(
-    required=(ProductRates, VectorPrimitive),
-    needs=("memory.buffers", "memory.main"),
+    required=(ProductRates, VectorPrimitive), needs=("memory.buffers", "memory.main")
 )

@@ -8,38 +8,19 @@ from typing import assert_never
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import Array, Arrays, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError, ShapeError
 from tilewright.common.expr import BinaryExpr, Const, Expr, evaluate, free_vars, substitute
-from tilewright.ir.nodes import (
-    Barrier,
-    Call,
-    For,
-    If,
-    Operand,
-    Program,
-    Stmt,
-    Tile,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir import nodes as ir
 from tilewright.ir.primitives import Fill, Lookup, Map, MatrixProduct
 from tilewright.ir.regions import strides_of
 from tilewright.ir.visit import instantiate, map_body, simplify_body, walk
 from tilewright.machine import Machine
 from tilewright.passes.simplify import Bounds, fold
 from tilewright.simulate.runs import CoreRun
-from tilewright.targets.cns1.emit.calls import (
-    NodeProduct,
-    Update,
-    write_fill,
-    write_get,
-    write_product,
-    write_update,
-)
+from tilewright.targets.cns1.emit import calls
 from tilewright.targets.cns1.emit.elements import Streamed, write_elements
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels import lookups
@@ -60,13 +41,13 @@ _LOOPS = ("$21", "$22", "$23")
 
 @dataclass(frozen=True)
 class _Context:
-    program: Program
+    program: ir.Program
     machine: Machine
     writer: Writer
     addresses: Mapping[str, str]
 
 
-def program_text(program: Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
+def program_text(program: ir.Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
     """The source of a program whose mesh is one core.
 
     Raises ProgramError for what the code has no form for.
@@ -86,30 +67,30 @@ def program_text(program: Program, machine: Machine, tensors: Sequence[TensorInf
     return writer.text()
 
 
-def _body(body: tuple[Stmt, ...], context: _Context) -> None:
+def _body(body: tuple[ir.Stmt, ...], context: _Context) -> None:
     for stmt in body:
         match stmt:
-            case For():
+            case ir.For():
                 _loop(stmt, context)
-            case If():
+            case ir.If():
                 _branch(stmt, context)
-            case Call():
+            case ir.Call():
                 _call(stmt, context)
-            case Transfer():
+            case ir.Transfer():
                 _transfer(stmt, context)
-            case Wait() | Barrier():
+            case ir.Wait() | ir.Barrier():
                 pass  # one core, which makes its transfers itself
             case _:
                 assert_never(stmt)
 
 
-def _loop(stmt: For, context: _Context) -> None:
+def _loop(stmt: ir.For, context: _Context) -> None:
     count = _number(stmt.extent)
     if _decides_extents(stmt) or count == 1:
         *others, last = range(count)
         alike = _folded(stmt.body, {stmt.var: (0, max(0, last - 1))})
         if others and not _decides_extents(replace(stmt, body=alike)):
-            _loop(For(stmt.var, Const(last), alike), context)
+            _loop(ir.For(stmt.var, Const(last), alike), context)
             others = []
         for i in (*others, last):
             _body(_folded(stmt.body, {stmt.var: (i, i)}), context)
@@ -129,22 +110,22 @@ def _loop(stmt: For, context: _Context) -> None:
     writer.add(f"if ({register} != $11) {label}", "nop")
 
 
-def _folded(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:
+def _folded(body: tuple[ir.Stmt, ...], bounds: Bounds) -> tuple[ir.Stmt, ...]:
     """The statements simplified by the known values of a loop's variable."""
     fixed = {name: low for name, (low, high) in bounds.items() if low == high}
     return simplify_body(map_body(body, lambda e: fold(substitute(e, fixed), bounds)))
 
 
-def _decides_extents(loop: For) -> bool:
+def _decides_extents(loop: ir.For) -> bool:
     """True if an extent inside the loop depends on its variable."""
     for stmt in walk(loop.body):
         match stmt:
-            case For(_, extent):
+            case ir.For(_, extent):
                 found = [extent]
-            case Call(_, operands):
+            case ir.Call(_, operands):
                 found = [r.extent for o in operands for r in o.ranges]
-                found += [e for o in operands if isinstance(o, View) for e in o.shape]
-            case Transfer():
+                found += [e for o in operands if isinstance(o, ir.View) for e in o.shape]
+            case ir.Transfer():
                 found = [r.extent for r in stmt.ranges]
             case _:
                 found = []
@@ -153,7 +134,7 @@ def _decides_extents(loop: For) -> bool:
     return False
 
 
-def _branch(stmt: If, context: _Context) -> None:
+def _branch(stmt: ir.If, context: _Context) -> None:
     """Write the branches of a condition that two numbers are equal; of a constant one, only the
     branch taken. Raises ProgramError for other conditions.
     """
@@ -177,7 +158,7 @@ def _branch(stmt: If, context: _Context) -> None:
             raise ProgramError(f"a Torrent has no code for the condition {condition}")
 
 
-def _call(stmt: Call, context: _Context) -> None:
+def _call(stmt: ir.Call, context: _Context) -> None:
     match stmt.primitive:
         case MatrixProduct() if updates_weights(stmt, context.program):
             _update(stmt, stmt.primitive, context)
@@ -193,15 +174,15 @@ def _call(stmt: Call, context: _Context) -> None:
             raise ProgramError(f"a Torrent has no code for {other.name!r}")
 
 
-def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
+def _product(stmt: ir.Call, primitive: MatrixProduct, context: _Context) -> None:
     c, a, b = stmt.operands
     forms = primitive.matrices(stmt.operands, context.program)
-    if not (isinstance(c, Tile) and isinstance(a, View) and isinstance(b, Tile)):
+    if not (isinstance(c, ir.Tile) and isinstance(a, ir.View) and isinstance(b, ir.Tile)):
         raise ProgramError("a Torrent multiplies what lies in its cache by weights in main memory")
     extents = {r: _number(x.extent) for o in (c, a) for r, x in zip(o.roles, o.ranges, strict=True)}
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
     rows = [_number(form.leading_dimension) * s for form, s in zip(forms, sizes, strict=True)]
-    product = NodeProduct(
+    product = calls.NodeProduct(
         m=extents["m"],
         n=extents["n"],
         k=extents["k"],
@@ -218,17 +199,19 @@ def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
     _address(context, "$7", start, sizes[1], buffer.offset_bytes or 0)
     writer.address("$15", context.addresses[b.tensor], forms[2].offset_elements, sizes[2], "$12")
     writer.address("$16", context.addresses[c.tensor], forms[0].offset_elements, sizes[0], "$12")
-    write_product(writer, context.machine, product)
+    calls.write_product(writer, context.machine, product)
 
 
-def _update(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
+def _update(stmt: ir.Call, primitive: MatrixProduct, context: _Context) -> None:
     c, a, b = stmt.operands
     forms = primitive.matrices(stmt.operands, context.program)
-    if not (isinstance(c, Tile) and isinstance(a, View) and isinstance(b, View)):
+    if not (isinstance(c, ir.Tile) and isinstance(a, ir.View) and isinstance(b, ir.View)):
         raise ProgramError("a Torrent updates weights in main memory by factors in its cache")
     extents = {role: _number(r.extent) for role, r in zip(c.roles, c.ranges, strict=True)}
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
-    update = Update(extents["m"], extents["n"], _number(forms[0].leading_dimension) * sizes[0])
+    update = calls.Update(
+        extents["m"], extents["n"], _number(forms[0].leading_dimension) * sizes[0]
+    )
     writer = context.writer
     writer.comment(f"an outer product added to {update.m} x {update.n} weights")
     for register, view, form, size in zip(("$7", "$17"), (a, b), forms[1:], sizes[1:], strict=True):
@@ -236,12 +219,12 @@ def _update(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
         start = view.slot * buffer.elements + form.offset_elements
         _address(context, register, start, size, buffer.offset_bytes or 0)
     writer.address("$18", context.addresses[c.tensor], forms[0].offset_elements, sizes[0], "$12")
-    write_update(writer, context.machine, update)
+    calls.write_update(writer, context.machine, update)
 
 
-def _fill(stmt: Call, context: _Context) -> None:
+def _fill(stmt: ir.Call, context: _Context) -> None:
     (c,) = stmt.operands
-    if not isinstance(c, Tile):
+    if not isinstance(c, ir.Tile):
         raise ProgramError("a Torrent fills sums in main memory")
     tensor = context.program.tensor(c.tensor)
     *_, columns = extents = [_number(r.extent) for r in c.ranges]
@@ -254,10 +237,10 @@ def _fill(stmt: Call, context: _Context) -> None:
         start = start + r.start * stride
     size = dtype(tensor.dtype).size_bytes
     context.writer.address("$16", context.addresses[c.tensor], start, size, "$12")
-    write_fill(context.writer, rows, columns, _number(strides[0]) * size)
+    calls.write_fill(context.writer, rows, columns, _number(strides[0]) * size)
 
 
-def _map(stmt: Call, primitive: Map, context: _Context) -> None:
+def _map(stmt: ir.Call, primitive: Map, context: _Context) -> None:
     result, *operands = stmt.operands
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in (*operands, result)]
     elements = Elements(primitive.expression, tuple(sizes[:-1]), sizes[-1])
@@ -265,7 +248,7 @@ def _map(stmt: Call, primitive: Map, context: _Context) -> None:
     _streamed(elements, (*operands, result), context)
 
 
-def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
+def _lookup(stmt: ir.Call, primitive: Lookup, context: _Context) -> None:
     result, sums, table = stmt.operands
     lookup = lookups.TableLookups(_number(table.ranges[0].extent), primitive.shift)
     context.writer.comment(
@@ -275,7 +258,7 @@ def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
     _streamed(lookup, (sums, result), context)
 
 
-def _streamed(streamed: Streamed, tensors: Sequence[Operand], context: _Context) -> None:
+def _streamed(streamed: Streamed, tensors: Sequence[ir.Operand], context: _Context) -> None:
     """Write an element-wise computation: the operands' addresses, then the text."""
     for tensor, (operand, size) in enumerate(zip(tensors, streamed.sizes, strict=True)):
         _vector_address(streamed.pointers(tensor)[0], operand, size, context)
@@ -283,15 +266,15 @@ def _streamed(streamed: Streamed, tensors: Sequence[Operand], context: _Context)
     write_elements(context.writer, context.machine, streamed, count)
 
 
-def _vector_address(register: str, operand: Operand, size: int, context: _Context) -> None:
+def _vector_address(register: str, operand: ir.Operand, size: int, context: _Context) -> None:
     """register = where a vector in main memory begins."""
-    if not isinstance(operand, Tile) or len(operand.ranges) != 1:
+    if not isinstance(operand, ir.Tile) or len(operand.ranges) != 1:
         raise ProgramError("a Torrent maps vectors in main memory")
     start = operand.ranges[0].start
     context.writer.address(register, context.addresses[operand.tensor], start, size, "$12")
 
 
-def _transfer(stmt: Transfer, context: _Context) -> None:
+def _transfer(stmt: ir.Transfer, context: _Context) -> None:
     tensor, buffer = context.program.tensor(stmt.tensor), context.program.buffer(stmt.buffer)
     if stmt.direction != "get" or len(stmt.ranges) != 2:
         raise ProgramError("a Torrent copies matrices from main memory to its cache")
@@ -307,7 +290,7 @@ def _transfer(stmt: Transfer, context: _Context) -> None:
     writer.address("$15", context.addresses[stmt.tensor], start, size, "$12")
     place = stmt.slot * buffer.elements + stmt.first
     _address(context, "$16", place, size, buffer.offset_bytes or 0)
-    write_get(writer, rows, columns * size, _number(strides[0]) * size)
+    calls.write_get(writer, rows, columns * size, _number(strides[0]) * size)
 
 
 def _address(context: _Context, register: str, elements: Expr, size: int, start: int) -> None:
@@ -329,7 +312,7 @@ _ONE_CORE = {"mesh_rows": 1, "mesh_columns": 1, "rid": 0, "cid": 0}
 class Cns1Code:
     """Generates text in register transfer notation, and runs it on a simulated node."""
 
-    def emit(self, program: Program, machine: Machine) -> Artifact:
+    def emit(self, program: ir.Program, machine: Machine) -> Artifact:
         """The source of an explicit program without parameters.
 
         Raises ProgramError for what there is no code for, CapacityError where buffers do not fit
@@ -358,9 +341,7 @@ class Cns1Code:
             space.alignment_bytes,
         )
 
-    def run(
-        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """Run the code on a simulated node; raises ShapeError for inputs that do not fit."""
         run = run_artifact(artifact, machine, inputs)
         places, _ = _places(artifact.tensors, machine)
@@ -374,11 +355,7 @@ class Cns1Code:
 
 
 def run_artifact(
-    artifact: Artifact,
-    machine: Machine,
-    inputs: Mapping[str, Array] | None = None,
-    *,
-    interleaved: bool = False,
+    artifact: Artifact, machine: Machine, inputs: Arrays | None = None, *, interleaved: bool = False
 ) -> CoreRun:
     """The code on a simulated node, whose memory is refreshed as late as allowed, on zeros where no
     `inputs` are given; `interleaved`: other codes have run since the last time.
@@ -419,7 +396,7 @@ def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str
     return places, end
 
 
-def _bytes(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+def _bytes(info: TensorInfo, inputs: Arrays) -> Array:
     kind = dtype(info.dtype)
     if info.name not in inputs or inputs[info.name].shape != info.shape:
         raise ShapeError(f"input tensor {info.name!r} of shape {info.shape} is missing")

@@ -21,11 +21,11 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
-from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 from tilewright.partition.choices import Choices, given
 from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.divided import DividedNetwork, DividedResult
@@ -36,16 +36,9 @@ from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times
 from tilewright.partition.plan import ChoiceCosts, PartitionPlan, read_regions
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import sizes
+from tilewright.targets.cns1.nodes import roles
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs
 from tilewright.targets.cns1.nodes.places import step_part
-from tilewright.targets.cns1.nodes.roles import (
-    BLOCK,
-    TABLE_BYTES,
-    block_of_terms,
-    node_routine,
-    set_rows,
-    update_blocks,
-)
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
 from tilewright.targets.cns1.prices import (
     all_patterns,
@@ -64,15 +57,15 @@ _LOOKUP_TABLES = 1 << 15
 def node_model(machine: Machine) -> CoreModel:
     """The planner's model of the nodes: a value is a byte, a message a block with its header."""
     fabric = machine.fabrics["torrents"]
-    spacing = spacing_cycles(fabric, BLOCK)
+    spacing = spacing_cycles(fabric, roles.BLOCK)
     hosts = machine.section(Hosts)
-    plain = structs.replace(fabric, multicast="none", bytes_per_cycle=BLOCK / spacing)
+    plain = structs.replace(fabric, multicast="none", bytes_per_cycle=roles.BLOCK / spacing)
     return CoreModel(
         plain,
         1,
         machine.main.available_bytes,
         machine.core.peak_flops_per_cycle("i16"),
-        min(hosts.ports, fabric.columns) * BLOCK / spacing,
+        min(hosts.ports, fabric.columns) * roles.BLOCK / spacing,
         fabric.send_cycles + fabric.receive_cycles,
         own=True,
         sum_values=_SUM_BYTES,
@@ -220,7 +213,7 @@ def node_product_cycles(
     and lie `along` the terms or along the columns.
     """
     price, size = (group_cycles, _WEIGHT_BYTES) if along else (round_cycles, 1)
-    block = block_of_terms(machine, rows, terms, size, along=along)
+    block = roles.block_of_terms(machine, rows, terms, size, along=along)
     cycles = 0.0
     for start in range(0, terms, block):
         own = partial(
@@ -240,11 +233,11 @@ def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int)
     time.
     """
     if patterns > 1:
-        height = set_rows(machine, rows, patterns)
+        height = roles.set_rows(machine, rows, patterns)
         whole, left = divmod(rows, height)
         return sum(count * set_update_cycles(machine, some, columns, columns, patterns)
                    for some, count in ((height, whole), (left, 1)) if some)  # fmt: skip
-    width, _ = update_blocks(machine, rows, columns)
+    width, _ = roles.update_blocks(machine, rows, columns)
     parts, left = divmod(columns, width)
     return sum(count * float(weight_update_cycles(machine, rows, own, columns))
                for own, count in ((width, parts), (left, 1)) if own)  # fmt: skip
@@ -273,7 +266,7 @@ class NodeTimes:
         else:
             others = [first, *others]
         return cycles + sum(
-            node_routine(step_part(op, *op.out_shape), self.machine).cycles for op in others
+            roles.node_routine(step_part(op, *op.out_shape), self.machine).cycles for op in others
         )
 
     def compute(self, task: Task, operands: Operands) -> Array:
@@ -288,8 +281,7 @@ class NodeNetwork(DividedNetwork):
     nodes: NodePrograms
     simulated: dict[str, float] = field(default_factory=dict)
 
-    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
-        """The outputs of all nodes' programs, with every message."""
+    def run(self, feeds: Arrays, progress: Progress = silent) -> dict[str, Array]:
         progress("simulate", 0, 1)
         outputs, cycles = self.nodes.run({**self.network.values, **feeds})
         self.simulated["cycles"] = cycles
@@ -366,7 +358,6 @@ class NodeDivider:
         )
 
     def programs(self, machine: Machine, element: str) -> Programs:
-        """Times of tasks on a node."""
         return NodeTimes(machine)
 
 
@@ -474,7 +465,7 @@ def needed_bytes(layers: Sequence[Layer]) -> int:
 
 def _aside(layers: Sequence[Layer]) -> int:
     """Bytes of a node beside its weights: tables of look-ups and of messages."""
-    return TABLE_BYTES + _LOOKUP_TABLES * sum(len(layer.steps) - 1 for layer in layers)
+    return roles.TABLE_BYTES + _LOOKUP_TABLES * sum(len(layer.steps) - 1 for layer in layers)
 
 
 def _require_plans(
@@ -528,7 +519,7 @@ def _patterns(network: Network) -> int:
 def _of_a_pass(network: Network, machine: Machine) -> Network:
     """The network of as many patterns as go through it together."""
     count = min(_patterns(network), machine.section(KernelStripes).patterns)
-    return FewerImages(count).apply(network)
+    return fewer_images(network, count)
 
 
 DIVISION = NodeDivider()

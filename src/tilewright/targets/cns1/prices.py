@@ -126,10 +126,7 @@ def elements_timing(
     passes = np.array([0, *few, *range(64, 2 * period + 1, 64)])
     taken = np.array([cycles(int(n) * PASS) for n in passes])
     each = np.stack(
-        [
-            _rest_cycles(streamed, cycles),
-            _rest_cycles(streamed, lambda rest: cycles(PASS + rest)),
-        ]
+        [_rest_cycles(streamed, cycles), _rest_cycles(streamed, lambda rest: cycles(PASS + rest))]
     )
     steady = taken[-1] - taken[np.searchsorted(passes, period)]
     return ElementsCycles((passes, taken), float(steady) / period, each)
@@ -420,7 +417,6 @@ class Cns1Prices(Prices):
     costs = COSTS
 
     def transfer_kind(self, direction: Direction) -> int:
-        """The processor is busy with a copy."""
         return COPY
 
     def service_cycles(
@@ -432,7 +428,6 @@ class Cns1Prices(Prices):
         *,
         shared: bool,
     ) -> Value:
-        """Cycles of the copy's text."""
         return matrix_copy_cycles(machine, shape)
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:

@@ -163,7 +163,6 @@ class Cns1Rules:
     """A cache for factors, weights and sums in place, whole stripes."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine."""
         return Lowering(
             {CACHE: machine.space(CACHE).available_bytes},
             _staging,

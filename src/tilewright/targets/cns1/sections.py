@@ -11,14 +11,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from tilewright.machine import parts
 from tilewright.machine.model import Contradiction, Machine, Section
-from tilewright.machine.parts import (
-    Fabric,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-)
 from tilewright.machine.sections import Sections
 
 AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
@@ -41,21 +35,21 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "memory.rdram"
 
-    ports: PositiveInt
-    chips_per_port: PositiveInt
-    open_lines: PositiveInt
-    line_bytes: PositiveInt
-    port_block_bytes: PositiveInt
-    chip_block_bytes: PositiveInt
-    byte_ns: PositiveFloat
+    ports: parts.PositiveInt
+    chips_per_port: parts.PositiveInt
+    open_lines: parts.PositiveInt
+    line_bytes: parts.PositiveInt
+    port_block_bytes: parts.PositiveInt
+    chip_block_bytes: parts.PositiveInt
+    byte_ns: parts.PositiveFloat
     read_hit_ns: AccessNs
     read_clean_miss_ns: AccessNs
     read_dirty_miss_ns: AccessNs
     write_hit_ns: AccessNs
     write_clean_miss_ns: AccessNs
     write_dirty_miss_ns: AccessNs
-    refresh_interval_ns: PositiveFloat
-    refresh_ns: NonNegativeFloat
+    refresh_interval_ns: parts.PositiveFloat
+    refresh_ns: parts.NonNegativeFloat
 
     @property
     def chips(self) -> int:
@@ -91,11 +85,11 @@ class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "memory.caches"
 
-    instruction_bytes: PositiveInt
-    instruction_line_bytes: PositiveInt
-    instruction_ways: PositiveInt
-    instruction_miss_cycles: NonNegativeInt
-    data_line_bytes: PositiveInt
+    instruction_bytes: parts.PositiveInt
+    instruction_line_bytes: parts.PositiveInt
+    instruction_ways: parts.PositiveInt
+    instruction_miss_cycles: parts.NonNegativeInt
+    data_line_bytes: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Ways that the lines cannot be divided into, lines of two sizes."""
@@ -119,10 +113,10 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "core.vectors"
 
-    length: PositiveInt
-    registers: PositiveInt
-    multiply_accumulate: NonNegativeInt
-    scalar_registers: NonNegativeInt
+    length: parts.PositiveInt
+    registers: parts.PositiveInt
+    multiply_accumulate: parts.NonNegativeInt
+    scalar_registers: parts.NonNegativeInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Numbers that a Torrent's instructions do not have."""
@@ -151,8 +145,8 @@ class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "kernels"
 
-    stripe_columns: PositiveInt
-    patterns: PositiveInt
+    stripe_columns: parts.PositiveInt
+    patterns: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """Stripes or patterns that there is no loop for."""
@@ -175,10 +169,10 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "messages"
 
-    processor_send_cycles: NonNegativeInt
-    processor_receive_cycles: NonNegativeInt
-    sum_cycles: NonNegativeInt
-    hidden_sharers: PositiveInt
+    processor_send_cycles: parts.NonNegativeInt
+    processor_receive_cycles: parts.NonNegativeInt
+    sum_cycles: parts.NonNegativeInt
+    hidden_sharers: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
         """No network, or groups that do not divide a ring."""
@@ -197,7 +191,7 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
                 yield f"{key}.{name}", f"mesh.{name} = {own} at least", found
         yield from self._cycles_problems(fabric, key)
 
-    def _cycles_problems(self, fabric: Fabric, key: str) -> Iterator[Contradiction]:
+    def _cycles_problems(self, fabric: parts.Fabric, key: str) -> Iterator[Contradiction]:
         """Parts of cycles, and interfaces that are done before their processors."""
         for name in ("hop_cycles", "gap_cycles", "send_cycles", "receive_cycles"):
             found = getattr(fabric, name)
@@ -217,10 +211,10 @@ class Hosts(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "hosts"
 
-    ports: PositiveInt
-    port_bytes_per_second: PositiveFloat
-    block_bytes: PositiveInt
-    block_cycles: PositiveInt
+    ports: parts.PositiveInt
+    port_bytes_per_second: parts.PositiveFloat
+    block_bytes: parts.PositiveInt
+    block_cycles: parts.PositiveInt
 
 
 class Runtime(Section, frozen=True, forbid_unknown_fields=True):
@@ -230,9 +224,9 @@ class Runtime(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "runtime"
 
-    recall_procedure_cycles: NonNegativeFloat
-    training_procedure_cycles: NonNegativeFloat
-    thread_cycles: NonNegativeFloat
+    recall_procedure_cycles: parts.NonNegativeFloat
+    training_procedure_cycles: parts.NonNegativeFloat
+    thread_cycles: parts.NonNegativeFloat
 
 
 class Codes(Section, frozen=True, forbid_unknown_fields=True):
@@ -243,16 +237,16 @@ class Codes(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "codes"
 
-    product_lines: PositiveInt
-    sigmoid_lines: PositiveInt
-    send_lines: PositiveInt
-    receive_lines: PositiveInt
-    local_lines: PositiveInt
-    scaling_lines: PositiveInt
-    update_lines: PositiveInt
-    host_lines: PositiveInt
-    host_loop_lines: PositiveInt
-    host_handler_lines: PositiveInt
+    product_lines: parts.PositiveInt
+    sigmoid_lines: parts.PositiveInt
+    send_lines: parts.PositiveInt
+    receive_lines: parts.PositiveInt
+    local_lines: parts.PositiveInt
+    scaling_lines: parts.PositiveInt
+    update_lines: parts.PositiveInt
+    host_lines: parts.PositiveInt
+    host_loop_lines: parts.PositiveInt
+    host_handler_lines: parts.PositiveInt
 
     @property
     def handler_lines(self) -> int:

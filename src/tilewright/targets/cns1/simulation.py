@@ -16,7 +16,6 @@ class OwnCopies(EngineRule):
     def service_cycles(
         self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool
     ) -> Value:
-        """Cycles of the copy's text."""
         return matrix_copy_cycles(machine, shape)
 
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.artifact import Array, Arrays, Artifact
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ProgramError
@@ -22,17 +21,8 @@ from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_he
 from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.emulation.build import mesh_flags, runtime_objects
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
-from tilewright.targets.sw26010.gemm.instances import (
-    gemm_instances,
-    gemm_types,
-    has_chains,
-)
-from tilewright.targets.sw26010.names import (
-    buffer_infos,
-    mesh_bindings,
-    name_launch,
-    tensor_infos,
-)
+from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
+from tilewright.targets.sw26010.names import buffer_infos, mesh_bindings, name_launch, tensor_infos
 
 if TYPE_CHECKING:
     from tilewright.targets.sw26010.emulation import run as emulation
@@ -96,9 +86,7 @@ class Sw26010Code:
             spm.alignment_bytes,
         )
 
-    def run(
-        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
-    ) -> dict[str, Array]:
+    def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """Run the code on the emulated cores.
 
         Raises SimulationError where it does something illegal, ToolError where it cannot be built.

@@ -37,6 +37,7 @@ from tilewright.targets.sw26010.emit.launch import (
     declare_core_function,
     launch_kernel,
     launched,
+    write_group_threads,
 )
 
 
@@ -422,34 +423,15 @@ def _move(writer: CWriter, driver: Driver, info: TensorInfo, stages: Sequence[St
 
 def _threads(writer: CWriter, driver: Driver) -> None:
     name = driver.name
-    writer.lines(
-        f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"
-    )
-    writer.line()
-    with writer.block(f"static void *{name}_group(void *number)"):
+
+    def work() -> None:
+        writer.line(f"{name}_now.failed[(long)number] = {name}_piece((long)number);")
         if driver.sums is not None:
-            writer.lines("const long group = (long)number;\nint failed;")
-        writer.line("athread_init();")
-        with writer.block("for (;;)"):
-            writer.line(f"pthread_barrier_wait(&{name}_begin);")
-            writer.line(f"{name}_now.failed[(long)number] = {name}_piece((long)number);")
-            if driver.sums is not None:
-                _add_up(writer, driver)
-            writer.line(f"pthread_barrier_wait(&{name}_end);")
-        writer.line("return 0;")
-    writer.line()
-    with writer.block(f"static void {name}_start(void)"):
-        writer.line("pthread_t thread;")
-        writer.line("long group;")
-        for barrier in ("begin", "end"):
-            writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, TW_GROUPS + 1);")
-        writer.line(f"pthread_barrier_init(&{name}_arranged, 0, TW_GROUPS);")
-        with writer.block("for (group = 0; group < TW_GROUPS; group++)"):
-            create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
-            with writer.block(f"if ({create})"):
-                writer.line("return;")
-        writer.line(f"{name}_started = 1;")
-    writer.line()
+            _add_up(writer, driver)
+
+    head = "const long group = (long)number;\nint failed;" if driver.sums is not None else ""
+    barriers = {**dict.fromkeys(("begin", "end"), "TW_GROUPS + 1"), "arranged": "TW_GROUPS"}
+    write_group_threads(writer, name, "TW_GROUPS", barriers, work, head)
 
 
 def _add_up(writer: CWriter, driver: Driver) -> None:

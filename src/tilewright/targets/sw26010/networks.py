@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
@@ -46,26 +46,21 @@ class Sw26010Networks:
         return PlannedNetwork(own, plan, dict(own.values), self)
 
     def require(self, network: Network, machine: Machine) -> None:
-        """Raise GraphError for operators without a lowering."""
         require_lowered(network, machine)
 
     def assembled(
-        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+        self, plan: Plan, images: tuple[slice, ...], weights: Arrays
     ) -> tuple[code.NetworkArtifact, Iterator[Array]]:
-        """The code of all groups and its block of constants, part by part."""
         return code.emit_network(plan, plan.machine, images), code.constant_parts(plan, weights)
 
-    def computed(
-        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
-    ) -> Compute:
-        """A function that runs the code on emulated cores."""
+    def computed(self, plan: Plan, images: tuple[slice, ...], weights: Arrays) -> Compute:
         artifact, parts = self.assembled(plan, images, weights)
         block = np.concatenate([*parts])
         # The code has an output as its last stage sees it, with the images of all groups.
         shapes = {n: (-1, *form.shape[1:]) if form.shape else () for n, _, form in plan.outputs}
         mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
 
-        def compute(inputs: Mapping[str, Array]) -> Outputs:
+        def compute(inputs: Arrays) -> Outputs:
             states = {after: inputs[before] for before, after in plan.states}
             given = {**inputs, **states, artifact.block: block}
             found = emulation.run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)

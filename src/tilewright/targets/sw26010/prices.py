@@ -90,7 +90,6 @@ class MeshPrices(Prices):
     costs = COSTS
 
     def code(self, program: Program, machine: Machine) -> CodeLines | None:
-        """The lines of the program's routines."""
         return code_lines.code_lines(program, machine)
 
     def limited(

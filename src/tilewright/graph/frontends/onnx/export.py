@@ -14,28 +14,12 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 
+from tilewright import ops
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.operators.elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.ops import (
-    BatchNorm,
-    Bias,
-    Binary,
-    Concat,
-    Conv2d,
-    Gemm,
-    LocalResponseNorm,
-    Pad,
-    Pool2d,
-    Reshape,
-    Slice,
-    Softmax,
-    SpaceToDepth,
-    Transpose,
-    Unary,
-)
-from tilewright.ops.op import Array, Shape
+from tilewright.ops.op import Array, Arrays, Shape
 
 OPSET = 13
 _MOST_BYTES = 2**31 - 1
@@ -63,7 +47,7 @@ class Notes:
 
 
 def export_onnx(
-    network: Network, weights: Mapping[str, Array], *, notes: Notes | None = None
+    network: Network, weights: Arrays, *, notes: Notes | None = None
 ) -> onnx.ModelProto:
     """The model with these numbers, and the network's own, as its initializers.
 
@@ -99,7 +83,7 @@ def export_onnx(
     return model
 
 
-def _require_room(stored: Mapping[str, Array]) -> None:
+def _require_room(stored: Arrays) -> None:
     size = sum(array.nbytes for array in stored.values())
     if size > _MOST_BYTES:
         raise GraphError(
@@ -173,7 +157,7 @@ class _Exporter:
     def every(self) -> list[onnx.NodeProto]:
         """The node; a bias without numbers is aligned with its axis by nodes before it."""
         op, inputs = self._node.op, self._node.inputs
-        if not isinstance(op, Bias) or inputs[1] in self._stored:
+        if not isinstance(op, ops.Bias) or inputs[1] in self._stored:
             return [self.exported()]
         if op.scale != 1.0:
             raise GraphError(f"node {self._node.name}: its bias is scaled and has no numbers")
@@ -188,42 +172,42 @@ class _Exporter:
     def exported(self) -> onnx.NodeProto:
         op, inputs = self._node.op, self._node.inputs
         match op:
-            case Unary() | Binary() | Bias() | BatchNorm():
+            case ops.Unary() | ops.Binary() | ops.Bias() | ops.BatchNorm():
                 return self._elementwise(op)
-            case Conv2d():
+            case ops.Conv2d():
                 return self.made(
                     "Conv", *inputs, kernel_shape=op.kernel, strides=op.stride, pads=op.padding,
                     dilations=op.dilation, group=op.groups,
                 )  # fmt: skip
-            case Gemm():
+            case ops.Gemm():
                 turned = {"transA": int(op.transpose_a), "transB": int(op.transpose_b)}
                 return self.made("Gemm", *inputs, **turned, alpha=op.alpha, beta=op.beta)
-            case Pool2d():
+            case ops.Pool2d():
                 kind = "MaxPool" if op.reduction == "max" else "AveragePool"
                 return self.made(kind, *inputs, **_window(op))
-            case Softmax():
+            case ops.Softmax():
                 return self.made("Softmax", *inputs, axis=op.axis)
-            case LocalResponseNorm():
+            case ops.LocalResponseNorm():
                 numbers = {"size": op.size, "alpha": op.alpha, "beta": op.beta, "bias": op.bias}
                 return self.made("LRN", *inputs, **numbers)
-            case Reshape():
+            case ops.Reshape():
                 return self.made("Reshape", *inputs, self.constant("shape", np.array(op.out_shape)))
-            case Concat():
+            case ops.Concat():
                 return self.made("Concat", *inputs, axis=op.axis)
-            case Transpose():
+            case ops.Transpose():
                 return self.made("Transpose", *inputs, perm=op.order)
-            case Pad():
+            case ops.Pad():
                 pads = self.constant("pads", np.array([*op.before, *op.after]))
                 value = self.constant("value", np.array(op.value, dtype(op.dtype).numpy))
                 return self.made("Pad", *inputs, pads, value)
-            case Slice():
+            case ops.Slice():
                 return self._slice(op)
-            case SpaceToDepth():
+            case ops.SpaceToDepth():
                 return self.made("SpaceToDepth", *inputs, blocksize=op.block)
             case _:
                 raise GraphError(f"node {self._node.name}: {op.describe()} has no form in ONNX")
 
-    def _slice(self, op: Slice) -> onnx.NodeProto:
+    def _slice(self, op: ops.Slice) -> onnx.NodeProto:
         numbers = zip(op.start, op.counts, op.step, strict=True)
         ends = [start + (count - 1) * step + 1 for start, count, step in numbers]
         axes = range(len(ends))
@@ -231,28 +215,28 @@ class _Exporter:
         given = [self.constant(name, np.array(x)) for name, x in lists.items()]
         return self.made("Slice", *self._node.inputs, *given)
 
-    def _elementwise(self, op: Unary | Binary | Bias | BatchNorm) -> onnx.NodeProto:
+    def _elementwise(self, op: ops.Unary | ops.Binary | ops.Bias | ops.BatchNorm) -> onnx.NodeProto:
         inputs, element = self._node.inputs, dtype(op.dtype).numpy
         match op:
-            case BatchNorm():
+            case ops.BatchNorm():
                 return self.made("BatchNormalization", *inputs, epsilon=op.epsilon)
-            case Bias():
+            case ops.Bias():
                 along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
                 added = op.scale * self._stored[inputs[1]].reshape(along)
                 return self.made("Add", inputs[0], self.constant("bias", added.astype(element)))
-            case Unary("clip"):
+            case ops.Unary("clip"):
                 ends = {"least": op.alpha, "most": op.beta}
                 given = [self.constant(n, np.array(end, element)) for n, end in ends.items()]
                 return self.made("Clip", inputs[0], *given)
-            case Unary("identity"):
+            case ops.Unary("identity"):
                 return self.made("Identity", *inputs)
-            case Unary() if op.function in _UNARY:
+            case ops.Unary() if op.function in _UNARY:
                 kind, names = _UNARY[op.function]
                 parameters = zip(names, (op.alpha, op.beta), strict=False)
                 return self.made(kind, *inputs, **dict(parameters))
-            case Binary("fmod"):
+            case ops.Binary("fmod"):
                 return self.made("Mod", *inputs, fmod=1)
-            case Binary() if op.function in _BINARY:
+            case ops.Binary() if op.function in _BINARY:
                 return self.made(_BINARY[op.function], *inputs)
             case _:
                 raise GraphError(
@@ -260,7 +244,7 @@ class _Exporter:
                 )
 
 
-def _window(op: Pool2d) -> dict[str, Any]:
+def _window(op: ops.Pool2d) -> dict[str, Any]:
     found = {
         "kernel_shape": op.kernel,
         "strides": op.stride,

@@ -13,19 +13,7 @@ from itertools import pairwise
 from tilewright.common.errors import ProgramError
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
-from tilewright.targets.cns1.kernels.bodies import (
-    ERRORS,
-    FACTORS,
-    FIRST_SUM,
-    INPUTS,
-    ROWS,
-    SCALAR_FACTORS,
-    WORD_BYTES,
-    Body,
-    backward_body,
-    forward_body,
-    set_update_body,
-)
+from tilewright.targets.cns1.kernels import bodies
 from tilewright.targets.cns1.kernels.code import lane_sums, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import KernelStripes, Vectors
@@ -61,14 +49,14 @@ class NodeProduct:
     from_zero: bool = False
 
     def __post_init__(self) -> None:
-        n, k = (ROWS, STRIPE) if self.along_terms else (STRIPE, ROWS)
+        n, k = (bodies.ROWS, STRIPE) if self.along_terms else (STRIPE, bodies.ROWS)
         for letter, extent, multiple in (("n", self.n, n), ("k", self.k, k)):
             if extent % multiple:
                 raise ProgramError(
                     f"a product of {letter} = {extent} is no whole number of blocks of {multiple}",
                     fix=f"take a multiple of {multiple}",
                 )
-        if self.factor_bytes not in (1, 2) or self.factor_row_bytes % WORD_BYTES:
+        if self.factor_bytes not in (1, 2) or self.factor_row_bytes % bodies.WORD_BYTES:
             raise ProgramError(
                 f"rows of {self.factor_row_bytes} bytes in elements of {self.factor_bytes} are "
                 "not read by words of 4",
@@ -111,11 +99,11 @@ class Update:
                 f"an update of n = {self.n} columns is no whole number of blocks of {STRIPE}",
                 fix=f"take a multiple of {STRIPE}",
             )
-        if self.patterns > 1 and self.m % ROWS:
+        if self.patterns > 1 and self.m % bodies.ROWS:
             raise ProgramError(
                 f"an update of m = {self.m} rows by {self.patterns} patterns is no whole number of "
-                f"blocks of {ROWS}",
-                fix=f"take a multiple of {ROWS}",
+                f"blocks of {bodies.ROWS}",
+                fix=f"take a multiple of {bodies.ROWS}",
             )
 
 
@@ -123,13 +111,13 @@ def write_update(writer: Writer, machine: Machine, update: Update) -> None:
     """C += a b of one pattern: `$7` has the place of a and `$17` that of b in the cache, `$18` that
     of C.
     """
-    groups, left = divmod(update.m, ROWS)
+    groups, left = divmod(update.m, bodies.ROWS)
     _prepare_update(writer, machine, update)
     writer.add("$8 = 64")
     writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
     if groups:
         writer.constant("$29", groups)
-        _updated_rows(writer, machine, update, ROWS, again=groups > 1)
+        _updated_rows(writer, machine, update, bodies.ROWS, again=groups > 1)
     if left:
         _updated_rows(writer, machine, update, left, again=False)
 
@@ -152,7 +140,7 @@ def write_set_update(writer: Writer, machine: Machine, update: Update) -> None:
     by words, each pattern's elements behind those of the one before, as those of b in main memory,
     to which `$17` points; `$8` has the place of C.
     """
-    inputs, stripe = INPUTS[: update.patterns], writer.label("stripe")
+    inputs, stripe = bodies.INPUTS[: update.patterns], writer.label("stripe")
     _prepare_update(writer, machine, update)
     writer.constant("$29", update.n // STRIPE)
     writer.place(stripe)
@@ -161,11 +149,13 @@ def write_set_update(writer: Writer, machine: Machine, update: Update) -> None:
         low, high = f"$v{1 + 2 * pattern}", f"$v{2 + 2 * pattern}"
         writer.add("$13 = $12 + 64", f"{low} = m[$12].h", f"{high} = m[$13].h")
     writer.add("$14 = $8", "$20 = $8 + 64", "$16 = $14", "$24 = $20", f"{inputs[0]} = 0")
-    writer.constant("$10", WORD_BYTES * update.m)
+    writer.constant("$10", bodies.WORD_BYTES * update.m)
     for before, pointer in pairwise(inputs):
         writer.add(f"{pointer} = {before} + $10")
     rounding = "" if update.shift is None else ROUNDING
-    _loop(writer, machine, set_update_body(update.patterns, rounding), update.m // ROWS)
+    _loop(
+        writer, machine, bodies.set_update_body(update.patterns, rounding), update.m // bodies.ROWS
+    )
     writer.sum("$8", "$8", update.stripe_bytes, "$11")
     writer.add("$17 = $17 + $30", "$29 = $29 - 1", f"if ($29 != $0) {stripe}", "nop")
 
@@ -179,7 +169,7 @@ def _updated_rows(
     writer.constant("$26", rows * update.row_bytes)
     writer.place(group)
     writer.add("$14 = $18", "$20 = $18 + 64")
-    factors = FACTORS if machine.section(Vectors).scalar_registers else SCALAR_FACTORS
+    factors = bodies.FACTORS if machine.section(Vectors).scalar_registers else bodies.SCALAR_FACTORS
     lines = updated_rows(
         machine,
         update.n // STRIPE,
@@ -237,23 +227,23 @@ def _stripes(writer: Writer, machine: Machine, product: NodeProduct, patterns: i
         writer.constant("$21", step)
     writer.place(stripe)
     writer.add(*["$14 = $15", "$20 = $15 + 64"][:vectors], "$13 = $7")
-    for before, pointer in pairwise(("$7", *INPUTS[1:patterns])):
+    for before, pointer in pairwise(("$7", *bodies.INPUTS[1:patterns])):
         writer.sum(pointer, before, product.factor_row_bytes, "$11")
     if product.from_zero:
         writer.add(*(f"$v{17 + 2 * p + half} = $v0" for p in range(patterns)
                      for half in range(vectors)))  # fmt: skip
     else:
         _sums(writer, patterns, vectors, "$v{} = m[$12+=$30].w")
-    _loop(writer, machine, body, product.k // ROWS)
+    _loop(writer, machine, body, product.k // bodies.ROWS)
     _sums(writer, patterns, vectors, "m[$12+=$30].w = $v{}")
     writer.add(f"$16 = $16 + {SUM_BYTES * VECTOR * vectors}", f"if ($16 != $17) {stripe}")
     writer.add(f"$15 = $15 + {step if near else '$21'}")
 
 
-def product_body(machine: Machine, patterns: int, factor_bytes: int) -> Body:
+def product_body(machine: Machine, patterns: int, factor_bytes: int) -> bodies.Body:
     """The loop over four rows of a stripe, for the vector unit of a machine."""
     unit = machine.section(Vectors)
-    return forward_body(
+    return bodies.forward_body(
         patterns,
         accumulate=_accumulates(machine),
         factor_bytes=factor_bytes,
@@ -271,8 +261,8 @@ def _sums(writer: Writer, patterns: int, vectors: int, access: str) -> None:
 
 def _prepare_groups(writer: Writer, product: NodeProduct) -> None:
     """Constants of `_groups`: steps from row to row and over a group, lanes that are left."""
-    writer.constant("$27", 2 * STRIPE - (ROWS - 1) * product.weight_row_bytes)
-    writer.constant("$26", ROWS * product.weight_row_bytes)
+    writer.constant("$27", 2 * STRIPE - (bodies.ROWS - 1) * product.weight_row_bytes)
+    writer.constant("$26", bodies.ROWS * product.weight_row_bytes)
     writer.add(*(f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS)))
     writer.add("$1 = 4", f"$8 = {VECTOR * product.factor_bytes}")
 
@@ -282,8 +272,8 @@ def _groups(writer: Writer, machine: Machine, product: NodeProduct, patterns: in
     or from zero, and the others from zero.
     """
     group = writer.label("group")
-    sums = [f"$v{FIRST_SUM + i}" for i in range(ROWS * patterns)]
-    rows = [sums[i : i + ROWS] for i in range(0, len(sums), ROWS)]
+    sums = [f"$v{bodies.FIRST_SUM + i}" for i in range(bodies.ROWS * patterns)]
+    rows = [sums[i : i + bodies.ROWS] for i in range(0, len(sums), bodies.ROWS)]
     writer.place(group)
     writer.add("$14 = $15", "$20 = $15 + 64", *(f"{v} = $v0" for v in sums))
     if not product.from_zero:
@@ -292,10 +282,10 @@ def _groups(writer: Writer, machine: Machine, product: NodeProduct, patterns: in
             writer.sum("$12", "$16", pattern * product.sum_row_bytes, "$11")
             writer.add(*(f"{v} = m[$12+=$1].w" for v in row))
         writer.add("vlr = $28")
-    writer.add(f"{ERRORS[0]} = $7")
-    for before, pointer in pairwise(ERRORS[:patterns]):
+    writer.add(f"{bodies.ERRORS[0]} = $7")
+    for before, pointer in pairwise(bodies.ERRORS[:patterns]):
         writer.sum(pointer, before, product.factor_row_bytes, "$11")
-    body = backward_body(patterns, accumulate=_accumulates(machine),
+    body = bodies.backward_body(patterns, accumulate=_accumulates(machine),
                          factor_bytes=product.factor_bytes)  # fmt: skip
     _loop(writer, machine, body, product.k // STRIPE)
     writer.add(*lane_sums(_LENGTHS, len(sums)))
@@ -312,7 +302,7 @@ def _accumulates(machine: Machine) -> bool:
     return machine.section(Vectors).multiply_accumulate > 0
 
 
-def _loop(writer: Writer, machine: Machine, body: Body, trips: int) -> None:
+def _loop(writer: Writer, machine: Machine, body: bodies.Body, trips: int) -> None:
     """A pipelined loop with a label of its own."""
     loop = writer.label("loop")
     for line in pipelined_lines(body, machine, trips):

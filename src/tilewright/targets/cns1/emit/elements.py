@@ -11,15 +11,8 @@ from typing import TypeAlias
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
-from tilewright.targets.cns1.kernels.elements import (
-    FACTOR_CONSTANTS,
-    PASS,
-    SCALAR_CONSTANTS,
-    VECTOR,
-    Elements,
-    elements_body,
-    vector_lines,
-)
+from tilewright.targets.cns1.kernels import elements
+from tilewright.targets.cns1.kernels.elements import Elements, elements_body, vector_lines
 from tilewright.targets.cns1.kernels.lookups import (
     MIDDLE,
     SHIFT,
@@ -46,14 +39,14 @@ def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: 
     for tensor, size in enumerate(streamed.sizes):
         first, *others = streamed.pointers(tensor)
         for i, pointer in enumerate(others, 1):
-            writer.add(f"{pointer} = {first} + {i * VECTOR * size}")
-    passes, rest = divmod(count, PASS)
+            writer.add(f"{pointer} = {first} + {i * elements.VECTOR * size}")
+    passes, rest = divmod(count, elements.PASS)
     if passes:
         loop = writer.label("loop")
         writer.sum("$10", "$13", passes * streamed.step_bytes, "$11")
         lines = _passes(machine, streamed, passes)
         writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
-    vectors, tail = divmod(rest, VECTOR)
+    vectors, tail = divmod(rest, elements.VECTOR)
     writer.add(*_vectors(machine, streamed, range(vectors)))
     if tail:
         last = _vectors(machine, streamed, range(vectors, vectors + 1))
@@ -84,7 +77,7 @@ def _constants(writer: Writer, machine: Machine, streamed: Streamed) -> None:
         writer.sum(MIDDLE, MIDDLE, streamed.entries // 2, "$11")
         return
     for number, factor, scalar in zip(
-        streamed.constants, FACTOR_CONSTANTS, SCALAR_CONSTANTS, strict=False
+        streamed.constants, elements.FACTOR_CONSTANTS, elements.SCALAR_CONSTANTS, strict=False
     ):
         writer.constant(scalar, number)
         if _vector_scalars(machine):

@@ -124,11 +124,7 @@ _UPDATE_PORTS = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
 _OLD_AND_NEW = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
 
 
-def update_body(
-    rows: int = ROWS,
-    factors: Sequence[str] = FACTORS,
-    rounding: str = "",
-) -> Body:
+def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS, rounding: str = "") -> Body:
     """Rows plus the error vector times a factor of each row: all loads, then all stores. With a
     vector of `rounding` what is added is shifted, rounded and clipped to 15 bits first.
     """

@@ -10,21 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.kernels.bodies import (
-    FACTORS,
-    FIRST_SUM,
-    ROWS,
-    backward_body,
-    errors_body,
-    forward_body,
-    update_body,
-)
+from tilewright.targets.cns1.kernels import bodies
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Rdram
 
 _RETURN = ("goto $31", "nop")
 _LABEL = "loop: "
-_SUMS = range(FIRST_SUM, FIRST_SUM + ROWS)
+_SUMS = range(bodies.FIRST_SUM, bodies.FIRST_SUM + bodies.ROWS)
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:
@@ -40,7 +32,7 @@ def forward_code(machine: Machine, patterns: int, trips: int, table_elements: in
         *("$15 = $4 + $9", "$10 = $7 + $5"),
         *("stripe: $14 = $4", "$20 = $4 + 64", "$13 = $7", "$18 = $16"),
         *(f"$v{17 + i} = $v0" for i in range(2 * patterns)),
-        *pipelined_lines(forward_body(patterns), machine, trips),
+        *pipelined_lines(bodies.forward_body(patterns), machine, trips),
         *("$4 = $4 + $30", "$29 = $21"),
         *("$v0 = m[$29+=$30].w" for _ in range(lines)),
     ]
@@ -57,7 +49,7 @@ def errors_code(machine: Machine, trips: int) -> str:
     `$4` results, `$5` elements, `$13` outputs, `$16` errors, `$2` the factor.
     """
     head = ["$28 = 32", "vlr = $28", "$8 = 64", "$vs1 = $2", "$10 = $13 + $5"]
-    return _text([*head, *pipelined_lines(errors_body(), machine, trips), *_RETURN])
+    return _text([*head, *pipelined_lines(bodies.errors_body(), machine, trips), *_RETURN])
 
 
 def backward_code(machine: Machine, trips: int) -> str:
@@ -76,9 +68,9 @@ def backward_code(machine: Machine, trips: int) -> str:
             *("group: $22 = $19", "$21 = $19 + 128"),
             *("rows: $14 = $4", "$20 = $4 + 64", "$13 = $7"),
             *(f"$v{s} = $v0" for s in _SUMS),
-            *pipelined_lines(backward_body(), machine, trips),
+            *pipelined_lines(bodies.backward_body(), machine, trips),
             "$4 = $4 + $26",
-            *lane_sums(lengths, ROWS),
+            *lane_sums(lengths, bodies.ROWS),
             *(f"d[$22+=$30].w = $v{s}" for s in _SUMS),
             *("if ($22 != $21) rows", "vlr = $28"),
             *("$v25 = d[$19].w", "$v26 = d[$5+=$28].b"),
@@ -95,9 +87,10 @@ def lane_sums(lengths: Sequence[str], count: int) -> Iterator[str]:
     """
     for length in lengths:
         yield f"vlr = {length}"
-        yield from (f"$v{1 + i} = $v{FIRST_SUM + i}[{length}]" for i in range(count))
+        yield from (f"$v{1 + i} = $v{bodies.FIRST_SUM + i}[{length}]" for i in range(count))
         yield from (
-            f"$v{s} = $v{s} + $v{1 + i}" for i, s in enumerate(range(FIRST_SUM, FIRST_SUM + count))
+            f"$v{s} = $v{s} + $v{1 + i}"
+            for i, s in enumerate(range(bodies.FIRST_SUM, bodies.FIRST_SUM + count))
         )
 
 
@@ -124,15 +117,15 @@ def updated_rows(
     machine: Machine,
     trips: int,
     *,
-    rows: int = ROWS,
+    rows: int = bodies.ROWS,
     weights: str = "$4",
-    factors: Sequence[str] = FACTORS,
+    factors: Sequence[str] = bodies.FACTORS,
     rounding: str = "",
 ) -> Iterator[str]:
     """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
     from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
     """
-    loop = pipelined_lines(update_body(rows, factors, rounding), machine, trips)
+    loop = pipelined_lines(bodies.update_body(rows, factors, rounding), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
     needs |= _factors(loop, factors[:rows])
     yield from _where_needed(_once(loop) if trips == 1 else _first_pass_apart(loop), needs)

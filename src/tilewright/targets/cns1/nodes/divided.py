@@ -19,7 +19,7 @@ from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.machine.messages import hops_to
 from tilewright.ops.box import Box
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 from tilewright.partition.moves import Held, held, moves_to
 from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
@@ -30,13 +30,7 @@ from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Want
 from tilewright.targets.cns1.nodes.places import NodePlaces
 from tilewright.targets.cns1.nodes.roles import BLOCK, StateBlock
 from tilewright.targets.cns1.nodes.run import IDLE, fabric_of, run_nodes
-from tilewright.targets.cns1.nodes.shares import (
-    KINDS,
-    NodeShare,
-    Passed,
-    node_shares,
-    passed,
-)
+from tilewright.targets.cns1.nodes.shares import KINDS, NodeShare, Passed, node_shares, passed
 from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts, KernelStripes
 from tilewright.targets.cns1.timing.layers import STRIPE
@@ -137,7 +131,7 @@ class NodePrograms:
         """Patterns of a pass."""
         return self.plan.layers[0].layer.shape[0]
 
-    def run(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
+    def run(self, given: Arrays) -> tuple[dict[str, Array], int]:
         """The outputs for inputs of any number of patterns and weights, and the cycles of all runs:
         as many patterns at a time as the ports' memories hold. Errors: those of `run_nodes`.
         """
@@ -168,7 +162,7 @@ class NodePrograms:
         served = fabric.rows * -(-fabric.columns // ports)
         return max(1, room // (self.rows * rows * served * BLOCK)) * self.rows * self.copies
 
-    def simulated(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
+    def simulated(self, given: Arrays) -> tuple[dict[str, Array], MeshRun]:
         """The outputs of one run of all nodes, and the run."""
         patterns = len(given[self.network.inputs[0].name])
         passes = -(-patterns // (self.rows * self.copies))

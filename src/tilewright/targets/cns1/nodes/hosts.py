@@ -10,7 +10,7 @@ have room for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
@@ -22,7 +22,7 @@ from tilewright.machine import Machine
 from tilewright.machine.messages import send_cycles
 from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.nodes.roles import BLOCK
@@ -168,11 +168,11 @@ class Outside:
         ports = self.machine.section(Hosts).ports
         return -(-len(self.columns) // ports)
 
-    def nodes(self, inputs: Mapping[str, Array]) -> list[NodeStart]:
+    def nodes(self, inputs: Arrays) -> list[NodeStart]:
         """The I/O nodes' programs, for inputs [pass, pattern, ...]."""
         return [self._node(column, inputs) for column in range(len(self.columns))]
 
-    def take(self, core: CoreRun, found: Mapping[str, Array]) -> None:
+    def take(self, core: CoreRun, found: Arrays) -> None:
         """Put what an I/O node has written into the outputs [pass, pattern, ...]."""
         first = core.core
         if first % self.served:
@@ -191,9 +191,7 @@ class Outside:
     def _members(self, first: int) -> range:
         return range(first, min(first + self.served, len(self.columns)))
 
-    def _sent(
-        self, column: int, inputs: Mapping[str, Array]
-    ) -> list[tuple[str, int, NDArray[np.uint8]]]:
+    def _sent(self, column: int, inputs: Arrays) -> list[tuple[str, int, NDArray[np.uint8]]]:
         """The messages of a pass: how, how far, and the blocks of all passes [pass, byte]."""
         found = []
         for how, hops, given in self.columns[column].sent(self.fabric.rows - 1):
@@ -202,7 +200,7 @@ class Outside:
             found += [(how, hops, passes[:, i]) for i in range(passes.shape[1])]
         return found
 
-    def _node(self, column: int, inputs: Mapping[str, Array]) -> NodeStart:
+    def _node(self, column: int, inputs: Arrays) -> NodeStart:
         first = column - column % self.served
         sent = {c: self._sent(c, inputs) for c in self._members(first)}
         has_port = column == first

@@ -6,7 +6,7 @@ with the node's text, and the constants and states that lie in its memory at fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import mapping
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Arrays
 from tilewright.partition.layers import LayerStep
 from tilewright.targets.cns1.emit.calls import (
     STRIPE_BYTES,
@@ -94,7 +94,7 @@ class NodePlaces:
         """A core's number with the I/O nodes below."""
         return self.copy * self.programs.cells + core + self.fabric.columns
 
-    def node(self, numbers: Mapping[str, Array]) -> NodeStart:
+    def node(self, numbers: Arrays) -> NodeStart:
         """The node with its weights."""
         text = self.role.text()
         main: dict[int, Array] = {0: np.array(self.role.words, "<i4")}
@@ -386,7 +386,6 @@ class NodePlaces:
 
 
 def _row(rows: MemoryRows, number: int) -> MemoryRows:
-    """One of the rows."""
     assert isinstance(rows.start, int)
     return replace(rows, start=rows.start + number * rows.step_bytes, count=1)
 

@@ -22,16 +22,7 @@ from tilewright.machine.parts import Fabric
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.targets.cns1.code import ARGUMENTS, CODE
-from tilewright.targets.cns1.emit.calls import (
-    STRIPE_BYTES,
-    WEIGHT_BYTES,
-    NodeProduct,
-    Update,
-    write_get,
-    write_product,
-    write_set_update,
-    write_update,
-)
+from tilewright.targets.cns1.emit import calls
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.sections import Rdram
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
@@ -75,14 +66,14 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
 
 
 @cache
-def product_routine(product: NodeProduct, machine: Machine) -> NodeRoutine:
+def product_routine(product: calls.NodeProduct, machine: Machine) -> NodeRoutine:
     """Sums c = a b: factors a of whole rows, weights b and sums c each with the bytes of its rows.
     As many terms at a time as the data cache has room for; it is not filled again where all fit and
     the call before had the same factors. Raises CapacityError where it has no room.
     """
     writer, size = Writer(), product.factor_bytes
     block = block_of_terms(machine, product.m, product.k, size, along=product.along_terms)
-    step = WEIGHT_BYTES if product.along_terms else product.weight_row_bytes
+    step = calls.WEIGHT_BYTES if product.along_terms else product.weight_row_bytes
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}", "$16 = $6")
     for start in range(0, product.k, block):
         terms, filled = min(block, product.k - start), writer.label("filled")
@@ -93,12 +84,12 @@ def product_routine(product: NodeProduct, machine: Machine) -> NodeRoutine:
         writer.add("$7 = 0", "$16 = $6")
         writer.sum("$15", "$5", start * step, "$11")
         part = replace(product, k=terms, factor_row_bytes=terms * size, from_zero=not start)
-        write_product(writer, machine, part)
+        calls.write_product(writer, machine, part)
     return _returned(writer, "product", "filled")
 
 
 @cache
-def part_routine(product: NodeProduct, machine: Machine, terms: int) -> NodeRoutine:
+def part_routine(product: calls.NodeProduct, machine: Machine, terms: int) -> NodeRoutine:
     """Sums c plus a part of the terms: the cache has rows of all `terms`, `$7` is the place of the
     part in the first of them.
     """
@@ -107,9 +98,9 @@ def part_routine(product: NodeProduct, machine: Machine, terms: int) -> NodeRout
     for row in range(product.m):
         writer.sum("$15", "$4", row * product.factor_row_bytes, "$11")
         writer.sum("$16", "$7", row * terms * size, "$11")
-        write_get(writer, 1, product.k * size, product.factor_row_bytes)
+        calls.write_get(writer, 1, product.k * size, product.factor_row_bytes)
     writer.add("$15 = $5", "$16 = $6")
-    write_product(writer, machine, replace(product, factor_row_bytes=terms * size))
+    calls.write_product(writer, machine, replace(product, factor_row_bytes=terms * size))
     return _returned(writer, "part", "place")
 
 
@@ -120,7 +111,7 @@ def block_of_terms(machine: Machine, m: int, k: int, size: int, *, along: bool) 
 
 
 @cache
-def update_routine(update: Update, machine: Machine) -> NodeRoutine:
+def update_routine(update: calls.Update, machine: Machine) -> NodeRoutine:
     """Weights c plus the outer product of m bytes a and n halves b, summed over patterns: as many
     columns and rows at a time as the data cache has room for; the errors of a set stay in memory.
     Raises CapacityError where it has no room.
@@ -132,19 +123,21 @@ def update_routine(update: Update, machine: Machine) -> NodeRoutine:
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
     for left in range(0, update.n, columns):
         width = min(columns, update.n - left)
-        errors = WEIGHT_BYTES * width
-        _cached(writer, "$5", WEIGHT_BYTES * left, (1, errors, WEIGHT_BYTES * update.n), 0)
+        errors = calls.WEIGHT_BYTES * width
+        _cached(
+            writer, "$5", calls.WEIGHT_BYTES * left, (1, errors, calls.WEIGHT_BYTES * update.n), 0
+        )
         for top in range(0, update.m, rows):
             height = min(rows, update.m - top)
             _cached(writer, "$4", top, (1, height, update.m), errors)
             writer.add("$17 = 0")
             writer.constant("$7", errors)
-            writer.sum("$18", "$6", top * update.row_bytes + WEIGHT_BYTES * left, "$11")
-            write_update(writer, machine, replace(update, m=height, n=width))
+            writer.sum("$18", "$6", top * update.row_bytes + calls.WEIGHT_BYTES * left, "$11")
+            calls.write_update(writer, machine, replace(update, m=height, n=width))
     return _returned(writer, "update")
 
 
-def _set_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutine:
+def _set_routine(writer: Writer, machine: Machine, update: calls.Update) -> NodeRoutine:
     """The update by a set of patterns, as many rows at a time as the data cache has room for."""
     rows, patterns = set_rows(machine, update.m, update.patterns), update.patterns
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
@@ -153,7 +146,7 @@ def _set_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutin
         _cached(writer, "$4", top, (patterns, height, update.m), 0, as_words=True)
         writer.add("$17 = $5")
         writer.sum("$8", "$6", top * update.row_bytes, "$11")
-        write_set_update(writer, machine, replace(update, m=height))
+        calls.write_set_update(writer, machine, replace(update, m=height))
     return _returned(writer, "update")
 
 
@@ -172,14 +165,14 @@ def update_blocks(machine: Machine, m: int, n: int) -> tuple[int, int]:
     """
     fewest = min(m, STRIPE)
     room = _room(machine, 1)
-    _room(machine, WEIGHT_BYTES * STRIPE + fewest)
+    _room(machine, calls.WEIGHT_BYTES * STRIPE + fewest)
     for parts in range(1, n // STRIPE):
         columns = -(-n // STRIPE // parts) * STRIPE
-        if room - WEIGHT_BYTES * columns >= fewest:
+        if room - calls.WEIGHT_BYTES * columns >= fewest:
             break
     else:
         columns = STRIPE
-    rows = (room - WEIGHT_BYTES * columns) // ROWS_AT_ONCE * ROWS_AT_ONCE
+    rows = (room - calls.WEIGHT_BYTES * columns) // ROWS_AT_ONCE * ROWS_AT_ONCE
     return columns, min(m, rows)
 
 
@@ -206,7 +199,7 @@ def _cached(
     """Copy rows (their number, bytes, and bytes from one to the next) to a place in the cache."""
     writer.sum("$15", register, offset, "$11")
     writer.constant("$16", place)
-    write_get(writer, *rows, as_words=as_words)
+    calls.write_get(writer, *rows, as_words=as_words)
 
 
 def _returned(writer: Writer, kind: str, *others: str) -> NodeRoutine:
@@ -256,13 +249,11 @@ class StateBlock:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes from row to row."""
-        return STRIPE_BYTES if self.striped else WEIGHT_BYTES * self.box.shape[1]
+        return calls.STRIPE_BYTES if self.striped else calls.WEIGHT_BYTES * self.box.shape[1]
 
     @property
     def stripe_bytes(self) -> int:
-        """Bytes from stripe to stripe."""
-        return self.row_bytes * self.box.shape[0] if self.striped else STRIPE_BYTES
+        return self.row_bytes * self.box.shape[0] if self.striped else calls.STRIPE_BYTES
 
     def places(self, name: str) -> Iterator[WeightPlace]:
         """Addresses of the rows, or of those of each stripe."""

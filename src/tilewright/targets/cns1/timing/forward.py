@@ -11,6 +11,7 @@ from typing import Literal
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Codes, NodeCaches, Rdram
+from tilewright.targets.cns1.timing import messages
 from tilewright.targets.cns1.timing.layers import STRIPE, Layers
 from tilewright.targets.cns1.timing.memory import (
     ELEMENT_BYTES,
@@ -18,13 +19,6 @@ from tilewright.targets.cns1.timing.memory import (
     WORD_BYTES,
     read_cycles,
     write_cycles,
-)
-from tilewright.targets.cns1.timing.messages import (
-    GlobalSum,
-    global_sum_cycles,
-    global_sum_processor_cycles,
-    hidden_sum,
-    output_sum,
 )
 
 VECTORS_OF_STRIPE = 2
@@ -166,7 +160,7 @@ def forward_times(
     limit = machine.memory["cache"].capacity_bytes // (2 * patterns)
     blocks = patterns * limit
     small_inputs, small_hidden = local.inputs <= limit, local.hidden <= limit
-    sums = hidden_sum(machine), output_sum(machine)
+    sums = messages.hidden_sum(machine), messages.output_sum(machine)
     hidden = _layer(
         machine, local.inputs, local.hidden, patterns, sums[0], conditions,
         fits=small_inputs, stored=not (small_inputs and small_hidden), blocks=blocks,
@@ -229,7 +223,7 @@ def _layer(
     rows: int,
     columns: int,
     patterns: int,
-    sharing: GlobalSum,
+    sharing: messages.GlobalSum,
     conditions: Conditions,
     *,
     fits: bool,
@@ -251,8 +245,8 @@ def _layer(
         columns // STRIPE,
         product,
         sigmoid,
-        vectors * global_sum_cycles(machine, sharing),
-        vectors * global_sum_processor_cycles(machine, sharing),
+        vectors * messages.global_sum_cycles(machine, sharing),
+        vectors * messages.global_sum_processor_cycles(machine, sharing),
     )
 
 
@@ -260,7 +254,7 @@ def _penalty(
     machine: Machine,
     layer: LayerTimes,
     vectors: int,
-    sharing: GlobalSum,
+    sharing: messages.GlobalSum,
     conditions: Conditions,
     *,
     first: bool,

@@ -8,12 +8,7 @@ from typing import Literal
 from msgspec import structs
 
 from tilewright.machine import Machine
-from tilewright.machine.messages import (
-    exchange_cycles,
-    message_cycles,
-    send_cycles,
-    spacing_cycles,
-)
+from tilewright.machine.messages import exchange_cycles, message_cycles, send_cycles, spacing_cycles
 from tilewright.machine.parts import Fabric
 from tilewright.targets.cns1.sections import Hosts, Messages
 

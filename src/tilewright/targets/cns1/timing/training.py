@@ -29,11 +29,7 @@ from tilewright.targets.cns1.timing.messages import (
     global_sum_processor_cycles,
     hidden_sum,
 )
-from tilewright.targets.cns1.timing.recall import (
-    reading_misses,
-    startup_cycles,
-    top_row_cycles,
-)
+from tilewright.targets.cns1.timing.recall import reading_misses, startup_cycles, top_row_cycles
 
 PARAMETERS = 3
 """Parameters of the forward procedure, in main memory (6.1.2)."""

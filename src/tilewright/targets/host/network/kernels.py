@@ -17,7 +17,7 @@ from tilewright.graph.names import safe_name
 from tilewright.machine import Machine
 from tilewright.network.plan import Stage
 from tilewright.passes.split_ahead import split_ahead
-from tilewright.seeds.epilogues import operand_name
+from tilewright.seeds.space import operand_name
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue
 from tilewright.targets.host.network.epilogues import epilogue_parts

@@ -48,8 +48,8 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.constants import WithAhead, without_ahead
-from tilewright.graph.rewrites.definitions import LinesOfImages
-from tilewright.graph.rewrites.normalisation import FoldedNormalisation
+from tilewright.graph.rewrites.definitions import lines_of_images
+from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.machine import Machine
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
@@ -298,7 +298,7 @@ def compile_network(
     """
     _require_addressable(network)
     network = without_look_ups(network, reads=False)
-    own = LinesOfImages().apply(FoldedNormalisation().apply(network))
+    own = lines_of_images(folded_normalisation(network))
     own, ahead = without_ahead(own)
     code = _code(own, machine, search, progress)
     loaded = load_network(code, progress)

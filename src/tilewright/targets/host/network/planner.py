@@ -15,7 +15,7 @@ from math import prod
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.definitions import GatheredBodies
+from tilewright.graph.rewrites.definitions import gathered_bodies
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
 from tilewright.machine import Machine
@@ -64,7 +64,7 @@ class HostPlanner(Planner):
         """With bodies computed where they are gathered, else as it stands; what needs weights alone
         has been taken out of it (`native`).
         """
-        return [as_it_stands(GatheredBodies().apply(network) if fuse else network)]
+        return [as_it_stands(gathered_bodies(network) if fuse else network)]
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked

@@ -63,7 +63,6 @@ class FillWork(Work):
 
     @property
     def name(self) -> str:
-        """The symbol of the routine."""
         return f"tw_fill_{self.precision.name}"
 
     def arguments(self) -> list[Instruction]:
@@ -71,7 +70,6 @@ class FillWork(Work):
         return [lane_to_lanes(19, _VALUE), move(18, Y_STRIDES), move(17, COUNT)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """Stores."""
         return stores(self.precision, mode, [_VALUE] * count)
 
 
@@ -83,11 +81,9 @@ class CopyWork(Work):
 
     @property
     def name(self) -> str:
-        """The symbol of the routine."""
         return f"tw_copy_{self.precision.name}"
 
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """Loads, then stores, as many at a time as there are registers."""
         code = []
         for start in range(0, count, 4):
             group = _DATA[: min(4, count - start)]
@@ -105,7 +101,6 @@ class ScaleAddWork(Work):
 
     @property
     def name(self) -> str:
-        """The symbol of the routine."""
         return f"tw_scale_add_{self.precision.name}"
 
     def arguments(self) -> list[Instruction]:
@@ -134,15 +129,12 @@ class MultiplyAccumulateWork(Work):
 
     @property
     def name(self) -> str:
-        """The symbol of the routine."""
         return f"tw_multiply_accumulate_{self.precision.name}"
 
     def arguments(self) -> list[Instruction]:
-        """The factor in every lane."""
         return [op(self.precision.scalar_load, _FACTOR, (0, TO))]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """Load both, add the product, store."""
         results, others = (1, 2, 3, 4)[:count], (9, 10, 11, 12)[:count]
         code = [move(TO, _READING)]
         code += loads(self.precision, mode, FROM, others, FROM_STEP)

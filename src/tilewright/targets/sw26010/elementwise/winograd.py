@@ -63,7 +63,6 @@ class WinogradWork(Work):
 
     @property
     def name(self) -> str:
-        """The symbol of the routine."""
         return f"tw_winograd_{self.which}_{transform_name(self.points)}_{self.precision.name}"
 
     @property
@@ -86,7 +85,6 @@ class WinogradWork(Work):
 
     @property
     def scratch_bytes(self) -> int:
-        """The tile between the two products."""
         rows, side = self.matrix.shape
         return _VECTOR_BYTES * int(rows) * int(side)
 
@@ -99,7 +97,6 @@ class WinogradWork(Work):
         return [*code, *(op(add, r, ZERO, r) for r in (Y_ROW, *stacked))]
 
     def row_starts(self) -> list[Instruction]:
-        """Constants to registers that the nest uses between rows."""
         pairs = zip(self.constants, _CONSTANTS, strict=False)
         return [line for factor, register in pairs for line in constant_to_lanes(factor, register)]
 

@@ -5,7 +5,7 @@ In: an explicit program. Out: its names in C, its files, and the lines of one la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
@@ -90,3 +90,41 @@ def launch_kernel(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]
         writer.line(f"parameters.{tensor} = {place};")
     writer.line(f"athread_spawn({kernel}{KERNEL_SUFFIX}, &parameters);")
     writer.line("athread_join();")
+
+
+def write_group_threads(
+    writer: CWriter,
+    name: str,
+    groups: str,
+    barriers: Mapping[str, str],
+    work: Callable[[], None],
+    head: str = "",
+) -> None:
+    """Write a thread for each of `groups`, which works between the barriers `begin` and `end`, and
+    the function that starts all. `barriers` says how many threads meet at each.
+    """
+    writer.lines(
+        f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"
+    )
+    writer.line()
+    with writer.block(f"static void *{name}_group(void *number)"):
+        if head:
+            writer.lines(head)
+        writer.line("athread_init();")
+        with writer.block("for (;;)"):
+            writer.line(f"pthread_barrier_wait(&{name}_begin);")
+            work()
+            writer.line(f"pthread_barrier_wait(&{name}_end);")
+        writer.line("return 0;")
+    writer.line()
+    with writer.block(f"static void {name}_start(void)"):
+        writer.line("pthread_t thread;")
+        writer.line("long group;")
+        for barrier, threads in barriers.items():
+            writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, {threads});")
+        with writer.block(f"for (group = 0; group < {groups}; group++)"):
+            create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
+            with writer.block(f"if ({create})"):
+                writer.line("return;")
+        writer.line(f"{name}_started = 1;")
+    writer.line()

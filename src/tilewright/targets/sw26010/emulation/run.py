@@ -19,7 +19,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.asm import assemble, link
-from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.artifact import Array, Arrays, Artifact, TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError, SimulationError, ToolError
 from tilewright.isa import InstructionTable
@@ -51,7 +51,7 @@ from tilewright.targets.sw26010.gemm.shape import (
 )
 
 Outputs: TypeAlias = dict[str, Array]
-Case: TypeAlias = tuple[Artifact, Mapping[str, Array]]
+Case: TypeAlias = tuple[Artifact, Arrays]
 
 MESH = (8, 8)
 """Rows and columns of the real machine."""
@@ -67,7 +67,7 @@ _REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
 
 def run_emulated(
     artifact: Artifact,
-    inputs: Mapping[str, Array],
+    inputs: Arrays,
     *,
     seconds: int = 300,
     mesh: tuple[int, int] = MESH,
@@ -206,7 +206,7 @@ class _Data:
         flat = self._memory[place : place + tensor_bytes(t)]
         return flat.view(dtype(t.dtype).numpy).reshape(t.shape)
 
-    def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
+    def _write(self, i: int, artifact: Artifact, inputs: Arrays) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
             if t.is_given or t.kind == "updated":
                 self._tensor(place, t)[...] = _require_input(t, inputs)
@@ -251,7 +251,7 @@ def _public(artifact: Artifact) -> tuple[TensorInfo, ...]:
     return tuple(t for t in artifact.tensors if t.kind != "scratch")
 
 
-def _require_input(t: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+def _require_input(t: TensorInfo, inputs: Arrays) -> Array:
     if t.name not in inputs:
         raise ShapeError(f"input tensor {t.name!r} is missing")
     given = inputs[t.name]

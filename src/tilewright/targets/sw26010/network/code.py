@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import Array, Arrays, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
@@ -49,7 +49,12 @@ from tilewright.targets.sw26010.emit.host import (
     initialize_once,
     tensor_bytes,
 )
-from tilewright.targets.sw26010.emit.launch import Launched, declare_core_function, launched
+from tilewright.targets.sw26010.emit.launch import (
+    Launched,
+    declare_core_function,
+    launched,
+    write_group_threads,
+)
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
 from tilewright.targets.sw26010.names import (
@@ -211,12 +216,12 @@ def _described(
     return replace(found, tensors=tuple(tensors))
 
 
-def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
+def constant_block(plan: Plan, weights: Arrays) -> Array:
     """The block of constants that the code takes, made of the weights."""
     return np.concatenate([*constant_parts(plan, weights)])
 
 
-def constant_parts(plan: Plan, weights: Mapping[str, Array]) -> Iterator[Array]:
+def constant_parts(plan: Plan, weights: Arrays) -> Iterator[Array]:
     """The block part by part: each constant, then zeros up to where the next one may begin."""
     element = dtype(plan.dtype)
     unit = plan.machine.main.alignment_bytes // element.size_bytes
@@ -485,7 +490,9 @@ class NetworkDriver:
             writer.line(f"athread_spawn({self.code.name}{KERNEL_SUFFIX}, &parameters);")
             writer.line("athread_join();")
         writer.line()
-        self._threads(writer)
+        barriers = dict.fromkeys(("begin", "end"), str(self.groups + 1))
+        run = partial(writer.line, f"{self.name}_run((long)number);")
+        write_group_threads(writer, self.name, str(self.groups), barriers, run)
         with writer.block(entry_prototype(self.infos, self.naming)):
             self._entry(writer)
 
@@ -502,32 +509,6 @@ class NetworkDriver:
             count, alignment = self.groups * self.code.line, self._alignment
             writer.comment("How often each group has met the others, each in a line of its own.")
             writer.line(f"static int {name}_met[{count}] __attribute__((aligned({alignment})));")
-        writer.line()
-
-    def _threads(self, writer: CWriter) -> None:
-        name = self.name
-        writer.lines(
-            f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"
-        )
-        writer.line()
-        with writer.block(f"static void *{name}_group(void *number)"):
-            writer.line("athread_init();")
-            with writer.block("for (;;)"):
-                writer.line(f"pthread_barrier_wait(&{name}_begin);")
-                writer.line(f"{name}_run((long)number);")
-                writer.line(f"pthread_barrier_wait(&{name}_end);")
-            writer.line("return 0;")
-        writer.line()
-        with writer.block(f"static void {name}_start(void)"):
-            writer.line("pthread_t thread;")
-            writer.line("long group;")
-            for barrier in ("begin", "end"):
-                writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, {self.groups + 1});")
-            with writer.block(f"for (group = 0; group < {self.groups}; group++)"):
-                create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
-                with writer.block(f"if ({create})"):
-                    writer.line("return;")
-            writer.line(f"{name}_started = 1;")
         writer.line()
 
     def _entry(self, writer: CWriter) -> None:

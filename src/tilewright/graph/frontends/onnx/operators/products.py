@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from tilewright import ops
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
 from tilewright.graph.frontends.onnx.operators.windows import (
@@ -20,18 +21,6 @@ from tilewright.graph.frontends.onnx.operators.windows import (
     convolution,
     node_windows,
     with_bias,
-)
-from tilewright.ops import (
-    BatchNorm,
-    Bias,
-    Binary,
-    Conv2d,
-    LocalResponseNorm,
-    Op,
-    Softmax,
-    conv2d,
-    flatten,
-    gemm,
 )
 from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape, show_shape
@@ -50,7 +39,7 @@ def _conv(at: Importer) -> None:
     _with_addend(at, op, 1.0)
 
 
-def _of_images(at: Importer, images: Shape, weights: Shape, numerics: str) -> Conv2d:
+def _of_images(at: Importer, images: Shape, weights: Shape, numerics: str) -> ops.Conv2d:
     """The convolution that a node's attributes describe; `numerics` names its element types."""
     if len(weights) != IMAGE_RANK:
         raise at.wrong(f"weights of {len(weights)} dimensions")
@@ -60,7 +49,7 @@ def _of_images(at: Importer, images: Shape, weights: Shape, numerics: str) -> Co
         raise at.wrong(f"kernel_shape contradicts its {kernel} weights")
     found = node_windows(at.node, images[2:], kernel)
     (down, right), (dilated, across), (top, left) = found.stride, found.dilation, found.before
-    return conv2d(
+    return ops.conv2d(
         batch=batch, in_channels=channels, out_channels=weights[0], height=height, width=width,
         kernel=kernel, stride=(down, right), padding=(top, left, found.after[0], found.after[1]),
         dilation=(dilated, across), groups=at.node.integer("group"), dtype=numerics,
@@ -79,7 +68,7 @@ def _gemm(at: Importer) -> None:
     transposed = {"transpose_a": at.node.flag("transA"), "transpose_b": at.node.flag("transB")}
     m, k = reversed(a) if at.node.flag("transA") else a
     n = b[0] if at.node.flag("transB") else b[1]
-    op = gemm(m, n, k, **transposed, alpha=at.node.number("alpha"), dtype=at.dtype)
+    op = ops.gemm(m, n, k, **transposed, alpha=at.node.number("alpha"), dtype=at.dtype)
     if at.node.has_input(2):
         _require_addend(at, op.out_shape, at.shape(2))
     _with_addend(at, op, at.node.number("beta"))
@@ -93,7 +82,7 @@ def _require_addend(at: Importer, product: Shape, addend: Shape) -> None:
         raise at.wrong(f"C is {show_shape(addend)}, which cannot be added to {show_shape(product)}")
 
 
-def _with_addend(at: Importer, op: Op, scale: float) -> None:
+def _with_addend(at: Importer, op: ops.Op, scale: float) -> None:
     """`op` on the first two inputs, then `scale` times the third, if given, added; where the scale
     is 0 the third input is ignored, NaN included, as in BLAS.
     """
@@ -102,9 +91,9 @@ def _with_addend(at: Importer, op: Op, scale: float) -> None:
         at.emit(op, *operands)
         return
     result, addend, shape = at.step(op, *operands), at.operand(2), at.shape(2)
-    adding: Op = Bias(op.out_shape, scale=scale, dtype=at.dtype)
+    adding: ops.Op = ops.Bias(op.out_shape, scale=scale, dtype=at.dtype)
     if shape != (op.out_shape[1],):
-        adding = Binary("add", op.out_shape, shape, at.dtype)
+        adding = ops.Binary("add", op.out_shape, shape, at.dtype)
         if addend in at.constants:
             addend = at.held("scaled", np.asarray(scale * at.constants[addend]))
         elif scale != 1:
@@ -127,7 +116,7 @@ def _mat_mul(at: Importer) -> None:
         at.emit(product_of_batches(at, a, b, kind), x, weights)
         return
     rows = prod(a[:-1])
-    op = gemm(rows, b[1], a[-1], dtype=at.dtype)
+    op = ops.gemm(rows, b[1], a[-1], dtype=at.dtype)
     if len(a) == 2:
         at.emit(op, x, weights)
     else:
@@ -135,7 +124,7 @@ def _mat_mul(at: Importer) -> None:
         at.reshape(product, (*a[:-1], b[1]))
 
 
-def product_of_batches(at: Importer, a: Shape, b: Shape, kind: str) -> Op:
+def product_of_batches(at: Importer, a: Shape, b: Shape, kind: str) -> ops.Op:
     """The product of computed tensors, whose leading dimensions are broadcast; vectors are matrices
     of one row or column.
     """
@@ -149,20 +138,22 @@ def product_of_batches(at: Importer, a: Shape, b: Shape, kind: str) -> Op:
 
 
 def _batch_norm(at: Importer) -> None:
-    at.emit(BatchNorm(at.shape(0), at.node.number("epsilon"), at.dtype), *at.operands())
+    at.emit(ops.BatchNorm(at.shape(0), at.node.number("epsilon"), at.dtype), *at.operands())
 
 
 def _local_response_norm(at: Importer) -> None:
     alpha, beta, bias = (at.node.number(name) for name in ("alpha", "beta", "bias"))
     size = at.node.integer("size")
-    at.emit(LocalResponseNorm(at.shape(0), size, alpha, beta, bias, at.dtype), at.operand(0))
+    at.emit(ops.LocalResponseNorm(at.shape(0), size, alpha, beta, bias, at.dtype), at.operand(0))
 
 
 def _softmax(at: Importer) -> None:
     """Up to operator set 12 the tensor counts as a matrix split before the axis."""
     x, shape, axis = at.operand(0), at.shape(0), at.axis()
-    matrix = shape if at.node.version >= 13 else flatten(shape, axis=axis, dtype=at.dtype).out_shape
-    op = Softmax(matrix, axis if at.node.version >= 13 else 1, at.dtype)
+    matrix = (
+        shape if at.node.version >= 13 else ops.flatten(shape, axis=axis, dtype=at.dtype).out_shape
+    )
+    op = ops.Softmax(matrix, axis if at.node.version >= 13 else 1, at.dtype)
     if matrix == shape:
         at.emit(op, x)
     else:
@@ -180,7 +171,7 @@ def _mat_mul_integer(at: Importer) -> None:
     a, b = _matrices(at, *EVERY_TYPE)
     names = _centred(at, 0, 2, (a[0], 1)), _centred(at, 1, 3, (1, b[1]))
     kinds = ",".join(map(at.builder.element_type, names))
-    at.emit(gemm(a[0], b[1], a[1], dtype=f"{kinds}:i32"), *names)
+    at.emit(ops.gemm(a[0], b[1], a[1], dtype=f"{kinds}:i32"), *names)
 
 
 def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
@@ -200,7 +191,7 @@ def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
     if {name, points} <= at.constants.keys():
         less = at.constants[name].astype(np.int16) - at.constants[points].reshape(wanted)
         return at.held(f"centred{index}", less)
-    op = Binary("sub", at.builder.shape(operand), wanted, f"{kind}:{_DIFFERENCE}")
+    op = ops.Binary("sub", at.builder.shape(operand), wanted, f"{kind}:{_DIFFERENCE}")
     suffix = "_centred" if index == 0 else "_weights_centred"
     zeros = at.reshaped(at.operand(zero, (kind,)), wanted, f"_zero{zero}")
     return at.step(op, operand, zeros, suffix=suffix)
