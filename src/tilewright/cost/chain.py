@@ -305,7 +305,7 @@ def _span(items: Sequence[ChainItem], level: int, after: bool) -> tuple[int, int
 
 UNITS = 4
 """Most units that execute operations."""
-_MOST_OPERANDS, _MOST_PLACES = 8, 62
+_MOST_OPERANDS = 8
 
 
 class _Uses(NamedTuple):
