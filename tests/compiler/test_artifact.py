@@ -45,8 +45,8 @@ def test_what_is_read_is_what_was_written(written, kernel):
     assert programs == (kernel.program,)
     assert stored.machine == MACHINE
     found = kernel.explanation(what_if=False)
-    assert stored.explanation == structs.replace(found, routines=kernel.routines(simulated=False))
-    named = {r.name for r in kernel.routines(simulated=False)}
+    assert stored.explanation == structs.replace(found, routines=kernel.priced_routines)
+    named = {r.name for r in kernel.priced_routines}
     assert {f"{name}.S" for name in named if name.startswith("tw_")} == {
         f for f in stored.files if f.startswith("tw_") and f.endswith(".S")
     }
@@ -54,6 +54,21 @@ def test_what_is_read_is_what_was_written(written, kernel):
     pieces = kernel.option.partition.pieces
     assert [stored_op(piece.op, "") for piece in stored.pieces] == [p.op for p in pieces]
     assert stored.pieces[1].result == ((25, 50), (None, None))
+
+
+def made_again(*_: object, **__: object) -> None:
+    pytest.fail("what a folder holds is made again")
+
+
+def test_what_a_folder_holds_is_made_while_the_code_is_checked(tmp_path, kernel, monkeypatch):
+    settings = Settings(check="each layer", writes=True)
+    found = compile_layers("gemm", [("gemm", OP)], MACHINE, settings).only
+    for maker in ("arranged_by_cores", "routines_of"):
+        monkeypatch.setattr(f"tilewright.compiler.kernel.{maker}", made_again)
+    stored, _ = read_kernel(found.write(tmp_path / "checked"))
+    assert stored.explanation.layer.check == "exact"
+    monkeypatch.undo()
+    assert stored.explanation.routines == kernel.priced_routines
 
 
 def test_a_network_folder_ties_the_kernels_together(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, evaluate
 from tilewright.cost.chain import Prepared, take_apart
-from tilewright.cost.moments import edges_of, kind_indices
+from tilewright.cost.moments import Edges, edges_of, kind_indices
 from tilewright.cost.pipeline_types import Ints
 from tilewright.cost.steps import CallStep, first_core
 from tilewright.ir.nodes import For
@@ -128,3 +128,9 @@ def test_a_condition_holds_in_an_iteration_if_it_holds_in_its_kind(
         for condition in conditions:
             holds = [evaluate(condition, {"place": i, "count": count}) for i in range(count)]
             assert holds == [evaluate(condition, {"place": i, "count": count}) for i in like]
+
+
+def test_a_loop_that_runs_once_for_every_tile_has_one_kind() -> None:
+    edges = Edges(1, 1)
+    assert kind_indices(edges, np.array([1, 1]), (-1, 1)) == 0
+    assert kind_indices(edges, np.array([1, 4]), (-1, 1)).tolist() == [[0, 0], [0, 1], [0, 3]]

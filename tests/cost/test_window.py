@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
 from tilewright.cost.chain import UNITS, operation_window, take_apart
+from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
 from tilewright.ir.nodes import View
@@ -106,6 +108,25 @@ def test_candidates_that_are_not_played_are_slower(op, in_flight) -> None:
         best = [c.cycles for c in all_played.best]
         assert [c.cycles for c in few.best[:2]] == best[:2]
     assert sum(r.counts.played for r in some) < sum(r.counts.played for r in every)
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [(PIXELS, "loading_order"), (SUMS, "reduce"), (gemm(8, 12, 134, dtype=KINDS), "gemm")],
+)
+def test_a_transfer_takes_as_long_wherever_it_lies(op: Op, algorithm: str) -> None:
+    """The numbers that say how its place moves are left out, and prices are the same."""
+    (seed,), told = seeds_for(op, algorithm, whole=True), prices_of(MACHINE).told_by_place
+    lengths = []
+    for structure in structures_on(MACHINE, seed, seed.spaces[0], op.dtype)[::5]:
+        grid = factor_grid(structure, parameters(op), blocks_of(MACHINE, op.numerics.sums.name))
+        values = {**parameters(op), **grid.tiles, **grid.copies}
+        placed, fixed = (take_apart(structure.staged, places=own) for own in (True, told))
+        found = [estimate(own, MACHINE, values) for own in (placed, fixed)]
+        for name in ("cycles", "compute_cycles", "dma_cycles"):
+            np.testing.assert_array_equal(*(getattr(own, name) for own in found))
+        lengths.append([len(own.moments.code.expressions) for own in (placed, fixed)])
+    assert all(fewer < length for length, fewer in lengths)
 
 
 def agree(op: Op, algorithm: str, factors: Mapping[str, int], machine: Machine) -> None:

@@ -17,6 +17,7 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.schedule import structures
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune import prepared
+from tilewright.tune.fit import shortage
 from tilewright.tune.legal import structures_on
 from tilewright.tune.prepared import prepared_of, ready_structures
 from tilewright.tune.search import rank
@@ -64,6 +65,22 @@ def test_rankings_are_the_same_without_lowering_anything(process, monkeypatch) -
     monkeypatch.setattr(prepared, "take_apart", refused)
     monkeypatch.setattr(structures, "lower", refused)
     assert ranked() == first
+
+
+def short(machine: Machine) -> list[str]:
+    found = [shortage(op, seed, machine) for op, seed in CASES]
+    return [str(own and own.error) for own in found]
+
+
+def test_misfits_are_found_without_lowering_anything(process, monkeypatch) -> None:
+    tight = load_machine("sw26010_cg", {"memory.spm.capacity_bytes": 4700})
+    first = [short(MACHINE), short(tight)]
+    assert first[0] == ["None"] * len(CASES)
+    assert "None" not in first[1]
+    process()
+    monkeypatch.setattr(prepared, "structures_on", refused)
+    monkeypatch.setattr(structures, "lower", refused)
+    assert [short(MACHINE), short(tight)] == first
 
 
 def ready(op: Op, seed: Seed, machine: Machine = MACHINE) -> list[str]:

@@ -49,7 +49,8 @@ def run(asked: Compile) -> None:
     made = compile_workload(
         workload, chain, asked.search, output,
         alone=way == "alone", division=asked.division, clock=clock,
-        top=options.top, check=options.which, measure=options.measure, schedule=schedule,
+        top=options.top, check=options.which, writes=options.out is not None,
+        measure=options.measure, schedule=schedule,
     )  # fmt: skip
     timed = options.measure and chain.executes_here
     if options.out is not None or options.check or timed:

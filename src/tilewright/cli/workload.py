@@ -280,6 +280,7 @@ def compile_workload(
     top: int = 0,
     keep: int = 4,
     check: Check = "none",
+    writes: bool = False,
     measure: bool = True,
     schedule: str | None = None,
 ) -> Compiled[Any]:
@@ -293,6 +294,7 @@ def compile_workload(
         keep=keep,
         top=top,
         check=check,
+        writes=writes,
         measure=measure,
         schedule=schedule,
         objective=_objective(division.objective),

@@ -25,6 +25,7 @@ from tilewright.compiler.adding import adding_program, simulated_option
 from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
+from tilewright.compiler.explanation import routines_of
 from tilewright.compiler.kernel import Kernel, Kernels
 from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
@@ -89,10 +90,10 @@ class Checks:
     begins when the kernel of its layer is there, and what all of them need is made before.
     """
 
-    def __init__(self, machine: Machine, which: Check, progress: Progress) -> None:
-        self._which = which
+    def __init__(self, machine: Machine, settings: Settings) -> None:
+        self._which, self._writes = settings.check, settings.writes
         self._wanted: Wanted = {}
-        self._progress = progress
+        self._progress = settings.progress
         self._threads = ThreadPoolExecutor(_CHECKS_AT_A_TIME)
         self._running: dict[str, Future[Kernel]] = {}
         self._machine = machine
@@ -134,6 +135,10 @@ class Checks:
             self._progress("check", 0, total)
             for kernel in kernels.values():  # its figures, for which these runs are kept
                 _ = kernel.fitted_milliseconds
+        if total and self._writes:
+            Kernel.arrange([*kernels.values()], self._machine)
+            for kernel in kernels.values():
+                _ = kernel.driven, kernel.priced_routines
         for done, _ in enumerate(as_completed(self._running.values()), 1):
             self._progress("check", done, total)
         result = dict(kernels)
@@ -141,7 +146,7 @@ class Checks:
         for name, (op, option) in self._wanted.items():
             case = self._running[name].result()
             if option is kernels[op].option:
-                result[op] = replace(kernels[op], checked=case.checked)
+                result[op] = kernels[op].with_check(case.checked)
             conv = case.op.convolution
             images = conv.batch if conv is not None and conv != op else None
             shape = case.option.partition.piece.describe()
@@ -222,7 +227,7 @@ def compile_layers(
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
-    with Checks(machine, settings.check, settings.progress) as running:
+    with Checks(machine, settings) as running:
         choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
         watch.lap("choose")
         choices = _confirmed(choices, chain, settings)
@@ -438,7 +443,8 @@ class AloneWay(Way[Kernels]):
         found = kernel.explanation(what_if=asked.changes, progress=progress)
         if asked.routines:
             progress("routines", 0, 1)
-            found = structs.replace(found, routines=kernel.routines(simulated=True))
+            simulated = routines_of(kernel.program, kernel.machine, simulated=True)
+            found = structs.replace(found, routines=simulated)
         return structs.replace(found, roofline=kernel.roofline() if asked.levels else None)
 
     def write(

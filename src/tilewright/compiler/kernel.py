@@ -227,7 +227,13 @@ class Kernel:
         """True if a driver starts it on all of several core groups."""
         return DRIVES.of(self.machine) is not None and self.machine.groups.count > 1
 
-    @property
+    def with_check(self, found: CheckResult) -> Kernel:
+        """The kernel with the result of a check, and what is known of it otherwise."""
+        checked = replace(self, checked=found)
+        vars(checked).update({**vars(self), **vars(checked)})
+        return checked
+
+    @cached_property
     def driven(self) -> Artifact:
         """The code with what starts it on all core groups, where the family has a driver."""
         if not self.is_driven:
@@ -282,12 +288,12 @@ class Kernel:
         """Bandwidth required and available at each level of the memories (swDNN III-D)."""
         return roofline(every_call(self.program), self.machine, self.account.useful_flops)
 
-    def routines(self, *, simulated: bool) -> tuple[RoutineCycles, ...]:
-        """The routines of the code, `simulated` on request, where the machine's family names them.
-
-        Simulating them takes seconds, so that a kernel's folder has their prices alone.
+    @cached_property
+    def priced_routines(self) -> tuple[RoutineCycles, ...]:
+        """The routines of the code with their prices, where the machine's family names them: those
+        of a folder, as simulating them (`routines_of`) takes seconds.
         """
-        return routines_of(self.program, self.machine, simulated=simulated)
+        return routines_of(self.program, self.machine, simulated=False)
 
     def explain(self) -> str:
         """Where the time goes, what bounds it, what would help, what else was tried."""
@@ -302,7 +308,7 @@ class Kernel:
     def write_into(self, folder: Path) -> None:
         """Write all files into an existing folder."""
         explained = self.explanation(what_if=False)
-        found = structs.replace(explained, routines=self.routines(simulated=False))
+        found = structs.replace(explained, routines=self.priced_routines)
         partition = self.option.partition
         write_kernel(folder, self.driven, self.programs, partition, self.machine, found)
 

@@ -58,9 +58,9 @@ class Settings:
     `algorithm`, `partition`, the `max_error` of results and the `max_roundings` of sums in fixed
     point restrict the search; of each, `keep` candidates are kept; the `top` best are simulated and
     put in that order (through `executor`, remembered in `records`); `check` runs generated code on
-    the host. Where the machine is this computer, the best are measured instead, and so are the
-    chosen kernels unless `measure` is false. The text of a `schedule` takes the place of the search
-    for one operator (`tune.replay`).
+    the host, and what a folder needs that `writes` it is made meanwhile. Where the machine is this
+    computer, the best are measured instead, and so are the chosen kernels unless `measure` is
+    false. The text of a `schedule` takes the place of the search for one operator (`tune.replay`).
 
     Where cores divide a network, `partition` names strategies, the `objective` says what a plan has
     least of, no core computes more than `most_work` times its even part, and with `place` the core
@@ -77,6 +77,7 @@ class Settings:
     executor: Executor | None = None
     progress: Progress = field(default=silent)
     check: Check = "none"
+    writes: bool = False
     measure: bool = True
     schedule: str | None = None
     objective: Weights = TRAFFIC

@@ -172,14 +172,17 @@ def take_apart(
     *,
     chains: ChainRules | None = None,
     together: Collection[str] | None = None,
+    places: bool = True,
 ) -> Prepared:
     """Take a nest apart; ProgramError where its loops are not one chain.
 
     `chains` are those of products that the primitive takes in one call (`ir.chains`), None for
     none. With `together`, the names of the loops that nests share, the nest is divided among
-    threads.
+    threads. Without `places` transfers take what they take wherever they lie.
     """
     loops, inside, found = _taken_apart(steps_of(program, chains=chains))
+    if not places:
+        found = [replace(item, step=_anywhere(item.step)) for item in found]
     division = None if together is None else _division(program, loops, together)
     if division is not None:
         loops = [
@@ -197,6 +200,10 @@ def take_apart(
     return Prepared(
         program, tuple(loops), tuple(edges), tuple(items), outline, moments, inside, division
     )
+
+
+def _anywhere(step: CallStep | TransferStep) -> CallStep | TransferStep:
+    return step if isinstance(step, CallStep) else step.anywhere()
 
 
 def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> _Division:
@@ -298,7 +305,7 @@ def _span(items: Sequence[ChainItem], level: int, after: bool) -> tuple[int, int
 
 UNITS = 4
 """Most units that execute operations."""
-_MOST_OPERANDS, _MOST_PLACES = 8, 62
+_MOST_OPERANDS = 8
 
 
 class _Uses(NamedTuple):

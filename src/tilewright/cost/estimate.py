@@ -451,9 +451,10 @@ def estimate(
     best: Floats | None = None,
 ) -> Estimate:
     """Price `program` as a `PricedNest`; one that is priced often is taken apart once."""
-    chains = lowering_of(machine).chains
-    prepared = take_apart(program, chains=chains) if isinstance(program, Program) else program
-    return estimates([PricedNest(prepared, values, wanted, contest, best)], machine)[0]
+    if isinstance(program, Program):
+        places = prices_of(machine).told_by_place
+        program = take_apart(program, chains=lowering_of(machine).chains, places=places)
+    return estimates([PricedNest(program, values, wanted, contest, best)], machine)[0]
 
 
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:

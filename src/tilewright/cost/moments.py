@@ -217,7 +217,7 @@ def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
     is -1: the first ones, those in the middle of the others, the last ones.
     """
     front, back, turns = edges
-    if edges.kinds == 1:
+    if edges.kinds == 1 or np.all(np.equal(count, 1)):
         return 0
     kinds = np.arange(edges.kinds).reshape(axes)
     whole = np.maximum(0, count - front - back - turns) // 2 // turns * turns

@@ -90,6 +90,9 @@ class Prices:
     unrolled_turns: int = 1
     """Turns of an innermost loop that are written out, where cores keep a window of operations."""
 
+    told_by_place: bool = True
+    """True if what a transfer takes depends on where in main memory its blocks start."""
+
     waits: bool = False
     """True if `elapsed_cycles` exceed those of calls and transfers."""
 

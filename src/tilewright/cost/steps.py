@@ -96,6 +96,10 @@ class TransferStep:
     moved: tuple[int, ...]
     placed: bool = False
 
+    def anywhere(self) -> TransferStep:
+        """The step without the numbers that say how it moves."""
+        return replace(self, numbers=self.numbers[: 5 * len(self.tensor_shape)], moved=())
+
     def at_place(self, unit: int) -> TransferStep:
         """The step of each turn for itself, by where it starts within `unit` elements."""
         fixed = self.numbers[: 5 * len(self.tensor_shape)]

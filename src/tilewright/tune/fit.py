@@ -25,8 +25,9 @@ from tilewright.ops import Op
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.nest import TensorSpec
-from tilewright.seeds.space import Seed, bindings
-from tilewright.tune.legal import structures_on
+from tilewright.seeds.space import Seed, Space, bindings
+from tilewright.seeds.steps import Layout
+from tilewright.tune.prepared import ready_structures
 
 
 @dataclass(frozen=True)
@@ -132,17 +133,28 @@ def _space_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
 
 def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
     """The nest that needs most, under the joint layout for which that is least."""
-    nests = []
-    for space in seed.spaces:
-        every = structures_on(machine, seed, space, op.dtype)
-        needs = ((s.layouts, _smallest(s, op, seed, machine)) for s in every)
-        nests.append([(layouts, need) for layouts, need in needs if need is not None])
+    nests = [_smallest_by_layouts(op, seed, space, machine) for space in seed.spaces]
     wholes = []
     for joint in map(frozenset, seed.layout_combinations()):
         parts = [[need for own, need in nest if own <= joint] for nest in nests]
         if all(parts):
             wholes.append(max(min(part) for part in parts))
     return min(wholes, default=None)
+
+
+def _smallest_by_layouts(
+    op: Op, seed: Seed, space: Space, machine: Machine
+) -> list[tuple[frozenset[Layout], _Need]]:
+    """The needs of a nest's structures, under each layout up to the first that fits."""
+    found: list[tuple[frozenset[Layout], _Need]] = []
+    fitting = set[frozenset[Layout]]()
+    for structure in ready_structures(machine, seed, space, op.dtype):
+        own = structure.layouts
+        need = None if own in fitting else _smallest(structure, op, seed, machine)
+        if need is not None:
+            found.append((own, need))
+            fitting |= {own} if need.share <= 1 else set()
+    return found
 
 
 def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Need | None:

@@ -21,6 +21,7 @@ from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, product, total
 from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.prices import prices_of
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
@@ -40,7 +41,8 @@ _KEPT = CacheStore("structures")
 class _Pricing:
     """How programs of a nest come to be priced: the name of the function that gives the passes of
     `staging`, `chains` as in `Lowering`, the names of the loops that nests share where threads
-    divide them, and of the tensors that are made ahead of all calls; `beside` as of `Prepared`.
+    divide them, and of the tensors that are made ahead of all calls; `beside` as of `Prepared`,
+    `places` as of `take_apart`.
     """
 
     staging: str
@@ -48,6 +50,7 @@ class _Pricing:
     together: tuple[str, ...] | None
     made: tuple[str, ...]
     beside: Expr
+    places: bool
 
 
 class _Kept(NamedTuple):
@@ -131,7 +134,8 @@ def _pricing(seed: Seed, space: Space, machine: Machine) -> _Pricing:
     lowering = lowering_of(machine)
     staging = f"{lowering.staging.__module__}.{lowering.staging.__qualname__}"
     beside = _elements_beside(space.nest, seed, made)
-    return _Pricing(staging, lowering.chains, together, tuple(made), beside)
+    places = prices_of(machine).told_by_place
+    return _Pricing(staging, lowering.chains, together, tuple(made), beside, places)
 
 
 def _elements_beside(nest: Nest, seed: Seed, made: Sequence[str]) -> Expr:
@@ -172,7 +176,8 @@ def _taken_apart(structure: Structure, pricing: _Pricing) -> Prepared:
         staged = replace(staged, tensors=tuple(tensors))
     if structure.unmarked is not None:
         return _prepared(structure.unmarked, pricing).marked(staged)
-    found = take_apart(staged, chains=pricing.chains, together=pricing.together)
+    chains, together = pricing.chains, pricing.together
+    found = take_apart(staged, chains=chains, together=together, places=pricing.places)
     return replace(found, beside=pricing.beside)
 
 

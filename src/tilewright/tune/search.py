@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
-from operator import le
+from operator import add, le
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +65,7 @@ class Counts:
     played: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.considered + other.considered,
-            self.fitting + other.fitting,
-            self.priced + other.priced,
-            self.played + other.played,
-        )
+        return Counts(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +207,7 @@ def choice_of(
     for structure in ready_structures(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
             ((priced,),) = _price([sharing(structure, told)], [_Case(op, blocks)], machine, seed, 0)
-            every = priced.top(priced.cycles.size) if priced.cycles.size else []
-            for choice in every:
+            for choice in priced.top(priced.cycles.size):
                 if choice.factors == dict(schedule.factors):
                     return choice
     return None
@@ -232,7 +226,7 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
         for structure in asked.nests[0] if len(asked.nests) == 1 else ():
             for case in asked.cases:
                 ((priced,),) = _price([structure], [case], machine, seed, 0)
-                every = priced.top(priced.cycles.size) if priced.cycles.size else []
+                every = priced.top(priced.cycles.size)
                 own = (Candidate(op, seed, (choice,), case.blocks) for choice in every)
                 found += [(each, structure.staged) for each in own]
     yield from sorted(found, key=lambda pair: pair[0].cycles)

@@ -243,6 +243,7 @@ class CambriconPrices(Prices):
     """Every transfer and call is instructions that take the cycles of the instruction table."""
 
     costs = COSTS
+    told_by_place = False
     unrolled_turns = UNROLLED_TURNS
 
     def unit(self, step: CallStep | TransferStep) -> int:
