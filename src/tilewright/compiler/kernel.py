@@ -227,7 +227,7 @@ class Kernel:
         """True if a driver starts it on all of several core groups."""
         return DRIVES.of(self.machine) is not None and self.machine.groups.count > 1
 
-    def with_check(self, found: CheckResult) -> Kernel:
+    def with_check(self, found: view.CheckResult) -> Kernel:
         """The kernel with the result of a check, and what is known of it otherwise."""
         checked = replace(self, checked=found)
         vars(checked).update({**vars(self), **vars(checked)})
