@@ -464,8 +464,10 @@ class WarmTests:
         self._asked.send(None)
         self._process.join()
 
-    def learn(self, file: str) -> None:
-        """Makes known what the tests of one file reach: kept, or recorded now."""
+    def learn(self, file: str) -> Reached:
+        """Tells what the tests of one file reach: known, kept, or recorded now."""
+        if file in self._reached:
+            return self._reached[file]
         text = (self._tree / file).read_bytes()
         path = self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
         if not path.exists():
@@ -476,12 +478,13 @@ class WarmTests:
                 )
             found.saved(path)
         self._reached[file] = Reached.loaded(path)
+        return self._reached[file]
 
     def reaching(self, keys: Sequence[int], files: Sequence[str], seconds: float) -> list[Test]:
         """Tests that reach one of some statements, within a time, by files: the fastest ones of the
         nearest files, and for as long those of every other file in turn.
         """
-        found = [each for file in files if (each := sorted(self._reached[file].by(keys)))]
+        found = [each for file in files if (each := sorted(self.learn(file).by(keys)))]
         near = sorted(test for tests in found[:NEAR] for test in tests)
         turns = [(turn, test) for tests in found[NEAR:] for turn, test in enumerate(tests)]
         far = [test for _, test in sorted(turns)]
