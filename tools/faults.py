@@ -57,7 +57,7 @@ COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
-NEAREST = 8
+NEAREST = 4
 """Test files whose tests see a fault before those of all files do."""
 FRESH = 6
 """Test files that a fresh process imports to judge a fault."""
@@ -119,6 +119,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
     parser.add_argument("--limit", type=float, default=30, help="processor seconds of a fault")
+    parser.add_argument(
+        "--files",
+        type=int,
+        help="how many of the nearest test files judge a fault; 0 for the first few, which need no "
+        "record of what they reach",
+    )
     parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
@@ -128,12 +134,12 @@ def main() -> None:
     again = "alive" if given.alive else ""
     left = [fault for fault in wanted if done.get(fault, again) == again]
     if left:
-        run(left, given.records, given.limit)
+        run(left, given.records, given.limit, given.files)
     summed_up([record for record in recorded(given.records) if record.fault in set(wanted)])
 
 
-def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
-    """Judges faults in a copy of the tree and records them."""
+def run(faults: Sequence[Fault], records: Path, limit_seconds: float, files: int | None) -> None:
+    """Judges faults in a copy of the tree, by so many files nearest to each, and records them."""
     for name in BEFORE:
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
@@ -148,10 +154,10 @@ def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
                     break
             else:
                 left.append(fault)
-        for test in track(_tests(tree) if left else (), "what tests reach"):
-            tests.learn(test)
-        for fault in track(left, "faults, all tests"):
-            near = nearest_tests(fault.path, tree)
+        for fault in track(left if files != 0 else (), "faults, other tests"):
+            near = nearest_tests(fault.path, tree)[:files]
+            for test in near:
+                tests.learn(test)
             _write(file, fault, judged(fault, tree, tests, near, limit_seconds))
         tests.close()
 
