@@ -46,7 +46,7 @@ case of every function comes before the second one of any.
 """
 NEAR = 6
 """Files near a fault, which have half of the time."""
-UNKNOWN_SECONDS = 0.1
+UNKNOWN_SECONDS = 0.01
 """Taken for tests that are not recorded."""
 LEFT_OUT = ("tests/architecture/",)
 """Tests of the text of the sources."""
