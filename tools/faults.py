@@ -57,8 +57,10 @@ COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
-NEAREST = 4
+NEAREST = 3
 """Test files whose tests see a fault before those of all files do."""
+FIRST_SECONDS = 2.0
+"""Processor time of the tests of each of them."""
 FRESH = 6
 """Test files that a fresh process imports to judge a fault."""
 
@@ -144,11 +146,13 @@ def run(faults: Sequence[Fault], records: Path, limit_seconds: float, files: int
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
         tree = copied(Path(folder).resolve())
-        tests = WarmTests(tree, records.parent / "reached", list(_tests(tree)))
-        left = list[Fault]()
+        first = {test for fault in faults for test in nearest_tests(fault.path, tree)[:NEAREST]}
+        known = list(_tests(tree)) if files != 0 else sorted(first)
+        tests, left = WarmTests(tree, records.parent / "reached", known), list[Fault]()
         for fault in track(faults, "faults, nearest tests"):
             for near in _nearest_in_turn(fault, tree, tests):
-                verdict = judged(fault, tree, tests, near, limit_seconds)
+                limit = min(limit_seconds, FIRST_SECONDS) if len(near) == 1 else limit_seconds
+                verdict = judged(fault, tree, tests, near, limit)
                 if verdict.outcome == "killed":
                     _write(file, fault, verdict)
                     break
@@ -166,9 +170,8 @@ def _nearest_in_turn(fault: Fault, tree: Path, tests: WarmTests) -> list[list[st
     """The nearest test files, one after the other where no process has to import the fault."""
     source, near = (tree / SOURCES / fault.path).read_bytes(), nearest_tests(fault.path, tree)
     keys = keys_at(fault.path, source, fault.line)
-    if is_compiled(source) or len(keys) != 1 or keys[0] in tests.imported:
-        return [near[:NEAREST]]
-    return [[file] for file in near[:NEAREST]]
+    alone = len(keys) == 1 and keys[0] not in tests.imported and not is_compiled(source)
+    return [[file] for file in near[:NEAREST]] if alone else [near[:NEAREST]]
 
 
 def _write(file: TextIO, fault: Fault, verdict: Verdict) -> None:
