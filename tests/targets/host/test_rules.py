@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import load_machine
@@ -56,3 +57,13 @@ def test_buffers_take_half_of_a_threads_part_of_the_last_cache() -> None:
         "host_avx2", {"memory.caches.l3.capacity_bytes": str(HOST.spm_available_bytes)}
     )
     assert RULES.lowering(near).buffer_bytes[SCRATCHPAD] == near.spm_available_bytes
+
+
+def test_operands_are_used_in_place_behind_caches_and_a_cores_own_copies_overlap_with_nothing() -> (
+    None
+):
+    without = tuple(one for one in HOST.sections if not isinstance(one, Caches))
+    plain = structs.replace(HOST, sections=without)
+    assert [RULES.lowering(machine).in_place for machine in (HOST, plain)] == [True, False]
+    assert HOST.dma.synchronous
+    assert not RULES.lowering(HOST).overlap
