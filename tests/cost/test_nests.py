@@ -13,7 +13,7 @@ from support.examples import examples
 from tilewright.common.expr import Const, Var, evaluate
 from tilewright.cost.nests import nest_dims
 from tilewright.ir.nodes import Call, Range, View
-from tilewright.ir.primitives import Map, MatrixProduct
+from tilewright.ir.primitives import Map, MatrixProduct, Windows
 
 Places = list[tuple[int, ...]]
 
@@ -80,6 +80,26 @@ def test_a_map_reads_beside_each_result_the_element_of_its_index(call: Call) -> 
     assert prod(
         evaluate(dims[f"loop_{n}"], {}) for n in range(len(extents)) if f"loop_{n}" in dims
     ) == len(wanted)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (1, 3), (3, 1), (2, 3)])
+@pytest.mark.parametrize(("stride", "apart"), [(1, (1, 1)), (2, (1, 1)), (2, (2, 3))])
+@pytest.mark.parametrize(("result", "pixels"), [("xtg", "rcg"), ("gxt", "grc"), ("txg", "rgc")])
+def test_windows_read_each_point_of_each_tile_once(
+    rows, cols, stride, apart, result, pixels
+) -> None:
+    """Point (r, c) of tile t is the pixel (r row_step, c col_step + t stride), of each channel g."""
+    tiles, channels, room = 4, 2, rows * cols + 1
+    windows = Windows(rows, cols, stride, *apart)
+    height, width = (rows - 1) * apart[0] + 1, (cols - 1) * apart[1] + (tiles - 1) * stride + 1
+    shape = {"x": (room, room), "t": (tiles, tiles), "g": (channels, channels + 1)}
+    image = {"r": (height, height), "c": (width, width + 2), "g": (channels, channels)}
+    y, x = view("y", shape, result), view("x", image, pixels)
+    wanted = []
+    for r, c, t, g in product(range(rows), range(cols), range(tiles), range(channels)):
+        to = place(y, {"x": r * cols + c, "t": t, "g": g})
+        wanted.append((to, place(x, {"r": r * apart[0], "c": c * apart[1] + t * stride, "g": g})))
+    assert sorted(places_of(Call(windows, (y, x)))) == sorted(wanted)
 
 
 def test_calls_without_such_loops_have_no_dimensions() -> None:
