@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.common.expr import Const, Var, evaluate
+from tilewright.common.expr import Const, Expr, Var, evaluate
 from tilewright.cost.nests import nest_dims
 from tilewright.ir.nodes import Call, Range, View
 from tilewright.ir.primitives import Map, MatrixProduct, Windows
@@ -85,10 +86,8 @@ def test_a_map_reads_beside_each_result_the_element_of_its_index(call: Call) -> 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (1, 3), (3, 1), (2, 3)])
 @pytest.mark.parametrize(("stride", "apart"), [(1, (1, 1)), (2, (1, 1)), (2, (2, 3))])
 @pytest.mark.parametrize(("result", "pixels"), [("xtg", "rcg"), ("gxt", "grc"), ("txg", "rgc")])
-def test_windows_read_each_point_of_each_tile_once(
-    rows, cols, stride, apart, result, pixels
-) -> None:
-    """Point (r, c) of tile t is the pixel (r row_step, c col_step + t stride), of each channel g."""
+def test_windows_read_each_point_once(rows, cols, stride, apart, result, pixels) -> None:
+    """Point (r, c) of tile t is the pixel (r row_step, c col_step + t stride) of a channel g."""
     tiles, channels, room = 4, 2, rows * cols + 1
     windows = Windows(rows, cols, stride, *apart)
     height, width = (rows - 1) * apart[0] + 1, (cols - 1) * apart[1] + (tiles - 1) * stride + 1
@@ -140,3 +139,37 @@ def test_operands_start_behind_a_whole_vector_by_what_the_code_knows() -> None:
     assert {
         evaluate(e, {}) for k, e in nest_dims(Call(Map("x0 + x1"), own[:2])).items() if "start" in k
     } == {1}
+
+
+def test_an_axis_in_two_dimensions_is_two_loops_for_every_operand() -> None:
+    """Two by three indices of y are six of x, which lie apart, and none of z, a row for all."""
+    across = Range(Const(0), Const(4))
+    two, three, six = (Range(Const(0), Const(n)) for n in (2, 3, 6))
+    y = View("y", Const(0), (Const(2), Const(5), Const(4)), (two, three, across), "aab")
+    x = View("x", Const(0), (Const(6), Const(7)), (six, across), "ab")
+    z = View("z", Const(0), (Const(4),), (across,), "b")
+    wanted = [((a // 3) * 20 + (a % 3) * 4 + b, 7 * a + b, b) for a in range(6) for b in range(4)]
+    assert places_of(Call(Map("x0 + x1"), (y, x, z))) == wanted
+    other = View("x", Const(0), (Const(3), Const(2), Const(4)), (three, two, across), "aab")
+    whole = View("w", Const(0), (Const(2), Const(3), Const(1)), (two, three, two), "aaa")
+    assert nest_dims(Call(Map("x0"), (y, replace(other, roles="aba")))) != {}
+    assert nest_dims(Call(Map("x0"), (y, replace(whole, roles="aaa")))) == {}
+
+
+@pytest.mark.parametrize(
+    ("extent", "turns", "opened"),
+    [
+        (Var("n"), {"i": Const(3)}, 1),
+        (Var("n") + Var("i"), {"i": Const(3)}, 2),
+        (Var("n") + Var("i"), {"i": Const(1)}, 1),
+        (Var("n") + Var("rid"), {"i": Const(3)}, 2),
+        (Var("n"), {}, 2),
+    ],
+)
+def test_an_extent_that_is_the_same_in_the_first_and_the_last_turn_is_known(
+    extent: Expr, turns: dict[str, Expr], opened: int
+) -> None:
+    """Of cores each may have its own."""
+    own = tuple(View(name, Const(0), (Const(9),), (Range(Const(0), extent),), "a") for name in "yx")
+    dims = nest_dims(Call(Map("x0"), own), set(), turns)
+    assert evaluate(dims["open_0"], {"n": 4}) == opened
