@@ -3,10 +3,11 @@
 A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
 `any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those of the whole suite
 that reach its statement (`warm_tests.py`), fast ones and those of the nearest files first, within a
-limit of processor time; one that fails has to pass without the fault. A fault that only an import
-shows, or in what Numba compiles, is tried in a fresh process. All of that happens in a copy of the
-tree. Each fault is recorded when it is done, so that a run that was stopped goes on where it was;
-what the tests of a file reach is recorded once for each text of that file, before the first fault.
+limit of processor time; one that fails has to pass without the fault. Faults that the nearest files
+kill are done before the others are. A fault that only an import shows, or in what Numba compiles,
+is tried in a fresh process. All of that happens in a copy of the tree. Each fault is recorded when
+it is done, so that a run that was stopped goes on where it was; what the tests of a file reach is
+recorded once for each text of that file, before it judges its first fault.
 
     make faults COUNT=100 SEED=0
     python tools/faults.py --only common/intervals.py cost/
@@ -34,6 +35,7 @@ from importlib.util import cache_from_source
 from multiprocessing.connection import Connection
 from operator import itemgetter
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from rich.progress import track
@@ -55,6 +57,10 @@ COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
+NEAREST = 3
+"""Test files whose tests see a fault before those of all files do."""
+FIRST_SECONDS = 2.0
+"""Processor time of the tests of each of them."""
 FRESH = 6
 """Test files that a fresh process imports to judge a fault."""
 
@@ -115,6 +121,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
     parser.add_argument("--limit", type=float, default=30, help="processor seconds of a fault")
+    parser.add_argument(
+        "--files",
+        type=int,
+        help="how many of the nearest test files judge a fault; 0 for the first few, which need no "
+        "record of what they reach",
+    )
     parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
@@ -124,25 +136,48 @@ def main() -> None:
     again = "alive" if given.alive else ""
     left = [fault for fault in wanted if done.get(fault, again) == again]
     if left:
-        run(left, given.records, given.limit)
+        run(left, given.records, given.limit, given.files)
     summed_up([record for record in recorded(given.records) if record.fault in set(wanted)])
 
 
-def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
-    """Judges faults in a copy of the tree and records them."""
+def run(faults: Sequence[Fault], records: Path, limit_seconds: float, files: int | None) -> None:
+    """Judges faults in a copy of the tree, by so many files nearest to each, and records them."""
     for name in BEFORE:
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
         tree = copied(Path(folder).resolve())
-        tests = WarmTests(tree, records.parent / "reached", list(_tests(tree)))
-        for test in track(_tests(tree), "what tests reach"):
-            tests.learn(test)
-        for fault in track(faults, "faults"):
-            verdict = judged(fault, tree, tests, limit_seconds)
-            record = Record(fault, verdict.outcome, round(verdict.seconds, 2), verdict.test)
-            file.write(json.dumps(asdict(record)) + "\n")
-            file.flush()
+        first = {test for fault in faults for test in nearest_tests(fault.path, tree)[:NEAREST]}
+        known = list(_tests(tree)) if files != 0 else sorted(first)
+        tests, left = WarmTests(tree, records.parent / "reached", known), list[Fault]()
+        for fault in track(faults, "faults, nearest tests"):
+            for near in _nearest_in_turn(fault, tree, tests):
+                limit = min(limit_seconds, FIRST_SECONDS) if len(near) == 1 else limit_seconds
+                verdict = judged(fault, tree, tests, near, limit)
+                if verdict.outcome == "killed":
+                    _write(file, fault, verdict)
+                    break
+            else:
+                left.append(fault)
+        for fault in track(left if files != 0 else (), "faults, other tests"):
+            near = nearest_tests(fault.path, tree)[:files]
+            for test in near:
+                tests.learn(test)
+            _write(file, fault, judged(fault, tree, tests, near, limit_seconds))
         tests.close()
+
+
+def _nearest_in_turn(fault: Fault, tree: Path, tests: WarmTests) -> list[list[str]]:
+    """The nearest test files, one after the other where no process has to import the fault."""
+    source, near = (tree / SOURCES / fault.path).read_bytes(), nearest_tests(fault.path, tree)
+    keys = keys_at(fault.path, source, fault.line)
+    alone = len(keys) == 1 and keys[0] not in tests.imported and not is_compiled(source)
+    return [[file] for file in near[:NEAREST]] if alone else [near[:NEAREST]]
+
+
+def _write(file: TextIO, fault: Fault, verdict: Verdict) -> None:
+    record = Record(fault, verdict.outcome, round(verdict.seconds, 2), verdict.test)
+    file.write(json.dumps(asdict(record)) + "\n")
+    file.flush()
 
 
 def recorded(path: Path) -> list[Record]:
@@ -251,11 +286,15 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> Verdict:
-    """Verdict of the tests that reach a fault."""
-    source, near = (tree / SOURCES / fault.path).read_bytes(), nearest_tests(fault.path, tree)
+def judged(
+    fault: Fault, tree: Path, tests: WarmTests, near: Sequence[str], limit_seconds: float
+) -> Verdict:
+    """Verdict of the tests in some files that reach a fault, those of the first files first."""
+    source = (tree / SOURCES / fault.path).read_bytes()
     keys = [] if is_compiled(source) else keys_at(fault.path, source, fault.line)
     chosen = tests.reaching(keys or _keys_of_users(fault.path, tree), near, limit_seconds)
+    if not chosen and len(near) == 1:
+        return Verdict("alive", "", 0.0)
     verdict = None
     if not is_compiled(source):
         verdict = tests.judged(fault.path, fault.seeded(source), chosen, limit_seconds)

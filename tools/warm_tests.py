@@ -28,22 +28,26 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib import import_module
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import Phase
 
 SOURCES = Path("src/tilewright")
-EXAMPLES = 10
-"""Per cent of the stated examples of a property that are drawn while faults run."""
+FIRST_FAILURE = {"phases": (Phase.explicit, Phase.generate), "report_multiple_bugs": False}
+"""A property that fails is not tried further."""
 LONGEST_SECONDS, FILE_SECONDS = 60.0, 180.0
 """Processor time of a test, and of those of a file, while they are recorded; others judge none. A
 case of every function comes before the second one of any.
 """
 NEAR = 6
 """Files near a fault, which have half of the time."""
+UNKNOWN_SECONDS = 0.01
+"""Taken for tests that are not recorded."""
 LEFT_OUT = ("tests/architecture/",)
 """Tests of the text of the sources."""
 
@@ -256,7 +260,11 @@ class _Server:
                 self.functions.setdefault(_place(each.__code__), []).append(each)
         imported = getattr(builtins, _MARKS)
         self._forget()
-        self.asks.send({_Marking.keys[place] for place in np.flatnonzero(_as_array(imported))})
+        files: dict[str, list[str]] = {}
+        for item in _functions_first(session.items):
+            files.setdefault(item.nodeid.partition("::")[0], []).append(item.nodeid)
+        keys = {_Marking.keys[place] for place in np.flatnonzero(_as_array(imported))}
+        self.asks.send((keys, files))
         gc.collect()
         gc.freeze()
         while (asked := self.asks.recv()) is not None:
@@ -426,7 +434,7 @@ def _forked(
 
 
 def run_pytest(tree: Path, options: Sequence[str], plugin: object) -> int:
-    """Runs pytest in a copy of the tree, in silence, with few examples."""
+    """Runs pytest in a copy of the tree, in silence."""
     os.chdir(tree)
     places = [str(tree / name) for name in ("src", "tests", "benchmarks")]
     os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -434,7 +442,7 @@ def run_pytest(tree: Path, options: Sequence[str], plugin: object) -> int:
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-    vars(import_module("support.examples"))["QUICK"] = EXAMPLES
+    vars(import_module("support.examples"))["FIRST_FAILURE"] = FIRST_FAILURE
     return pytest.main([*_OPTIONS, *options], plugins=[plugin])
 
 
@@ -450,24 +458,29 @@ class WarmTests:
     their text.
     """
 
+    imported: set[int]
+    """Keys of the statements that importing and collecting reach."""
+    _names: dict[str, list[str]]
+    """The tests of each file."""
+
     def __init__(self, tree: Path, kept: Path, files: Sequence[str]) -> None:
         self._asked, asks = PROCESSES.Pipe()
         self._process = PROCESSES.Process(target=_serve, args=(tree, asks, files))
         self._process.start()
         asks.close()
         self._tree, self._kept, self._sound = tree, kept, set[str]()
-        self.imported: set[int] = self._asked.recv()
-        """Keys of the statements that importing and collecting reach."""
+        self.imported, self._names = self._asked.recv()
         self._reached: dict[str, Reached] = {}
 
     def close(self) -> None:
         self._asked.send(None)
         self._process.join()
 
-    def learn(self, file: str) -> None:
-        """Makes known what the tests of one file reach: kept, or recorded now."""
-        text = (self._tree / file).read_bytes()
-        path = self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
+    def learn(self, file: str) -> Reached:
+        """Tells what the tests of one file reach: known, kept, or recorded now."""
+        if file in self._reached:
+            return self._reached[file]
+        path = self._place(file)
         if not path.exists():
             _, found = self._ask("record", FILE_SECONDS + 3 * LONGEST_SECONDS, file)
             if not isinstance(found, Reached):
@@ -476,13 +489,24 @@ class WarmTests:
                 )
             found.saved(path)
         self._reached[file] = Reached.loaded(path)
+        return self._reached[file]
+
+    def _place(self, file: str) -> Path:
+        text = (self._tree / file).read_bytes()
+        return self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
+
+    def _able(self, file: str, keys: Sequence[int]) -> list[Test]:
+        """Tests of a file that reach one of some statements; all where that is not recorded."""
+        if file in self._reached or self._place(file).exists():
+            return sorted(self.learn(file).by(keys))
+        return [Test(UNKNOWN_SECONDS, 0.0, name) for name in self._names.get(file, ())]
 
     def reaching(self, keys: Sequence[int], files: Sequence[str], seconds: float) -> list[Test]:
         """Tests that reach one of some statements, within a time, by files: the fastest ones of the
         nearest files, and for as long those of every other file in turn.
         """
-        found = [each for file in files if (each := sorted(self._reached[file].by(keys)))]
-        near = sorted(test for tests in found[:NEAR] for test in tests)
+        found = [each for file in files if (each := self._able(file, keys))]
+        near = sorted((test for tests in found[:NEAR] for test in tests), key=itemgetter(0))
         turns = [(turn, test) for tests in found[NEAR:] for turn, test in enumerate(tests)]
         far = [test for _, test in sorted(turns)]
         places = {file: place for place, file in enumerate(files)}

@@ -106,3 +106,19 @@ def test_names_are_told_apart_by_their_case_where_the_dialect_says_nothing() -> 
     with pytest.raises(SourceErrors) as raised:
         assemble("NOP", CPE)
     assert raised.value.message == "unknown instruction 'NOP' in sw26010_cpe"
+
+
+@pytest.mark.parametrize("column", [1, 3, 99, 100, 101, 140, 500])
+def test_of_a_long_line_120_characters_are_shown_the_error_among_the_first_100_or_amid(
+    column,
+) -> None:
+    text = " " * (column - 1) + "vmda $1, $2 # " + "y" * 200
+    with pytest.raises(SourceErrors) as raised:
+        assemble(f"nop\n{text}\n", CPE, filename="k.s")
+    head, shown, carets, *_ = str(raised.value).splitlines()
+    assert head.startswith(f"k.s:2:{column}: error ")
+    first = 0 if column <= 100 else column - 60
+    assert shown == "    " + text[first : first + 120]
+    marked = carets.index("^")
+    assert shown[marked : marked + 4] == "vmda"
+    assert carets.strip() == "^~~~"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from tilewright.asm import (
     listing,
     read_elf,
 )
+from tilewright.asm.front_end import machine_of_file
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import (
     Dialect,
@@ -214,3 +217,10 @@ def test_a_section_is_not_called_like_a_directive() -> None:
     assert str(raised.value) == (
         "dialect of own: section .word is called like a directive; give it another name"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "machine"), [("a.dla", "dla-al"), ("a.s", None), ("dla", None), ("a.DLA", None)]
+)
+def test_a_suffix_tells_the_machine_of_a_language(name: str, machine: str | None) -> None:
+    assert machine_of_file(Path(name)) == machine

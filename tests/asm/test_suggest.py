@@ -54,3 +54,14 @@ def test_the_fewest_edits_count(word: str, found: str) -> None:
 @pytest.mark.parametrize(("word", "known"), [("ad", "a"), ("a", "ad"), ("da", "ad"), ("add", "ad")])
 def test_short_words_are_near_with_one_letter_more_or_less(word: str, known: str) -> None:
     assert closest(word, [known, "multiply"]) == known
+
+
+def test_long_words_and_what_is_far_down_a_vocabulary_are_not_looked_at() -> None:
+    """Words of up to 24 letters, the first thousand of a vocabulary."""
+    for letters, found in ((23, True), (24, True), (25, False)):
+        known = "abcdefghijklmnopqrstuvwxyz"[:letters]
+        assert (closest(known[:-1], [known]) == known) == found
+        assert (closest(known, [known[:-1]]) == known[:-1]) == found
+    others = [f"other{number}" for number in range(1000)]
+    assert closest("vlod", [*others[:999], "vload"]) == "vload"
+    assert closest("vlod", [*others, "vload"]) is None

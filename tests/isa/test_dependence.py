@@ -169,3 +169,18 @@ def test_a_base_that_is_also_data_is_read_once_more(data, count):
     assert body[0].reads.count(1) == count
     graph = build_dependences(body, rules=RULES)
     assert graph.address_uses == (() if count == 2 else (AddressUse(0, 1, 8),))
+
+
+def test_the_address_that_a_stream_advances_is_usable_in_the_next_cycle():
+    """Its data only after the latency; the zero register stays where it is."""
+    table = load_table("torrent")
+    vector = table.register_numbers["$v3"]
+    for base, written in ((5, (5,)), (0, ())):
+        operands = (Register(vector), Register(base), Register(6))
+        (stream,) = operations_of((make_instruction(table, "stream_b", operands),))
+        assert stream.address_writes == written
+        assert stream.latency_of(base) == (1 if written else stream.latency_cycles)
+        assert stream.latency_of(vector) == stream.latency_cycles == 4
+    operands = (Register(5), Register(5), Register(6))
+    (plain,) = operations_of((make_instruction(table, "add", operands),))
+    assert plain.address_writes == ()

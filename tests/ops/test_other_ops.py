@@ -56,6 +56,12 @@ def test_known_pooled_shapes():
     assert ops.max_pool2d((1, 64, 112, 112), 3, stride=2, padding=1).out_shape == (1, 64, 56, 56)
     assert ops.max_pool2d((1, 96, 55, 55), 3, stride=2).out_shape == (1, 96, 27, 27)
     assert ops.max_pool2d((1, 1, 6, 6), 3, stride=2, ceil_mode=True).out_shape == (1, 1, 3, 3)
+    for image in (4, 5):  # a third window would begin in the padding behind the image
+        pool = ops.max_pool2d((1, 1, image, 6), 2, stride=3, padding=1, ceil_mode=True)
+        assert pool.out_shape == (1, 1, 2, 3)
+    assert ops.max_pool2d((1, 1, 7, 7), 3, stride=2, ceil_mode=True).out_shape == (1, 1, 3, 3)
+    sides = ops.Pool2d("max", 1, 1, 4, 4, (3, 3), (1, 1), (0, 1, 2, 0))
+    assert sides.out_shape == (1, 1, 4, 3)
     assert ops.global_average_pool2d((2, 5, 7, 7)).out_shape == (2, 5, 1, 1)
 
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from tilewright.graph.builder import NetworkBuilder
@@ -10,6 +11,7 @@ from tilewright.partition.compiled import _wrapped
 from tilewright.partition.grids import channel_cuts, equal_cuts
 from tilewright.partition.layers import layers_of
 from tilewright.partition.strategies import _divisor_cuts
+from tilewright.partition.volumes import lifted, sizes
 
 
 def layer(groups):
@@ -55,3 +57,11 @@ def test_tiles_of_one_size_are_over_as_many_cores_as_divide_all_of_them(extent, 
     for tiles in found:
         assert tiles[-1][1] == extent
         assert all(a == before for (_, before), (a, _) in pairwise(tiles))
+
+
+def test_boxes_without_dimensions_are_vectors_of_one_element() -> None:
+    """A scalar that three cores read is three values to move, not none."""
+    scalars, boxes = np.zeros((3, 0, 2), np.int64), np.array([[[0, 2], [1, 4]]])
+    assert lifted(scalars).tolist() == [[[0, 1]]] * 3
+    assert sizes(lifted(scalars)).tolist() == [1, 1, 1]
+    assert lifted(boxes) is boxes

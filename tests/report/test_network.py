@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tilewright.codegen.artifact import RoutineCycles
+from tilewright.graph.rewrites.recompute import AGAIN
 from tilewright.network.explain import (
     NetworkExplanation,
     StageTime,
@@ -26,6 +27,7 @@ from tilewright.report.network import (
     network_explanation_text,
     network_table,
     network_totals,
+    plan_table,
     plan_totals,
 )
 
@@ -257,3 +259,121 @@ def test_a_network_is_explained_with_the_routines_of_its_stages():
     plain = tuple(msgspec.structs.replace(stage, routines=()) for stage in STAGES)
     text = network_explanation_text(msgspec.structs.replace(found, stages=plain))
     assert "routines" not in text
+
+
+def test_whole_per_cents_of_a_stage_leave_out_those_shown_as_nothing():
+    causes = {"compute": 984, "launch": 11, "wait": 5}
+    stage = StageTime("fc", (), 1000, causes)
+    found = NetworkExplanation(SIMULATED, (stage,), (), 0, 0, 0, 0)
+    line = network_explanation_text(found).splitlines()[1]
+    assert line == "  fc  100.0 %: compute 98 %, launch 1 %"
+
+
+def _stage(work, nodes, milliseconds=None, causes=()):
+    return msgspec.structs.replace(
+        STAGE, work=work, nodes=tuple(nodes), measured_milliseconds=milliseconds,
+        causes=dict(causes),
+    )  # fmt: skip
+
+
+def test_operators_that_fuse_into_products_passes_and_windows_are_counted():
+    """Two follow a product; of five in passes of their own three join another one; the pass of a
+    window's nodes is none.
+    """
+    run = msgspec.structs.replace(
+        RUN,
+        stages=(
+            _stage("product", ["conv", "bias", "relu"], 2.0, {"compute": 30, "wait": 10}),
+            _stage("product", [], 1.0, {"wait": 60}),
+            _stage("elementwise", ["add", "scale", "clip", "neg"], 1.5),
+            _stage("elementwise", ["exp"], 0.5),
+            _stage("window", ["pool", "mean"], 4.0),
+            _stage("elementwise", ["mean"], 1.0),
+            _stage("elementwise", [], None),
+        ),
+    )
+    found = measured_explanation(run)
+    assert (found.elementwise, found.in_products, found.merged, found.passes) == (7, 2, 3, 2)
+    assert list(found.work_milliseconds.items()) == [
+        ("window", 4.0), ("product", 3.0), ("elementwise", 3.0)
+    ]  # fmt: skip
+    assert list(found.product_causes.items()) == [("wait", 70), ("compute", 30)]
+    text = " ".join(measured_explanation_text(found).split())
+    assert "by work: window 40.0 %, product 30.0 %, elementwise 30.0 %; 70.0 % outside" in text
+    assert "products by cause (model): wait 70.0 %, compute 30.0 % " in text
+    assert (
+        "fusing: 7 elementwise operators in 2 passes of their own; 2 in the kernels of products "
+        "and 3 in the pass of another one, which saves as many passes " in text
+    )
+
+
+def test_what_moves_bytes_is_listed_with_its_speed():
+    stage = msgspec.structs.replace(
+        STAGE, name="pool", work="window", measured_milliseconds=0.5, moved_bytes=3_000_000
+    )
+    text = measured_explanation_text(
+        measured_explanation(msgspec.structs.replace(RUN, stages=(stage,)))
+    )
+    assert text.splitlines()[:2] == [
+        "the stage, the slowest first:",
+        "  pool  100.0 %: window, 3000000 bytes at 6.00 GB/s",
+    ]
+
+
+STEP = msgspec.structs.replace(
+    RUN, milliseconds=4.0, passes={"forward": 1.0, "backward": 3.0}, images=16,
+    state_bytes=2_000_000, live_bytes=300_000, clock="processor",
+)  # fmt: skip
+STEP_TOTALS = """\
+total 4.000 ms measured (processor time: the computer is busy), 2.5 Gflop/s; products 0.004 ms in
+  runs that time each stage, 0.003 ms by the model
+4000.00 images/s measured
+by pass: forward 25.0 %, backward 75.0 %
+compiled in 0.25 s; 4.0 MB of constants, 2.0 MB of states, 0.5 MB of arena, of which 0.3 MB live at
+  once"""
+
+
+def test_a_training_step_is_told_with_its_speed_passes_and_states():
+    assert network_totals(STEP) == STEP_TOTALS
+    simulated = msgspec.structs.replace(
+        STEP, cycles=4000, work={"product": 4000}, causes={"compute": 4000}, saturated={"fc": 2}
+    )
+    lines = plan_totals(simulated).splitlines()
+    assert lines[3:5] == ["4000.00 images/s simulated", "by pass: forward 25.0 %, backward 75.0 %"]
+    assert lines[-1] == "saturated 2 elements in fc"
+    assert network_totals(msgspec.structs.replace(RUN, milliseconds=None)) == (
+        "products 2.500 us by the model\ncompiled in 0.25 s; 4.0 MB of constants, 0.5 MB of arena"
+    )
+
+
+def test_stages_of_several_groups_are_told_with_their_parts_of_the_time():
+    stages = tuple(
+        msgspec.structs.replace(STAGE, name=f"s{n}", cycles=cycles, groups=groups, divided="rows")
+        for n, (groups, cycles) in enumerate([(1, 100), (4, 500), (2, 150), (4, 250)])
+    )
+    run = msgspec.structs.replace(SIMULATED, stages=stages)
+    line = "by core groups that compute, the others wait: 4 75.0 %, 2 15.0 %, 1 10.0 %"
+    assert line in plan_totals(run).splitlines()
+    assert [*plan_table(run, 200).columns[-1].cells] == ["1", "4 by rows", "2 by rows", "4 by rows"]
+    for other in (
+        msgspec.structs.replace(run, groups=4),
+        msgspec.structs.replace(run, stages=stages[:1]),
+    ):
+        assert "core groups that compute" not in plan_totals(other)
+        assert plan_table(other, 200).columns[-1].header == "% of time"
+    assert plan_table(msgspec.structs.replace(run, groups=4), 200).title.endswith(
+        ", 4 stages, each of 4 core groups"
+    )
+
+
+def test_passes_of_what_no_node_tells_are_layouts_or_computed_again():
+    stages = (
+        msgspec.structs.replace(_stage("product", ["a"]), cycles=100),
+        msgspec.structs.replace(_stage("layout", ["b"]), cycles=50),
+        msgspec.structs.replace(_stage("product", [f"a{AGAIN}"]), cycles=30),
+        msgspec.structs.replace(_stage("elementwise", ["c"]), cycles=20),
+    )
+    run = msgspec.structs.replace(RUN, milliseconds=2.0, cycles=200, stages=stages)
+    found = run.with_passes({"a": "forward", "b": "backward"}, images=1).passes
+    assert found == pytest.approx({"forward": 1.0, "layout": 0.7, "computed again": 0.3})
+    assert msgspec.structs.replace(run, milliseconds=None).with_passes({}, 1).passes == {}

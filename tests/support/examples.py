@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -16,6 +17,9 @@ QUICK = 30
 
 ROUND = 8
 """How many times the stated examples a round of `make fuzz` draws, other ones in each round."""
+
+FIRST_FAILURE: dict[str, Any] = {}
+"""Settings of every profile where only whether a property holds matters, not the least example."""
 
 FEW = 4
 """Cases of a test that no run leaves out."""
@@ -31,6 +35,7 @@ def register_profiles() -> None:
         # A fresh temporary folder per example is not needed: each writes its own file over. How
         # busy the computer is decides no test.
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+        **FIRST_FAILURE,
     )
     settings.register_profile(
         "fuzz", settings.get_profile("quick"), max_examples=ROUND * STATED, derandomize=False

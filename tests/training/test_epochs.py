@@ -1,6 +1,7 @@
 """Epochs on this computer: what is learned, what a checkpoint holds, what is refused."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -62,8 +63,10 @@ def test_an_epoch_tells_the_means_of_its_steps_and_how_many_epochs_are_done():
     told = [(epoch.loss, epoch.accuracy) for epoch in found.epochs]
     assert np.allclose(told, steps.mean(axis=1))
     assert progress == [("train", done, 3) for done in range(4)]
+    started = time.perf_counter()
     usual = train(linear(), blobs(16, 0), blobs(20, 1), begun=begun)
     assert len(usual.epochs) == 10
+    assert 0 < sum(epoch.seconds for epoch in usual.epochs) < time.perf_counter() - started
 
 
 def stepped_by_reference(settings, epochs):

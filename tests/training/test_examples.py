@@ -105,3 +105,17 @@ def test_an_epoch_has_every_whole_batch_and_no_example_twice(size):
     batches = list(Examples(IMAGES, LABELS).shuffled(size, 0, 1))
     assert [len(batch) for batch in batches] == [size] * (10 // size)
     assert len({int(number) for batch in batches for number in batch}) == size * (10 // size)
+
+
+def test_what_is_drawn_to_test_with_says_nothing_about_the_order_of_any_epoch():
+    numbers = np.arange(30)
+    examples = Examples(np.zeros((30, 1), np.float32), numbers)
+    for seed in (0, 7):
+        training, test = examples.divided(0.4, seed)
+        assert len(test.labels) == 12
+        order = np.concatenate([test.labels, training.labels])
+        np.testing.assert_array_equal(np.sort(order), numbers)
+        epochs = [np.concatenate([*examples.shuffled(5, seed, epoch)]) for epoch in range(3)]
+        for one in (numbers, *epochs):
+            assert (order != one).any()
+        assert (epochs[0] != epochs[1]).any()

@@ -66,9 +66,9 @@ def _whole(causes: dict[Cause, float], cycles: int) -> list[tuple[Cause, int]]:
     found = [(cause, round(c)) for cause, c in causes.items() if round(c)]
     found.sort(key=lambda item: -item[1])
     rest = cycles - sum(c for _, c in found)
-    if rest < 0 and found:  # what rounding added
+    if rest > 0:
+        found.append((("caches", ""), rest))
+    elif found:  # what rounding added
         cause, most = found[0]
         found[0] = (cause, most + rest)
-    elif rest > 0:
-        found.append((("caches", ""), rest))
     return sorted(found, key=lambda item: -item[1])

@@ -483,11 +483,11 @@ def _beside(number: int, prepared: Prepared) -> int:
 
 def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
     """The loop at whose turn what is written alternately in a buffer can be read; -1 for none."""
-    found = np.full(max(1, len(prepared.program.buffers)), -1, np.int64)
+    found = [-1] * len(prepared.program.buffers)
     for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
         if kind == window.ALTERNATELY:
             found[buffer] = _rotation(_names(item.step)[0], prepared) - 1
-    return found
+    return np.array(found or [-1], np.int64)
 
 
 _MOST_PLACES = 62

@@ -99,7 +99,7 @@ def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> 
         causes.update(stage.causes)
     behind = [len(s.nodes) - 1 for s in run.stages if s.work == "product" and s.nodes]
     gathered = {node for s in run.stages if s.work == "window" for node in s.nodes}
-    elementwise = [s for s in run.stages if s.work == "elementwise" and s.nodes]
+    elementwise = [s for s in run.stages if s.work == "elementwise"]
     passes = [len(s.nodes) for s in elementwise if not gathered.issuperset(s.nodes)]
     in_products, merged = sum(behind), sum(passes) - len(passes)
     return MeasuredExplanation(

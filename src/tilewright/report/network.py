@@ -259,8 +259,6 @@ def comparison_text(other: Comparison) -> str:
 _SLOWEST = 10
 _DEAREST = 10
 _CAUSES = 3
-_LEAST = 0.005
-"""Causes of less are left out where the largest of a stage are listed: they are shown as 0 %."""
 
 
 def network_explanation_text(e: NetworkExplanation) -> str:
@@ -298,8 +296,9 @@ def _how_many(shown: int, count: int) -> str:
 
 
 def _shares_of(causes: dict[str, int], whole: int) -> str:
-    shown = {kind: cycles / whole for kind, cycles in causes.items() if cycles >= _LEAST * whole}
-    return ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shown.items())
+    """Whole per cents, but those that would be shown as 0."""
+    shares = {kind: f"{100 * cycles / whole:.0f}" for kind, cycles in causes.items()}
+    return ", ".join(f"{kind} {share} %" for kind, share in shares.items() if share != "0")
 
 
 def _measured_stages(run: NetworkRun) -> Iterator[str]:

@@ -149,8 +149,7 @@ class PlannedMemory:
             return replace(self.in_form(of, permuted(form, back), filled), form=form)
         for located in self.held[tensor]:
             own = self.values[located.value]
-            fits = located.form == form or same_memory(located.form, form)
-            if fits and (not form.has_zeros or own.filled == filled):
+            if same_memory(located.form, form) and (not form.has_zeros or own.filled == filled):
                 return replace(located, form=form)
         made = self.value(tensor, form, filled=filled)
         self.map(_copy(tensor), "x0", made, (self.held[tensor][0],))
