@@ -230,8 +230,8 @@ def _following(
 ) -> Iterator[tuple[Expr, Stmt]]:
     """The first window of the next turn of the loops around, a row in each of the last turns but
     one, where the next turn moves none before its product; or several in each of few and where
-    there are many rows: when, and what moves. Where a slot is `alone`, none before the last product
-    that reads the row in its place. Those of `zeros` stay.
+    there are many rows: when, and what moves. Where a slot is `alone`, none beside a product that
+    reads the row in its place: it would wait, and the product behind it. Those of `zeros` stay.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -243,7 +243,7 @@ def _following(
         own = min(rows, count - row)
         last = row + own - 1
         turn = maximum(loop.extent - count - 1, 0) + minimum(loop.extent, count) * last // count
-        turn = maximum(turn, alone * minimum(last, loop.extent - 1))
+        turn = maximum(turn, alone * minimum(last + 1, loop.extent - 1))
         moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
         stays = zeros.stay_above(row + own) if zeros else Const(0)
         yield binary("==", Var(loop.var), turn) * (1 - carry) * (1 - stays), moved
