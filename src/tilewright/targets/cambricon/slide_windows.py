@@ -369,10 +369,15 @@ class _Kept:
         """If whole numbers of new rows fill the places."""
         return binary("==", self.places % self.step, 0)
 
+    @property
+    def later(self) -> Expr:
+        """If the part before has had some of the rows."""
+        return (1 - binary("==", Var(self.loop.var), 0)) * self.fit
+
     def fetched_late(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
         """Statements in place of the transfer, where a part is fetched as it begins."""
-        later = binary("<", 0, Var(self.loop.var)) * self.fit
-        return (If(later, (self._new(),), (self.fetched,)),) if stmt is self.fetched else None
+        late = If(self.later, (self._new(),), (self.fetched,))
+        return (late,) if stmt is self.fetched else None
 
     def ahead(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The body with rows of the next part between the steps of maps, one by one where their
@@ -391,7 +396,7 @@ class _Kept:
         between = list[Stmt]()
         for number, step in enumerate(steps):
             between += step, *(moved[number // 2 :][:1] if number % 2 == 0 else ())
-        is_first = If(1 - binary("<", 0, var) * self.fit, (self.fetched,))
+        is_first = If(1 - self.later, (self.fetched,))
         before = (is_first if s is self.fetched else s for s in body[: place + 1])
         rest = moved[-(-len(steps) // 2) :]
         return (*before, *between, *rest, *body[place + 1 + len(maps) :])
