@@ -168,16 +168,20 @@ def ranked_epilogues(
     where these are pooled, by the schedules that are good for plain products; where none pays, by
     any of which plain products are fast enough. They pay if they are
     faster than the best one of the same forms and a pass over its result, with the cycles of its
-    arithmetic. What is `known` is not ranked again.
+    arithmetic. What is `known` is not ranked again: products that pool their results lend their
+    schedules as they do where they are not asked to.
     """
     limits = {
         r: _limits(ranked, r[0], _saved(*r, ranked, machine) + arithmetic_cycles(*r), forms)
         for r in dict.fromkeys(requests)
     }
     alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
-    for request, own_limits in limits.items():
-        for base in _bases(ranked, request, own_limits):
-            alike.setdefault((id(base.seed), request[1]), {})[request] = base
+    beside: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
+    for (op, epilogue), own_limits in limits.items():
+        whole = replace(epilogue, windows=None)
+        for made, groups_of in ((epilogue, alike), (whole, beside)):
+            for base in _bases(ranked, (op, made), own_limits):
+                groups_of.setdefault((id(base.seed), made), {})[op, made] = base
     found: dict[Request, list[Candidate]] = {}
 
     def add_paying(groups: Sequence[_Group]) -> None:
@@ -199,7 +203,7 @@ def ranked_epilogues(
             paying = tuple(c for c in ranking.best if limits[request].admit(c))
             found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
 
-    groups = [(own, _taken(own, ranked)) for own in alike.values()]
+    groups = [(own, _taken(beside.get(key, own), ranked)) for key, own in alike.items()]
     add_paying(groups)
     wider = (_wider(*group, found, limits, ranked) for group in groups)
     add_paying([group for group in wider if group])
