@@ -196,6 +196,19 @@ def test_small_tiles_take_the_cycles_of_the_model(
     assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.015)
 
 
+def test_values_leave_registers_to_statements_that_need_them(monkeypatch: pytest.MonkeyPatch):
+    """With 16 registers fewer places stay in some, as fewer may where there are 64."""
+    op = conv2d(batch=6, in_channels=2, out_channels=2, height=7, width=6, kernel=3, dilation=2,
+                dtype=KINDS)  # fmt: skip
+    candidate = with_tiles(op, "implicit_rows", {Stage("y", "in_channel")}, {"out_row_tile": 3})
+    program = candidate.program(MACHINE)
+    inputs = program_inputs(op, candidate.seed, program, operands(op, 3))
+    monkeypatch.setattr("tilewright.targets.cambricon.emit.assembly.REGISTERS", 16)
+    found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)
+    meant = interpret(program, inputs, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
 def test_a_product_of_one_term_is_one_instruction_a_tile():
     """Its result lies in the matrix scratchpad, from where it is stored."""
     kernel = tw.compile(gemm(40, 300, 1, dtype=KINDS), machine="dla-al", algorithm="one_term")

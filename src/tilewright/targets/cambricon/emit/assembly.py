@@ -73,9 +73,12 @@ class _Scope:
 
 @dataclass
 class ProgramText:
-    """The text of a program, statement after statement, with labels that begin with `prefix`."""
+    """The text of a program, statement after statement, with labels that begin with `prefix`. A
+    `frugal` one keeps fewer values in registers, for statements that need many.
+    """
 
     prefix: str = ".L"
+    frugal: bool = False
     bounds: dict[str, Interval] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
     _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
@@ -189,7 +192,7 @@ class ProgramText:
 
     def _depth(self, e: Expr) -> int:
         """The scope in which a value is computed best."""
-        if len(self._free) < _SOME:
+        if len(self._free) < (_PLENTY if self.frugal else _SOME):
             return len(self._scopes) - 1
         names = free_vars(e)
         depth = max((d for d, s in enumerate(self._scopes) if s.variables & names), default=0)
@@ -283,7 +286,7 @@ class ProgramText:
             return
         self.bounds[variable] = (low, high - 1)
         moving: list[_Moving] = [(Var(variable), Const(low), 1)] if used else []
-        if len(self._free) >= (_MANY if alone else _PLENTY):
+        if len(self._free) >= (_MANY if alone or self.frugal else _PLENTY):
             for e, move in places():
                 moving.append((e, self.folded(substitute(e, {variable: low})), move))
         with self._turns(high - low, moving):

@@ -39,9 +39,10 @@ def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") 
 
     Raises ProgramError for what has no instructions.
     """
-    writer = _Writer(program, symbols, ProgramText(labels))
-    writer.body(program.body)
-    return writer.out.lines()
+    try:
+        return _Writer(program, symbols, ProgramText(labels)).whole()
+    except ProgramError:  # perhaps for want of registers
+        return _Writer(program, symbols, ProgramText(labels, frugal=True)).whole()
 
 
 @dataclass
@@ -55,6 +56,11 @@ class _Writer:
     @property
     def context(self) -> Context:
         return Context(self.program, self.out)
+
+    def whole(self) -> tuple[str, ...]:
+        """The statements of the program."""
+        self.body(self.program.body)
+        return self.out.lines()
 
     def body(self, body: Sequence[Stmt]) -> None:
         """Write statements in order."""
