@@ -6,13 +6,14 @@ from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.network.build import rank_network
-from tilewright.network.planning.epilogues import Rankings, Request, ranked_epilogues
+from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import variants
-from tilewright.ops import Bias, Conv2d, Unary, conv2d, gemm, relu
+from tilewright.ops import Bias, Conv2d, Unary, conv2d, gemm, max_pool2d, relu
 from tilewright.ops.op import Op
 from tilewright.seeds.convolution.winograd import applies
+from tilewright.seeds.pooling import windows_of
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.refills import with_refills
 
@@ -59,6 +60,44 @@ def test_where_no_schedule_of_the_best_plain_products_pays_others_that_may_are_r
     assert best.seed.name == plain.seed.name == "direct_vectors"
     assert best.nests[0].structure.steps not in structures
     assert plain.cycles < best.cycles < 1.3 * plain.cycles
+
+
+class Asked(Rankings):
+    """Keeps the choices that it is asked for, and knows no seed with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: dict[Epilogue, set[tuple[object, ...]]] = {}
+
+    def seed(self, plain, choices, epilogue):
+        self.choices.setdefault(epilogue, set()).add((plain.name, *choices))
+
+
+def test_products_that_pool_their_results_lend_their_schedules_to_others():
+    """Of two products with a bias and a rectifier the second one tries the first one's schedules,
+    whether that pools or not.
+    """
+    ops = [
+        conv2d(batch=1, in_channels=16, out_channels=n, height=6, width=6, kernel=1)
+        for n in (32, 48)
+    ]
+    net = NetworkBuilder("n", "f64")
+    x = net.input("x", ops[0].input_shapes[0])
+    made = [
+        net.apply(op, x, net.weight(f"w{i}", op.input_shapes[1]), name=f"y{i}")
+        for i, op in enumerate(ops)
+    ]
+    every = rank_network(net.build(tuple(made)), GROUP).candidates
+    ranked = Ranked({ops[0]: every[ops[0]], ops[1]: every[ops[1]][:1]})
+    (_, epilogue), second = (request_of(with_bias(op, relu(op.out_shape))) for op in ops)
+    pooled = replace(epilogue, windows=windows_of(max_pool2d(ops[0].out_shape, 2, stride=2)))
+    found = []
+    for own in (epilogue, pooled):
+        known = Asked()
+        ranked_epilogues([(ops[0], own), second], ranked, GROUP, known, lambda *_: 0.0, Forms())
+        found.append(known.choices[epilogue])
+    assert second[1] == epilogue
+    assert found[1] <= found[0]
 
 
 def test_among_products_with_an_epilogue_are_some_whose_routines_share_the_cache():

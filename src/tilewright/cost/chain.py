@@ -452,7 +452,8 @@ def _lags(item: ChainItem, prepared: Prepared) -> bool:
 def _beside(number: int, prepared: Prepared) -> int:
     """How an item writes a buffer that the items of one loop alone use, which read it in the order
     in which their parts move: what it writes they have read, or read later, behind their last call
-    not before the next iteration. 0 for other items.
+    not before the next iteration. 0 for other items, and for what an iteration begins with where
+    others write the same ahead: it happens where iterations are too few for that.
     """
     item, later = prepared.items[number], prepared.items[number + 1 :]
     written, _ = _names(item.step)
@@ -476,8 +477,11 @@ def _beside(number: int, prepared: Prepared) -> int:
     alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
     ahead = variable in _start(item.step)
     behind = all(written not in _names(i.step)[1] for i in later)
+    same = (i for i in later if _names(i.step)[0] == written)
     if alternates:
         return window.ALTERNATELY
+    if not ahead and not behind and any(variable not in _start(i.step) for i in same):
+        return 0
     return window.AHEAD if ahead or behind else window.BESIDE
 
 

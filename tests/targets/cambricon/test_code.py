@@ -151,6 +151,64 @@ def with_tiles(op: Op, algorithm: str, steps: set[object], tiles: dict[str, int]
     return Candidate(op, seed, (choice,), {})
 
 
+@pytest.mark.parametrize(
+    ("sizes", "algorithm", "steps", "tiles"),
+    [
+        pytest.param(
+            {"batch": 6, "in_channels": 2, "out_channels": 2, "height": 7, "width": 6, "kernel": 3,
+             "dilation": 2},
+            "implicit_rows",
+            {Stage("y", "in_channel"), Stage("x", "kernel_col"), Stage("w", "kernel_col")},
+            {"image_tile": 6, "out_row_tile": 3, "out_col_tile": 1, "x_copies": 2, "y_copies": 2},
+            id="products-that-begin-sums-and-others-in-loops-of-their-own",
+        ),
+        pytest.param(
+            {"batch": 2, "in_channels": 11, "out_channels": 7, "height": 6, "width": 6,
+             "kernel": 3},
+            "gathered_windows",
+            {Stage("x", "column"), Stage("windows", "pixel"), Stage("y", "column"),
+             Reorder(("group", "image", "out_channel", "out_col", "out_row", "column", "pixel"))},
+            {"out_channel_tile": 7, "out_row_tile": 1, "out_col_tile": 2, "x_copies": 1},
+            id="whole-windows-of-the-first-part-come-alone",
+        ),
+        pytest.param(
+            {"batch": 3, "in_channels": 8, "out_channels": 10, "height": 7, "width": 2,
+             "kernel": 2},
+            "turned_windows",
+            {Stage("x", "pixel"), Stage("y", "out_row"),
+             Reorder(("group", "image", "out_channel", "out_col", "out_row", "pixel"))},
+            {"out_channel_tile": 4, "out_col_tile": 1, "w_copies": 2, "x_copies": 1},
+            id="a-window-waits-for-the-product-of-the-one-in-its-place",
+        ),
+    ],
+)  # fmt: skip
+def test_small_tiles_take_the_cycles_of_the_model(
+    sizes: dict[str, int], algorithm: str, steps: set[object], tiles: dict[str, int]
+):
+    """Where products take as long as the statements between them the model counts these, too."""
+    op = conv2d(**sizes, dtype=KINDS)
+    candidate = with_tiles(op, algorithm, steps, tiles)
+    program = candidate.program(MACHINE)
+    inputs = program_inputs(op, candidate.seed, program, operands(op, 3))
+    found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)
+    meant = interpret(program, inputs, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.015)
+
+
+def test_values_leave_registers_to_statements_that_need_them(monkeypatch: pytest.MonkeyPatch):
+    """With 16 registers fewer places stay in some, as fewer may where there are 64."""
+    op = conv2d(batch=6, in_channels=2, out_channels=2, height=7, width=6, kernel=3, dilation=2,
+                dtype=KINDS)  # fmt: skip
+    candidate = with_tiles(op, "implicit_rows", {Stage("y", "in_channel")}, {"out_row_tile": 3})
+    program = candidate.program(MACHINE)
+    inputs = program_inputs(op, candidate.seed, program, operands(op, 3))
+    monkeypatch.setattr("tilewright.targets.cambricon.emit.assembly.REGISTERS", 16)
+    found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)
+    meant = interpret(program, inputs, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
 def test_a_product_of_one_term_is_one_instruction_a_tile():
     """Its result lies in the matrix scratchpad, from where it is stored."""
     kernel = tw.compile(gemm(40, 300, 1, dtype=KINDS), machine="dla-al", algorithm="one_term")

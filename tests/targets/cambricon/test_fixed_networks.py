@@ -282,14 +282,8 @@ def layers(channels: int, features: int, height: int, width: int) -> Network:
     return FixedPoint(KINDS).apply(net.build((x,)))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "band"),
-    # In rows of 9 pixels the model leaves out 2.3 % of the cycles.
-    [((96, 128, 15, 12), 0.02), ((64, 96, 17, 20), 0.02), ((32, 320, 8, 9), 0.025)],
-)
-def test_a_bias_and_a_rectifier_run_beside_the_products(
-    sizes: tuple[int, int, int, int], band: float
-):
+@pytest.mark.parametrize("sizes", [(96, 128, 15, 12), (64, 96, 17, 20), (32, 320, 8, 9)])
+def test_a_bias_and_a_rectifier_run_beside_the_products(sizes: tuple[int, int, int, int]):
     """One vector instruction for each product, on two pixels, or where windows are copied beside
     products, too, one every fourth turn on eight; those that are left come behind.
     """
@@ -299,7 +293,7 @@ def test_a_bias_and_a_rectifier_run_beside_the_products(
     found, run = DeviceNetwork(made.plan).run(arranged, {**weights, **made.weights})
     meant = interpret_plan(made.plan, arranged, weights)
     assert np.array_equal(found["relu"], meant["relu"])
-    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=band)
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.01)
     stage = made.plan.stages[-1]
     assert stage.label.endswith("bias relu")
     text = print_program(made.plan.program(stage))

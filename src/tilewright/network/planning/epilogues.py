@@ -168,10 +168,6 @@ def ranked_epilogues(
         r: _limits(ranked, r[0], _saved(*r, ranked, machine) + arithmetic_cycles(*r), forms)
         for r in dict.fromkeys(requests)
     }
-    alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
-    for request, own_limits in limits.items():
-        for base in _bases(ranked, request, own_limits):
-            alike.setdefault((id(base.seed), request[1]), {})[request] = base
     found: dict[Request, list[Candidate]] = {}
 
     def add_paying(groups: Sequence[_Group]) -> None:
@@ -193,11 +189,25 @@ def ranked_epilogues(
             paying = tuple(c for c in ranking.best if limits[request].admit(c))
             found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
 
-    groups = [(own, _taken(own, ranked)) for own in alike.values()]
+    groups = _groups(ranked, limits)
     add_paying(groups)
     wider = (_wider(*group, found, limits, ranked) for group in groups)
     add_paying([group for group in wider if group])
     return {request: by_cycles(own) for request, own in found.items()}
+
+
+def _groups(ranked: Ranked, limits: Mapping[Request, _Limits]) -> list[_Group]:
+    """The requests of each algorithm and epilogue, and the choices to try: products that pool their
+    results lend theirs as they do where they are not asked to.
+    """
+    alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
+    beside: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
+    for (op, epilogue), own_limits in limits.items():
+        whole = replace(epilogue, windows=None)
+        for made, groups in ((epilogue, alike), (whole, beside)):
+            for base in _bases(ranked, (op, made), own_limits):
+                groups.setdefault((id(base.seed), made), {})[op, made] = base
+    return [(own, _taken(beside.get(key, own), ranked)) for key, own in alike.items()]
 
 
 def _wider(

@@ -230,8 +230,8 @@ def _following(
 ) -> Iterator[tuple[Expr, Stmt]]:
     """The first window of the next turn of the loops around, a row in each of the last turns but
     one, where the next turn moves none before its product; or several in each of few and where
-    there are many rows: when, and what moves. Where a slot is `alone`, none before the last product
-    that reads the row in its place. Those of `zeros` stay.
+    there are many rows: when, and what moves. Where a slot is `alone`, none beside a product that
+    reads the row in its place: it would wait, and the product behind it. Those of `zeros` stay.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -243,7 +243,7 @@ def _following(
         own = min(rows, count - row)
         last = row + own - 1
         turn = maximum(loop.extent - count - 1, 0) + minimum(loop.extent, count) * last // count
-        turn = maximum(turn, alone * minimum(last, loop.extent - 1))
+        turn = maximum(turn, alone * minimum(last + 1, loop.extent - 1))
         moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
         stays = zeros.stay_above(row + own) if zeros else Const(0)
         yield binary("==", Var(loop.var), turn) * (1 - carry) * (1 - stays), moved
@@ -369,10 +369,15 @@ class _Kept:
         """If whole numbers of new rows fill the places."""
         return binary("==", self.places % self.step, 0)
 
+    @property
+    def later(self) -> Expr:
+        """If the part before has had some of the rows."""
+        return (1 - binary("==", Var(self.loop.var), 0)) * self.fit
+
     def fetched_late(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
         """Statements in place of the transfer, where a part is fetched as it begins."""
-        later = binary("<", 0, Var(self.loop.var)) * self.fit
-        return (If(later, (self._new(),), (self.fetched,)),) if stmt is self.fetched else None
+        late = If(self.later, (self._new(),), (self.fetched,))
+        return (late,) if stmt is self.fetched else None
 
     def ahead(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The body with rows of the next part between the steps of maps, one by one where their
@@ -391,7 +396,7 @@ class _Kept:
         between = list[Stmt]()
         for number, step in enumerate(steps):
             between += step, *(moved[number // 2 :][:1] if number % 2 == 0 else ())
-        is_first = If(1 - binary("<", 0, var) * self.fit, (self.fetched,))
+        is_first = If(1 - self.later, (self.fetched,))
         before = (is_first if s is self.fetched else s for s in body[: place + 1])
         rest = moved[-(-len(steps) // 2) :]
         return (*before, *between, *rest, *body[place + 1 + len(maps) :])

@@ -28,6 +28,8 @@ from tilewright.targets.cambricon.emit.places import added, short
 REGISTERS = 64
 _PLENTY = 12
 """Free registers above which values are computed outside the loops that they do not depend on."""
+_SOME = 6
+"""Free registers above which values are computed outside the innermost loop around them."""
 _MANY = 24
 """Free registers above which a loop keeps places that move."""
 _IN_TURN = 12
@@ -65,14 +67,18 @@ class _Scope:
     written: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     is_statement: bool = False
+    is_loop: bool = False
     moving: dict[Expr, tuple[Expr, int]] = field(default_factory=dict)
 
 
 @dataclass
 class ProgramText:
-    """The text of a program, statement after statement, with labels that begin with `prefix`."""
+    """The text of a program, statement after statement, with labels that begin with `prefix`. A
+    `frugal` one keeps fewer values in registers, for statements that need many.
+    """
 
     prefix: str = ".L"
+    frugal: bool = False
     bounds: dict[str, Interval] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
     _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
@@ -186,10 +192,14 @@ class ProgramText:
 
     def _depth(self, e: Expr) -> int:
         """The scope in which a value is computed best."""
-        if len(self._free) < _PLENTY:
+        if len(self._free) < (_PLENTY if self.frugal else _SOME):
             return len(self._scopes) - 1
         names = free_vars(e)
-        return max((d for d, s in enumerate(self._scopes) if s.variables & names), default=0)
+        depth = max((d for d, s in enumerate(self._scopes) if s.variables & names), default=0)
+        if len(self._free) < _PLENTY:
+            inmost = max((d for d, s in enumerate(self._scopes) if s.is_loop), default=0)
+            depth = max(depth, inmost - 1)
+        return depth
 
     def _take(self, depth: int) -> tuple[str, int]:
         """A free register for a value of a scope, or of one further inside where the scope has
@@ -276,7 +286,7 @@ class ProgramText:
             return
         self.bounds[variable] = (low, high - 1)
         moving: list[_Moving] = [(Var(variable), Const(low), 1)] if used else []
-        if len(self._free) >= _MANY:
+        if len(self._free) >= (_MANY if alone or self.frugal else _PLENTY):
             for e, move in places():
                 moving.append((e, self.folded(substitute(e, {variable: low})), move))
         with self._turns(high - low, moving):
@@ -304,14 +314,15 @@ class ProgramText:
     def _turns(self, count: int, moving: Sequence[_Moving]) -> Iterator[None]:
         """A loop, with registers for what moves in it."""
         values = [self.register(start) for _, start, _ in moving]
-        sums = [self.register(move) for _, _, move in moving if not isinstance(move, int)]
+        sums = {i: self.register(m) for i, (*_, m) in enumerate(moving) if not isinstance(m, int)}
         registers = [self._inmost() for _ in moving]
         first = len(self._scopes[-1].lines)
         counter, label = self._inmost(), self._label()
         self.write("smove", counter, f"#{count}")
-        scope = _Scope(frozenset(e.name for e, _, _ in moving if isinstance(e, Var)))
+        variables = frozenset(e.name for e, _, _ in moving if isinstance(e, Var))
+        scope = _Scope(variables, is_loop=True)
         scope.values |= {v: r for (v, _, _), r in zip(moving, registers, strict=True)}
-        scope.read |= {*sums}
+        scope.read |= {*sums.values()}
         for (e, _, _), r in zip(moving, registers, strict=True):
             if not isinstance(e, Var):
                 (part, own), place = constant_apart(e), self._pointer()
@@ -329,8 +340,8 @@ class ProgramText:
         ]
         lines.append(f"{label}:")
         moves = [
-            f"sadd {r}, {r}, #{move}" if isinstance(move, int) else f"ssub {r}, {sums.pop(0)}, {r}"
-            for r, (_, _, move) in zip(registers, moving, strict=True)
+            f"ssub {r}, {sums[i]}, {r}" if i in sums else f"sadd {r}, {r}, #{moving[i][-1]}"
+            for i, r in enumerate(registers)
             if r in scope.read
         ]
         turn = [

@@ -18,7 +18,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars, period
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
 from tilewright.ir.regions import Repeat, split_region
-from tilewright.ir.visit import expressions, map_body, walk
+from tilewright.ir.visit import expressions, map_body, rewrite, walk
 from tilewright.targets.cambricon.emit.assembly import ProgramText
 from tilewright.targets.cambricon.emit.calls import UNROLLED_TURNS, Context, repeated, write_call
 from tilewright.targets.cambricon.emit.places import moved_places
@@ -39,9 +39,10 @@ def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") 
 
     Raises ProgramError for what has no instructions.
     """
-    writer = _Writer(program, symbols, ProgramText(labels))
-    writer.body(program.body)
-    return writer.out.lines()
+    try:
+        return _Writer(program, symbols, ProgramText(labels)).whole()
+    except ProgramError:  # perhaps for want of registers
+        return _Writer(program, symbols, ProgramText(labels, frugal=True)).whole()
 
 
 @dataclass
@@ -55,6 +56,11 @@ class _Writer:
     @property
     def context(self) -> Context:
         return Context(self.program, self.out)
+
+    def whole(self) -> tuple[str, ...]:
+        """The statements of the program."""
+        self.body(self.program.body)
+        return self.out.lines()
 
     def body(self, body: Sequence[Stmt]) -> None:
         """Write statements in order."""
@@ -79,6 +85,10 @@ class _Writer:
                 assert_never(stmt)
 
     def _loop(self, loop: For) -> None:
+        condition = self._condition(loop)
+        if condition is not None:
+            self._branch(condition, *((_where(loop, condition, i),) for i in (True, False)))
+            return
         count = self.context.number(loop.extent)
         turns = _period(loop)
         if turns > 1:
@@ -90,6 +100,19 @@ class _Writer:
             places = partial(self._moved, loop)
             with self.out.loop(loop.var, low, high, places, used=used, alone=alone):
                 self.body(loop.body)
+
+    def _condition(self, loop: For) -> Expr | None:
+        """A condition in the innermost of loops that are all the others have inside, of which no
+        turn of these decides anything: with it outside turns have no branch, and places move.
+        """
+        variables, body = {loop.var}, _executed(loop.body)
+        while len(body) == 1 and isinstance(inner := body[0], For):
+            variables, body = {*variables, inner.var}, _executed(inner.body)
+        if any(isinstance(s, For) for s in body):
+            return None
+        tests = (s.condition for s in body if isinstance(s, If))
+        same = (e for e in tests if not free_vars(e) & variables)
+        return next((e for e in same if self.out.constant(e) is None), None)
 
     def _written_parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
         """The parts of a loop, few turns each by itself where none inside has many."""
@@ -151,7 +174,7 @@ class _Writer:
 
     def _places(self, body: Sequence[Stmt]) -> list[Expr]:
         """Where the operands begin of the statements that are executed whenever the body is, those
-        in loops whose turns are all written out among them.
+        in loops whose turns are all written out among them, and in one that is all there is.
         """
         found: list[Expr] = []
         for stmt in body:
@@ -165,8 +188,10 @@ class _Writer:
                     found += () if known is None else self._places(then if known else orelse)
                 case For() if _period(stmt) == 1:
                     parts = [*self._written_parts(stmt, self.context.number(stmt.extent))]
-                    for low, high in parts if all(b - a == 1 for a, b in parts) else ():
-                        with self.out.loop(stmt.var, low, high):
+                    inmost = not any(isinstance(s, For) for s in walk(stmt.body))
+                    alone = inmost and len(_executed(body)) == 1
+                    for low, _ in parts if alone or all(b - a == 1 for a, b in parts) else ():
+                        with self.out.loop(stmt.var, low, low + 1):
                             found += self._places(stmt.body)
                 case _:
                     pass
@@ -217,6 +242,22 @@ class _Writer:
                 self.out.write(mnemonic, local, size, base, f"#{symbol}")
 
         repeated(context, axes, self._ends(stmt), write)
+
+
+def _executed(body: Sequence[Stmt]) -> list[Stmt]:
+    """The statements that are written."""
+    return [s for s in body if not isinstance(s, Wait | Barrier)]
+
+
+def _where(loop: For, condition: Expr, holds: bool) -> Stmt:
+    """The loop where a condition in it holds, or does not."""
+
+    def taken(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, If) or stmt.condition != condition:
+            return None
+        return stmt.then if holds else stmt.orelse
+
+    return rewrite((loop,), taken)[0]
 
 
 def _period(loop: For) -> int:
