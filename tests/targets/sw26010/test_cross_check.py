@@ -153,6 +153,24 @@ def test_cores_far_apart_keep_the_engine_only_while_it_serves_them(dtype: str) -
         assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_the_first_cores_ask_for_the_next_transfer_before_the_last_ask_for_this_one(
+    dtype: str,
+) -> None:
+    """The cores of a crowd follow each other as they are served: in a copy of images the first one
+    stores its pixels while the last ones still fetch theirs, which come later for that.
+    """
+    op = ops.conv2d(
+        batch=2, in_channels=48, out_channels=128, height=4, width=4, kernel=1, dtype=dtype
+    )
+    (seed,) = seeds_for(op, "explicit")
+    (ranking,) = rank([(op, seed)], MACHINE, keep=4)
+    for candidate in ranking.best[::3]:
+        model, simulated = compared(Case(MACHINE, candidate))
+        text = checked_time(CODE.emit(candidate.program(MACHINE), MACHINE), MACHINE).cycles
+        assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
+
+
 @pytest.mark.parametrize(
     "layer",
     [
@@ -277,6 +295,23 @@ def test_neighbouring_blocks_share_the_transaction_that_both_touch() -> None:
         found = cycles_of([get(0, 192), WAITED], [get(distance, 192), WAITED])
         service = (transactions + 2 * OVERHEAD) * TRANSACTION
         assert found == pytest.approx(ISSUE + LATENCY + service)
+
+
+def test_tensors_keep_their_edges_apart() -> None:
+    """A core that comes later finds the edges of both tensors, which lie at equal offsets."""
+    late = (CALL, 0, 5000, 0, 0, 0, 0)
+    places = ([(tensor << 40) + at for tensor in (1, 2)] for at in (0, 192))
+    first, second = ([get(place, 8 * 192, 192, 192) for place in own] for own in places)
+    found = cycles_of([*first, WAITED], [late, *second, WAITED])
+    service = 2 * 8 * (1 + OVERHEAD) * TRANSACTION
+    assert found == pytest.approx(5000 + ISSUE + LATENCY + service)
+
+
+def test_a_core_without_earlier_transfers_shares_with_its_neighbour() -> None:
+    """Turns of a statement are counted, not requests: the second core makes none of line 6."""
+    before = (GET, 6, 0, 1 << 40, 128, 0, 128)
+    found = cycles_of([before, get(0, 192), WAITED], [get(192, 192), WAITED])
+    assert found == pytest.approx(2 * ISSUE + LATENCY + (1 + OVERHEAD) * TRANSACTION)
 
 
 def test_cores_that_meet_go_on_together() -> None:
