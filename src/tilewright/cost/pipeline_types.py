@@ -108,13 +108,17 @@ class BufferSlots(Protocol):
 
 class Served(Protocol):
     """When a transfer of a crowd is done (`Crowd`), and its engine `free` of what was asked up to
-    it; that of the first crowd says which `part` of the cores moves anything, 0 where none is under
-    way, all of them among the part `until`.
+    it; when the first of the crowd `asked` and the last, for so many cycles of `service` of them
+    all. That of the first crowd says which `part` of the cores moves anything, 0 where none is
+    under way, all of them among the part `until`.
     """
 
     first: float
     last: float
     start: float
+    asked: float
+    asked_last: float
+    service: float
     free: float
     part: float
     until: float
