@@ -130,6 +130,7 @@ def spend(s: PipelineState, cost: Cost) -> None:
     elif cost.service > 0.0:
         _keep_near(s)
         _append(s, OWN, _SPEND, cost.own, 0, 0)
+        at(s.actions, OWN * KEPT + (own.known - 1) % KEPT).early = max(cost.own - cost.issue, 0.0)
         _append(s, APART, _SPEND, cost.apart, 0, 0)
         go_on(s, False)
 
@@ -203,7 +204,7 @@ def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, pl
     action = at(s.actions, crowd * KEPT + own.known % KEPT)
     own.known += 1
     action.kind, action.amount, action.row, action.place = kind, amount, row, place
-    action.served = 0.0
+    action.served = action.early = 0.0
 
 
 @piece
@@ -240,6 +241,8 @@ def _perform(s: PipelineState, crowd: int) -> None:
     own.done += 1
     if action.kind == _SPEND:
         later(own, action.amount)
+        own.first -= action.early
+        own.start -= action.early
     elif action.kind == _ASK:
         served, first = at(s.served, action.place), own.first
         _serve(s, crowd, at(s.costs, action.row), action.amount, served)

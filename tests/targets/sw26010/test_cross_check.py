@@ -111,6 +111,54 @@ def column():
 """The others fill tiles that nobody reads, while the first column waits for its own."""
 
 
+CUT_ROWS = """\
+def cut():
+    y: tensor("f64", "output", images=2, turns=2, channels=24, rows=13, cols=13)
+    x: tensor("f64", "input", images=2, turns=2, channels=24, rows=13, cols=13)
+    b: tensor("f64", "input", images=2, channels=24)
+    tile: buffer("f64", 624, offset_bytes=0)
+    out: buffer("f64", 624, offset_bytes=4992)
+    row: buffer("f64", 24, offset_bytes=9984)
+    get(
+        x[
+            at(rid, max(0, min(1, 2 - rid))),
+            0,
+            at(0, 24),
+            at(cid * 2, max(0, min(2, 13 - cid * 2))),
+            at(0, 13),
+        ],
+        tile[0],
+    )
+    get(b[at(rid, max(0, min(1, 2 - rid))), at(0, 24)], row[0])
+    wait(tile[0])
+    wait(row[0])
+    repack(
+        tile[0](shape=(1, 1, 24, 2, 13), roles="abcde"),
+        tile[0](
+            shape=(max(0, min(1, 2 - rid)), 1, 24, max(0, min(2, 13 - cid * 2)), 13),
+            roles="abcde",
+        ),
+    )
+    map(
+        out[0](shape=(1, 1, 24, 2, 13), roles="pqrst"),
+        tile[0](shape=(1, 1, 24, 2, 13), roles="pqrst"),
+        expression="x0 / 3.0",
+    )
+    put(
+        out[0],
+        y[
+            at(rid, max(0, min(1, 2 - rid))),
+            0,
+            at(0, 24),
+            at(cid * 2, max(0, min(2, 13 - cid * 2))),
+            at(0, 13),
+        ],
+    )
+    wait(out[0])
+"""
+"""The cores with a cut tile fill it up, the others have nothing to do."""
+
+
 @pytest.mark.parametrize("text", [FIRST_TEN, FIRST_COLUMN], ids=["first ten", "first column"])
 def test_cores_without_a_part_in_a_transfer_do_not_wait_for_it(text: str) -> None:
     program = parse(text)
@@ -169,6 +217,18 @@ def test_the_first_cores_ask_for_the_next_transfer_before_the_last_ask_for_this_
         model, simulated = compared(Case(MACHINE, candidate))
         text = checked_time(CODE.emit(candidate.program(MACHINE), MACHINE), MACHINE).cycles
         assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
+
+
+def test_the_first_core_does_not_take_what_cut_tiles_take() -> None:
+    """The last of seven columns of cores has one row of two and fills it up. All have their data by
+    then, so the first one asks to store that much before it.
+    """
+    program = parse(CUT_ROWS)
+    text = checked_time(CODE.emit(program, MACHINE), MACHINE).cycles
+    (priced,) = estimate(program, MACHINE, {}).cycles.flat
+    runs = (simulate(program, MACHINE, refills=False, skip=skip) for skip in (True, False))
+    for cycles in (priced, *(run.cycles for run in runs)):
+        assert cycles == pytest.approx(text, rel=0.003)
 
 
 @pytest.mark.parametrize(

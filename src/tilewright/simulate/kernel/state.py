@@ -78,12 +78,15 @@ class Pending(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """Cycles of a crowd that a counter counts, for an activity of a statement."""
+    """Cycles of a crowd that a counter counts, for an activity of a statement; the first of the
+    crowd is done so many before.
+    """
 
     cycles: int
     column: int
     activity: str
     statement: str
+    early_cycles: int = 0
 
 
 class Ask(NamedTuple):
@@ -286,9 +289,10 @@ class KernelState:
         self.spared = own - min(own, apart), apart - min(own, apart)
         return cycles, cycles
 
-    def spend(self, crowd: int, cycles: int) -> None:
-        """Move the clocks of a crowd."""
-        self._move(crowd, self.clocks[crowd].after(cycles))
+    def spend(self, crowd: int, cycles: int, early_cycles: int = 0) -> None:
+        """Move the clocks of a crowd, those of its first core by less."""
+        first, last, start = self.clocks[crowd].after(cycles)
+        self._move(crowd, Clocks(first - early_cycles, last, start - early_cycles))
 
     def together(self) -> None:
         """Let all cores wait for the last of them."""
