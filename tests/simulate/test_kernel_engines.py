@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -131,9 +133,28 @@ def test_an_engine_is_kept_only_while_it_serves(one: int, other: int, behind: in
     for slot, cycles in enumerate((one, other)):
         cost = MoveCost(5, 1, 0, cycles, part, 40, 128)
         state.ask(OWN, Ask(("t", slot), 0, "first", 0, cost, 8))
-    served = [state.ready[("t", slot), OWN].last for slot in range(2)]
+    served = [state.ready[("t", slot), OWN].clocks.last for slot in range(2)]
     assert sum(end - start for start, end in state.queue("first").intervals) == one + other
     assert served[1] == max(one + other, behind + -(-other // 8))
+
+
+@given(st.integers(1, 99), st.integers(0, 2 * 6400))
+def test_first_requests_go_between_the_last_ones_of_the_transfer_before(
+    each: int, later: int
+) -> None:
+    """The last core that fetches waits for the stores of those that have fetched long before."""
+    state = KernelState(cores=64)
+    state.clocks = [Clocks(0, 6400, 0), Clocks(0, 6400, 0)]
+    cost = MoveCost(5, 1, 0, 64 * 200, Participants(64, 64), 40, 128)
+    state.ask(OWN, Ask(("t", 0), 0, "first", 0, cost, 64))
+    state.spend(OWN, later)
+    stores = replace(cost, service_cycles=64 * each)
+    state.ask(OWN, Ask(("t", 1), 1, "first", 0, stores, 64))
+    fetched, stored = (state.ready[("t", slot), OWN].clocks for slot in range(2))
+    between = max(0, 6400 - later)
+    assert fetched.last == 64 * 200 + 64 * each * between // 6400
+    assert stored.first == max(64 * 200 - 64 * 200 * between // 6400, later) + each
+    assert stored.last == max(64 * 200 + 64 * each, 6400 + later + each)
 
 
 @given(st.integers(64, 999), st.integers(0, 9999))
@@ -149,7 +170,7 @@ def test_the_first_of_a_crowd_goes_on_before_those_of_it_that_ask_late(
     state.ask(APART, state.behind[APART].pop())
     early, share = 56 * at // 10000, cost.share_cycles
     first = 0 if early else at + own.service_cycles(8)
-    assert state.ready[("t", OWN), APART].first == min(first + share, 10000 + share)
+    assert state.ready[("t", OWN), APART].clocks.first == min(first + share, 10000 + share)
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 5000))

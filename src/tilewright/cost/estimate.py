@@ -64,7 +64,12 @@ from tilewright.cost.sums import (
     uniform_loops,
     unit_sums,
 )
-from tilewright.cost.timing import issue_cycles, where_data_lie, where_no_data_lie
+from tilewright.cost.timing import (
+    issue_cycles,
+    where_data_lie,
+    where_no_data_lie,
+    where_the_first_lies,
+)
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct, Repack
@@ -191,22 +196,23 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
         if machine.cores > 1 and isinstance(call.primitive, Repack) and not machine.has_window:
-            cycles, own, apart = _repack_cycles(call, machine, prices)
-            return cycles, 0.0, own, apart
+            return _repack_cycles(call, machine, prices)
         cycles = call_cycles(machine, call, prices.costs)
         if machine.has_window:
             count, ends = prices.operations(machine, call), prices.ends(machine, call)
             return cycles, count, cycles, *ends, _alone(machine, cycles, count, *ends[:2])
-        return cycles, 0.0, cycles, cycles
+        return cycles, cycles, cycles, cycles
     return _transfer_cycles(step, numbers, machine, prices)
 
 
 def _repack_cycles(
     call: PricedCall[Primitive], machine: Machine, prices: Prices
-) -> tuple[Value, Value, Value]:
-    """The cycles of all cores, of those that have any data, and of others, priced as one array."""
+) -> tuple[Value, ...]:
+    """The cycles of all cores, of the first, of those that have any data, and of others, priced as
+    one array.
+    """
     dims = call.dims
-    cases = dims, where_data_lie(dims), where_no_data_lie(dims)
+    cases = dims, where_the_first_lies(dims), where_data_lie(dims), where_no_data_lie(dims)
     shape = np.broadcast_shapes(*map(np.shape, dims.values()))
     beside = {
         name: np.stack([np.broadcast_to(own[name], shape) for own in cases])
@@ -214,8 +220,7 @@ def _repack_cycles(
         if any(own[name] is not value for own in cases)
     }
     found = call_cycles(machine, replace(call, dims={**dims, **beside}), prices.costs)
-    every, own, apart = np.broadcast_to(found, (len(cases), *shape))
-    return every, own, apart
+    return tuple(np.broadcast_to(found, (len(cases), *shape)))
 
 
 def _transfer_cycles(
@@ -232,7 +237,7 @@ def _transfer_cycles(
         return service, shape.blocks, moved, each, each, *prices.around(shape), alone
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
-        return service + issue, 0.0, service + issue, service + issue
+        return (service + issue,) * 4
     return service, issue, shape.moving, shape.until
 
 

@@ -156,6 +156,8 @@ def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> 
             served = at(s.served, place)
             if served.free > since:
                 later(served, shift)
+                served.asked += shift
+                served.asked_last += shift
                 served.free += shift
     clock.free += (clock.free - before.free) * times
 

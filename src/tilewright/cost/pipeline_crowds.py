@@ -64,7 +64,7 @@ def _until(crowd: Crowd, served: Served) -> None:
     if served.last > crowd.last:
         crowd.last, crowd.start = served.last, served.start
     crowd.first = max(crowd.first, served.first)
-    served.first = served.last = _NEVER
+    served.first = served.last = served.asked_last = _NEVER
 
 
 @piece
@@ -77,7 +77,7 @@ def reset(s: PipelineState) -> None:
         crowd.share, crowd.done, crowd.known = 1.0 - number, 0, 0
     for place in range(s.clock.places):
         served = at(s.served, place)
-        served.first = served.last = served.start = served.free = _NEVER
+        served.first = served.last = served.start = served.free = served.asked_last = _NEVER
         served.part = 0.0
 
 
@@ -103,7 +103,7 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
         served, others = at(s.served, place), at(s.served, place + 1)
         if served.part == 1.0 and others.last < 0.0:
             _part(served.first, served.last, end, before, served, others)
-            others.free = served.free
+            others.free, served.asked_last = served.free, _NEVER
 
 
 @piece
@@ -130,6 +130,7 @@ def spend(s: PipelineState, cost: Cost) -> None:
     elif cost.service > 0.0:
         _keep_near(s)
         _append(s, OWN, _SPEND, cost.own, 0, 0)
+        at(s.actions, OWN * KEPT + (own.known - 1) % KEPT).early = max(cost.own - cost.issue, 0.0)
         _append(s, APART, _SPEND, cost.apart, 0, 0)
         go_on(s, False)
 
@@ -203,7 +204,7 @@ def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, pl
     action = at(s.actions, crowd * KEPT + own.known % KEPT)
     own.known += 1
     action.kind, action.amount, action.row, action.place = kind, amount, row, place
-    action.served = 0.0
+    action.served = action.early = 0.0
 
 
 @piece
@@ -240,6 +241,8 @@ def _perform(s: PipelineState, crowd: int) -> None:
     own.done += 1
     if action.kind == _SPEND:
         later(own, action.amount)
+        own.first -= action.early
+        own.start -= action.early
     elif action.kind == _ASK:
         served, first = at(s.served, action.place), own.first
         _serve(s, crowd, at(s.costs, action.row), action.amount, served)
@@ -268,16 +271,34 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     behind = max(0.0, cost.issue - clock.issue)
     share, service = _share(clock, cost), cost.service / cost.own * part
     arrival = first + cost.issue + clock.latency
+    final = last + cost.issue + clock.latency
     start = max(clock.free, arrival - behind)
-    end = max(start + service, last + cost.issue + clock.latency + share)
+    begin = max(clock.free - _go_between(s, crowd, arrival, final, service), arrival - behind)
+    end = max(start + service, final + share)
     before, ahead = 0.0, last - first  # the share of requests before the first core's last
     if behind > 0.0:
         before = behind / (2.0 * ahead) if behind < ahead else 1.0 - ahead / (2.0 * behind)
         before *= service * behind / cost.issue
-    served.first = served.start = min(max(start + before, arrival) + share, end)
-    served.last = end
+    served.first = served.start = min(max(begin + before, arrival) + share, end)
+    served.last, served.asked, served.asked_last, served.service = end, arrival, final, service
     later(own, cost.issue)
     served.free = clock.free = start + service
+
+
+@piece
+def _go_between(s: PipelineState, crowd: int, first: float, last: float, service: float) -> float:
+    """Serve the first requests of a transfer before the last ones of those that the crowd asks for
+    before: the last cores come to them later. Returns the service of these last ones.
+    """
+    behind = 0.0
+    for place in range(crowd, s.clock.places, 2):
+        other = at(s.served, place)
+        late = other.asked_last - first
+        if late > 0.0:
+            behind += other.service * late / (other.asked_last - other.asked)
+            other.free += service * late / (last - first) if late < last - first else service
+            other.last = max(other.last, other.free)
+    return behind
 
 
 @piece

@@ -108,13 +108,17 @@ class BufferSlots(Protocol):
 
 class Served(Protocol):
     """When a transfer of a crowd is done (`Crowd`), and its engine `free` of what was asked up to
-    it; that of the first crowd says which `part` of the cores moves anything, 0 where none is under
-    way, all of them among the part `until`.
+    it; when the first of the crowd `asked` and the last, for so many cycles of `service` of them
+    all. That of the first crowd says which `part` of the cores moves anything, 0 where none is
+    under way, all of them among the part `until`.
     """
 
     first: float
     last: float
     start: float
+    asked: float
+    asked_last: float
+    service: float
     free: float
     part: float
     until: float
@@ -139,14 +143,15 @@ class Crowd(Protocol):
 
 class KeptAction(Protocol):
     """An action of a crowd: the cycles of a call, or the part of the cores that ask for a transfer;
-    the row of its cost, and the place of what it waits for. Where some asked before the others, the
-    first one is `served` so many cycles later than its clock.
+    the row of its cost, and the place of what it waits for. The first core has called so many
+    cycles `early`; where some asked before the others, it is `served` so many later than its clock.
     """
 
     kind: int
     amount: float
     row: int
     place: int
+    early: float
     served: float
 
 
@@ -157,13 +162,12 @@ class Stride(Protocol):
 
 
 class Cost(Protocol):
-    """The cycles of an item in one kind of iteration. Of a call the `own` cycles are those of the
-    cores that have any data, `apart` those of others; of a transfer `own` is the share of the cores
-    that have a part in it, all of them in the share `apart`.
+    """The cycles of an item in one kind of iteration. Of a call `issue` are those of the first
+    core, the `own` cycles those of cores that have any data, `apart` of others; of a transfer `own`
+    is the share of the cores that have a part in it, all of them in the share `apart`.
     Where cores keep a window of operations in flight `issue` counts them, of a transfer `own` are
-    the bytes, `first` and `last` are
-    the cycles of the ends of several, and `before` and `behind` those of issue of the statements
-    around them.
+    the bytes, `first` and `last` are the cycles of the ends of several, and `before` and `behind`
+    those of issue of the statements around them.
     """
 
     service: float

@@ -518,6 +518,16 @@ def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     return found
 
 
+def where_the_first_lies(dims: Mapping[str, Value]) -> dict[str, Value]:
+    """The dims of a re-packing, of core (0, 0) alone, whose tile is the largest."""
+    found = dict(dims)
+    for axis in repacked_axes(dims):
+        any_whole = np.greater(found[axis.some_whole], 1)
+        most = _plain(np.where(any_whole, found[axis.whole] + 1, found[axis.most]))
+        found[axis.most] = found[axis.least] = most
+    return found
+
+
 def where_no_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     """The dims of a re-packing, of the cores alone that have no data; as they are where all have
     some.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from support.cross_check.compiled import missing, replay
-from support.cross_check.layout import CALL, CORE, KIND, SUBJECT
+from support.cross_check.layout import CALL, CORE, KIND, LINE, SUBJECT
 from support.cross_check.recording import MOST_EVENTS, Recording, record
 from support.cross_check.routines import CallTime, RoutineCycles
 from tilewright.codegen.artifact import Artifact
@@ -148,4 +148,14 @@ def replayed(recording: Recording, machine: Machine, cycles: NDArray[np.int64]) 
     counts = np.bincount(events[:, CORE], minlength=cores)
     ends = np.cumsum(counts)
     numbers = np.array(astuple(_engine_of(machine)), np.float64)
-    return float(replay(events, cycles, ends - counts, ends, numbers))
+    return float(replay(events, _turns_of(events), cycles, ends - counts, ends, numbers))
+
+
+def _turns_of(events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often the core of each event has executed its line before."""
+    order = np.lexsort((events[:, LINE], events[:, CORE]))
+    lines = events[order][:, [CORE, LINE]]
+    begins = np.flatnonzero(np.r_[True, (lines[1:] != lines[:-1]).any(axis=1)])
+    turns = np.empty(len(events), np.int64)
+    turns[order] = np.arange(len(events)) - np.repeat(begins, np.diff(np.r_[begins, len(events)]))
+    return turns

@@ -28,14 +28,16 @@ _PLACE_BITS, _WORD_BITS = 18, 32
 """Edges of blocks that are remembered, spread over so many places."""
 _SPREAD = 2654435769
 """Of a word's bits the golden ratio: multiples of a power of two do not share places."""
+_APART = 2246822519
+"""A large prime by which equal places of two tensors differ."""
 
 
 @entry_point(layout)
-def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
-    """The cycle at which the last core ends (`memory.replayed`)."""
+def replay(events: Any, turns: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
+    """The cycle at which the last core ends (`check.replayed`)."""
     cores = len(ends)
     clock, waiting = np.zeros(cores), np.zeros(cores, np.int64)
-    done, requests = np.zeros((cores, MOST_REPLIES)), np.zeros(cores, np.int64)
+    done = np.zeros((cores, MOST_REPLIES))
     edges = np.full((1 << _PLACE_BITS, 3), -1, np.int64)
     free = 0.0
     while True:
@@ -54,10 +56,9 @@ def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
         elif kind == WAIT:
             clock[core] = max(clock[core], done[core, event[SUBJECT]])
         else:
-            requests[core] += 1
             clock[core] += numbers[_ISSUE]
             free = max(free, clock[core] + numbers[_LATENCY])
-            free += _service(event, numbers, edges, requests[core])
+            free += _service(event, numbers, edges, turns[at[core]])
             done[core, event[SUBJECT]] = free
         at[core] += 1
 
@@ -88,7 +89,7 @@ def _meet(cycles: Any, clock: Any, waiting: Any, at: Any) -> None:
 
 
 @piece
-def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
+def _service(event: Any, numbers: Any, edges: Any, turn: int) -> float:
     """Cycles of one request: its transactions, those that a neighbour has moved left out."""
     size = int(numbers[_TRANSACTION])
     get = event[KIND] == GET
@@ -98,29 +99,32 @@ def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
         end = start + block
         total += (end - 1) // size - start // size + 1 + overhead
         if block >= size:
-            total -= start % size != 0 and _beside(edges, start, 0, event[LINE], request)
-            total -= end % size != 0 and _beside(edges, end, 1, event[LINE], request)
+            total -= start % size != 0 and _beside(edges, start, 0, event[LINE], turn)
+            total -= end % size != 0 and _beside(edges, end, 1, event[LINE], turn)
         start = end + event[STRIDE]
     return float(total * each)
 
 
 @piece
-def _beside(edges: Any, address: int, at_end: int, line: int, request: int) -> bool:
+def _beside(edges: Any, address: int, at_end: int, line: int, turn: int) -> bool:
     """True if a block of the same statement lies at the other side of an address; else the address
     is remembered.
     """
     other = _place_of(address, 1 - at_end)
-    if edges[other, 0] == address and edges[other, 1] == line and edges[other, 2] == request:
+    if edges[other, 0] == address and edges[other, 1] == line and edges[other, 2] == turn:
         return True
     own = _place_of(address, at_end)
-    edges[own, 0], edges[own, 1], edges[own, 2] = address, line, request
+    edges[own, 0], edges[own, 1], edges[own, 2] = address, line, turn
     return False
 
 
 @piece
 def _place_of(address: int, at_end: int) -> int:
-    """The place of one side of an address in the table of edges."""
-    spread = (address // 4 * 2 + at_end) % (1 << _WORD_BITS) * _SPREAD
+    """The place of one side of an address in the table of edges; tensors, which begin at multiples
+    of a power of two, have places of their own.
+    """
+    word = address // 4 * 2 + at_end
+    spread = (word + (word >> _WORD_BITS) * _APART) % (1 << _WORD_BITS) * _SPREAD
     return spread % (1 << _WORD_BITS) >> (_WORD_BITS - _PLACE_BITS)
 
 

@@ -111,6 +111,54 @@ def column():
 """The others fill tiles that nobody reads, while the first column waits for its own."""
 
 
+CUT_ROWS = """\
+def cut():
+    y: tensor("f64", "output", images=2, turns=2, channels=24, rows=13, cols=13)
+    x: tensor("f64", "input", images=2, turns=2, channels=24, rows=13, cols=13)
+    b: tensor("f64", "input", images=2, channels=24)
+    tile: buffer("f64", 624, offset_bytes=0)
+    out: buffer("f64", 624, offset_bytes=4992)
+    row: buffer("f64", 24, offset_bytes=9984)
+    get(
+        x[
+            at(rid, max(0, min(1, 2 - rid))),
+            0,
+            at(0, 24),
+            at(cid * 2, max(0, min(2, 13 - cid * 2))),
+            at(0, 13),
+        ],
+        tile[0],
+    )
+    get(b[at(rid, max(0, min(1, 2 - rid))), at(0, 24)], row[0])
+    wait(tile[0])
+    wait(row[0])
+    repack(
+        tile[0](shape=(1, 1, 24, 2, 13), roles="abcde"),
+        tile[0](
+            shape=(max(0, min(1, 2 - rid)), 1, 24, max(0, min(2, 13 - cid * 2)), 13),
+            roles="abcde",
+        ),
+    )
+    map(
+        out[0](shape=(1, 1, 24, 2, 13), roles="pqrst"),
+        tile[0](shape=(1, 1, 24, 2, 13), roles="pqrst"),
+        expression="x0 / 3.0",
+    )
+    put(
+        out[0],
+        y[
+            at(rid, max(0, min(1, 2 - rid))),
+            0,
+            at(0, 24),
+            at(cid * 2, max(0, min(2, 13 - cid * 2))),
+            at(0, 13),
+        ],
+    )
+    wait(out[0])
+"""
+"""The cores with a cut tile fill it up, the others have nothing to do."""
+
+
 @pytest.mark.parametrize("text", [FIRST_TEN, FIRST_COLUMN], ids=["first ten", "first column"])
 def test_cores_without_a_part_in_a_transfer_do_not_wait_for_it(text: str) -> None:
     program = parse(text)
@@ -151,6 +199,36 @@ def test_cores_far_apart_keep_the_engine_only_while_it_serves_them(dtype: str) -
         model, simulated = compared(Case(MACHINE, candidate))
         text = checked_time(CODE.emit(candidate.program(MACHINE), MACHINE), MACHINE).cycles
         assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_the_first_cores_ask_for_the_next_transfer_before_the_last_ask_for_this_one(
+    dtype: str,
+) -> None:
+    """The cores of a crowd follow each other as they are served: in a copy of images the first one
+    stores its pixels while the last ones still fetch theirs, which come later for that.
+    """
+    op = ops.conv2d(
+        batch=2, in_channels=48, out_channels=128, height=4, width=4, kernel=1, dtype=dtype
+    )
+    (seed,) = seeds_for(op, "explicit")
+    (ranking,) = rank([(op, seed)], MACHINE, keep=4)
+    for candidate in ranking.best[::3]:
+        model, simulated = compared(Case(MACHINE, candidate))
+        text = checked_time(CODE.emit(candidate.program(MACHINE), MACHINE), MACHINE).cycles
+        assert (model, text) == (pytest.approx(simulated, rel=0.003),) * 2
+
+
+def test_the_first_core_does_not_take_what_cut_tiles_take() -> None:
+    """The last of seven columns of cores has one row of two and fills it up. All have their data by
+    then, so the first one asks to store that much before it.
+    """
+    program = parse(CUT_ROWS)
+    text = checked_time(CODE.emit(program, MACHINE), MACHINE).cycles
+    (priced,) = estimate(program, MACHINE, {}).cycles.flat
+    runs = (simulate(program, MACHINE, refills=False, skip=skip) for skip in (True, False))
+    for cycles in (priced, *(run.cycles for run in runs)):
+        assert cycles == pytest.approx(text, rel=0.003)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +355,23 @@ def test_neighbouring_blocks_share_the_transaction_that_both_touch() -> None:
         found = cycles_of([get(0, 192), WAITED], [get(distance, 192), WAITED])
         service = (transactions + 2 * OVERHEAD) * TRANSACTION
         assert found == pytest.approx(ISSUE + LATENCY + service)
+
+
+def test_tensors_keep_their_edges_apart() -> None:
+    """A core that comes later finds the edges of both tensors, which lie at equal offsets."""
+    late = (CALL, 0, 5000, 0, 0, 0, 0)
+    places = ([(tensor << 40) + at for tensor in (1, 2)] for at in (0, 192))
+    first, second = ([get(place, 8 * 192, 192, 192) for place in own] for own in places)
+    found = cycles_of([*first, WAITED], [late, *second, WAITED])
+    service = 2 * 8 * (1 + OVERHEAD) * TRANSACTION
+    assert found == pytest.approx(5000 + ISSUE + LATENCY + service)
+
+
+def test_a_core_without_earlier_transfers_shares_with_its_neighbour() -> None:
+    """Turns of a statement are counted, not requests: the second core makes none of line 6."""
+    before = (GET, 6, 0, 1 << 40, 128, 0, 128)
+    found = cycles_of([before, get(0, 192), WAITED], [get(192, 192), WAITED])
+    assert found == pytest.approx(2 * ISSUE + LATENCY + (1 + OVERHEAD) * TRANSACTION)
 
 
 def test_cores_that_meet_go_on_together() -> None:

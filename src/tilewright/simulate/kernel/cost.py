@@ -25,6 +25,7 @@ from tilewright.cost.timing import (
     moved_bytes,
     where_data_lie,
     where_no_data_lie,
+    where_the_first_lies,
 )
 from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
@@ -90,9 +91,11 @@ class MoveCost:
 @dataclass(frozen=True)
 class WorkCost:
     """One call: its cycles, of which useful and padding at the cores' peak, and the useful flops of
-    all cores; `own_cycles` are those of cores that have any data, `apart_cycles` of others."""
+    all cores; `first_cycles` are those of the first core, `own_cycles` of cores that have any data,
+    `apart_cycles` of others."""
 
     cycles: int
+    first_cycles: int
     own_cycles: int
     apart_cycles: int
     useful_cycles: int
@@ -126,7 +129,7 @@ class KernelCosts:
         self._call_costs = call_costs
         self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
-        self._calls: dict[tuple[int, Values], tuple[int, int, int]] = {}
+        self._calls: dict[tuple[int, Values], tuple[int, int, int, int]] = {}
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
         self._regions: dict[tuple[int, Values], int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -191,16 +194,17 @@ class KernelCosts:
             self._works[key] = self._product(work, values, contents)
         return self._works[key]
 
-    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int, int]:
-        """Cycles of all cores, of those that have any data, and of others."""
+    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int, int, int]:
+        """Cycles of all cores, of the first, of those that have any data, and of others."""
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            every = own = apart = self._cycles(work, dims)
+            every = first = own = apart = self._cycles(work, dims)
             if isinstance(work.call.primitive, Repack):
+                first = self._cycles(work, where_the_first_lies(dims))
                 own = self._cycles(work, where_data_lie(dims))
                 apart = self._cycles(work, where_no_data_lie(dims))
-            self._calls[key] = every, own, apart
+            self._calls[key] = every, first, own, apart
         return self._calls[key]
 
     def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
@@ -225,7 +229,7 @@ class KernelCosts:
         useful_flops = min(sum(2 * m * n * k for m, n, k in extents), flops)
         useful = min(useful_flops // peak, cycles)
         padding = min(flops // peak, cycles) - useful
-        return WorkCost(cycles, cycles, cycles, useful, padding, useful_flops)
+        return WorkCost(cycles, cycles, cycles, cycles, useful, padding, useful_flops)
 
     def _useful_extents(
         self, work: CallStatement, values: Values, contents: Values, link: int

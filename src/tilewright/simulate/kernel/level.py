@@ -276,8 +276,8 @@ class _Executor:
     def _perform(self, crowd: int, action: CrowdAction) -> None:
         state, now, timeline = self.state, self.state.now, self._timeline
         match action:
-            case Spend(cycles, column, activity, statement):
-                state.spend(crowd, cycles)
+            case Spend(cycles, column, activity, statement, early):
+                state.spend(crowd, cycles, early)
                 self.counts[column] += state.now - now
                 timeline.busy(activity, statement, now, state.now - now)
             case Ask():
@@ -333,6 +333,8 @@ class _Executor:
             Spend(cycles, column + account.OVERHEAD, name, work.text)
             for cycles in self.state.in_crowds(cost.cycles, cost.own_cycles, cost.apart_cycles)
         )
+        if self.state.own:
+            own = own._replace(early_cycles=max(0, cost.own_cycles - cost.first_cycles))
         self._act(own, apart)
         self._timeline.occupancy(self.state, self._used_bytes)
 

@@ -44,6 +44,29 @@ class Clocks(NamedTuple):
 START = Clocks()
 
 
+class ServedAsk(NamedTuple):
+    """When what a crowd asked a queue for is served, and from when on the queue is `free` of it;
+    when the first of its cores `asked` and the last, for so many cycles of service of them all.
+    """
+
+    clocks: Clocks
+    asked: Clocks = START
+    queue: str = ""
+    service_cycles: int = 0
+    free: int = 0
+
+    def after(self, cycles: int) -> ServedAsk:
+        """So many cycles later."""
+        clocks, asked = self.clocks.after(cycles), self.asked.after(cycles)
+        return self._replace(clocks=clocks, asked=asked, free=self.free + cycles)
+
+    def until_start(self) -> ServedAsk:
+        """Without what is past at the start of the clock."""
+        past = self.asked.last <= 0
+        asked, free = (START, 0) if past else (self.asked, self.free)
+        return self._replace(clocks=self.clocks.until(START), asked=asked, free=free)
+
+
 class Pending(NamedTuple):
     """The outstanding transfers of one slot: who has a part, and which move started them.
 
@@ -55,12 +78,15 @@ class Pending(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """Cycles of a crowd that a counter counts, for an activity of a statement."""
+    """Cycles of a crowd that a counter counts, for an activity of a statement; the first of the
+    crowd is done so many before.
+    """
 
     cycles: int
     column: int
     activity: str
     statement: str
+    early_cycles: int = 0
 
 
 class Ask(NamedTuple):
@@ -144,7 +170,7 @@ class KernelState:
     behind: tuple[list[CrowdAction], list[CrowdAction]] = field(default_factory=lambda: ([], []))
     queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
-    ready: dict[tuple[Slot, int], Clocks] = field(default_factory=dict)
+    ready: dict[tuple[Slot, int], ServedAsk] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
     code: int = 0
 
@@ -180,23 +206,41 @@ class KernelState:
         if crowd == OWN:
             joined = self.own.cores if self.own else self.cores
             last = first + (last - first) * min(cost.part.until, joined) // joined
-        arrive = Clocks(first, last).after(cost.issue_cycles + ask.latency_cycles)
+        arrive = Clocks(first, last, first).after(cost.issue_cycles + ask.latency_cycles)
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
         share = cost.share_cycles
         queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)
         start = max(queue.free, arrive.first - later)
         end = max(start + service, arrive.last + share)
+        behind = self._go_between(crowd, ask.queue, arrive, service)
         # Requests of others that come before the last one of the first core.
         ahead = last - first
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service * (cost.requests - 1) / cost.requests)
-        served = min(max(start + others, arrive.first) + share, end)
+        begin = max(queue.free - behind, arrive.first - later)
+        served = min(max(begin + others, arrive.first) + share, end)
         if ask.served_cycles:
             served = first + ask.served_cycles
-        self.ready[ask.slot, crowd] = Clocks(served, end, served)
+        clocks, free = Clocks(served, end, served), start + service
+        self.ready[ask.slot, crowd] = ServedAsk(clocks, arrive, ask.queue, service, free)
         self._move(crowd, self.clocks[crowd].after(cost.issue_cycles))
         queue.serve(start, start + service)
         return start
+
+    def _go_between(self, crowd: int, queue: str, arrive: Clocks, service: int) -> int:
+        """Serve the first requests of a transfer before the last ones of those that the crowd asks
+        for before: the last cores come to them later. Returns the service of these last ones.
+        """
+        behind, ahead = 0, arrive.last - arrive.first
+        for at, other in self.ready.items():
+            late = other.asked.last - arrive.first
+            if at[1] == crowd and other.queue == queue and late > 0:
+                behind += other.service_cycles * late // (other.asked.last - other.asked.first)
+                free = other.free + (service * late // ahead if late < ahead else service)
+                last = max(other.clocks.last, free)
+                clocks = other.clocks._replace(last=last)
+                self.ready[at] = other._replace(clocks=clocks, free=free)
+        return behind
 
     def _serve_earlier(self, crowd: int, queue: str, cycle: int) -> None:
         """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
@@ -219,7 +263,7 @@ class KernelState:
             self.clocks = [own.after(-cycles) for own, cycles in parted]
             for slot, pending in self.pending.items():
                 if pending.part.cores == self.cores and (slot, APART) not in self.ready:
-                    own, apart = self._parted(self.ready[slot, OWN], part)
+                    own, apart = map(ServedAsk, self._parted(self.ready[slot, OWN].clocks, part))
                     self.ready |= {(slot, OWN): own, (slot, APART): apart}
 
     def _parted(self, clocks: Clocks, part: Participants) -> list[Clocks]:
@@ -244,9 +288,10 @@ class KernelState:
         self.spared = own - min(own, apart), apart - min(own, apart)
         return cycles, cycles
 
-    def spend(self, crowd: int, cycles: int) -> None:
-        """Move the clocks of a crowd."""
-        self._move(crowd, self.clocks[crowd].after(cycles))
+    def spend(self, crowd: int, cycles: int, early_cycles: int = 0) -> None:
+        """Move the clocks of a crowd, those of its first core by less."""
+        first, last, start = self.clocks[crowd].after(cycles)
+        self._move(crowd, Clocks(first - early_cycles, last, start - early_cycles))
 
     def together(self) -> None:
         """Let all cores wait for the last of them."""
@@ -264,7 +309,8 @@ class KernelState:
         """
         pieces, now, clocks = list[tuple[StallCause, int, int]](), self.now, self.clocks[crowd]
         for asked in (crowd,) if self.own else (OWN, APART):
-            clocks = clocks.until(self.ready.pop((wait.slot, asked), START))
+            if served := self.ready.pop((wait.slot, asked), None):
+                clocks = clocks.until(served.clocks)
         self._move(crowd, clocks)
         if not self.own:
             own, apart = (max(0, cycles - (self.now - now)) for cycles in self.spared)
@@ -296,7 +342,7 @@ class KernelState:
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
         own, apart = self.clocks
         clocks = own.after(-now), apart.after(-now) if self.own else START
-        ready = [(at, r.after(-early).until(START)) for at, r in sorted(self.ready.items())]
+        ready = [(at, r.after(-early).until_start()) for at, r in sorted(self.ready.items())]
         return (
             (*clocks, self.own, self.spared),
             queues,
