@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -196,6 +197,15 @@ def test_functions_are_computed_by_vectors_of_rows_columns_and_elements(
     for thread in range(threads):
         function(*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
     np.testing.assert_allclose(found, op.reference(*operands), rtol=1e-6)
+
+
+def test_windows_whose_results_turn_follow_the_memory_of_what_they_read() -> None:
+    """Channel by channel, neighbours of a line of memory would be read far apart."""
+    pairs = Access((PIXELS, CHANNELS), (((1, 2), (2, 1)), ((0, 1),)), (0, 0))
+    shape = (CHANNELS, PIXELS // 2)
+    op = InMemory((*shape, 2), straight(shape), (pairs,), gather="max", dtype="f32")
+    assert re.findall(r"for \(long (i\d)", written(op)) == ["i1", "i0", "i2"]
+    check_case(op, library([op], 1)["case0"], 1)
 
 
 def test_what_is_read_backwards_is_one_loop() -> None:

@@ -256,10 +256,13 @@ def _chooses(scalar: Scalar) -> bool:
 
 def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
     """Windows or rows gathered, of one element in a register, or side by side in y for a vector of
-    them.
+    them. In a register, loops follow the memory of the largest operand: it is read most.
     """
     kind, lanes = op.numerics.result, _lanes(op)
     outer = [axis for axis in range(op.outer) if axis not in lanes]
+    if not lanes and op.operands:
+        steps = _address(max(op.operands, key=lambda x: prod(x.shape)), op.extents).strides
+        outer.sort(key=lambda axis: -abs(steps[axis]) or -inf)
     apart = threads if lanes and all(op.extents[axis] == 1 for axis in outer) else 1
     inside = partial(_nest, op.extents, lanes, writer, apart, independent=True)
     y = f"y[{_address(op.result, op.extents).text()}]"
