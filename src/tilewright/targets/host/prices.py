@@ -1,19 +1,16 @@
-"""The prices of this computer: copies by the core itself, caches, threads.
-
-Cost of primitives on a processor with caches: partial blocks of the product, and loops whose
-loads and arithmetic overlap.
-
-Cycles that a core waits while Winograd's transforms and sums of windows stream their operands.
+"""The prices of this computer: copies by the core itself, caches, threads, partial blocks of the
+product, and loops whose loads and arithmetic overlap.
 
 In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
-They compute little per byte, so their traffic beyond the level 2 cache costs what a copy costs.
-The traffic follows from the working set between two uses: what exceeds the cache has been evicted.
+Winograd's transforms and sums of windows compute little per byte: their traffic beyond the level 2
+cache costs what a copy costs, and what exceeds the cache between two uses has been evicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from math import prod
 
 import numpy as np
@@ -240,8 +237,7 @@ class HostPrices(Prices):
         """Without the taps in the border of zeros around images in place."""
         call = _streaming(prepared)
         if call is not None and isinstance(call.primitive, WindowSums):
-            pixels = next(o for o in call.operands if isinstance(o, Tile) and "r" in o.roles)
-            return _kept_points(call.primitive, pixels, prepared, machine, env)
+            return _in_image(call.primitive, call, prepared, machine, env)[0]
         padded = next(padded_chains(prepared.program), None)
         return 1.0 if padded is None else _kept_share(padded, prepared, machine, env)
 
@@ -304,18 +300,20 @@ def _kept(
     return found / whole if kinds else 1.0
 
 
-def _kept_points(
-    windows: WindowSums,
-    pixels: Tile,
-    prepared: Prepared,
-    machine: Machine,
-    env: Mapping[str, Value],
-) -> Value:
-    """The share of the points of windows that the text has: those in a border of zeros are left out
-    where pixels are shared, and no loop moves their rows or columns.
+def _in_image(
+    windows: WindowSums, call: Call, prepared: Prepared, machine: Machine, env: Mapping[str, Value]
+) -> list[Value]:
+    """The shares of the points of windows, and of the pixels, that the text has: those in a border
+    of zeros are left out where pixels are shared, and no loop moves their rows or columns.
     """
-    tensor, share, registers = prepared.program.tensor(pixels.tensor), 1.0, machine.core.registers
-    terms = int(np.max(evaluate(pixels.ranges[pixels.roles.index("k")].extent, env)))
+    registers, shares = machine.core.registers, list[Value]((1.0, 1.0))
+    pixels = next(o for o in call.operands if isinstance(o, Tile) and "r" in o.roles)
+    tensor = prepared.program.tensor(pixels.tensor)
+    env = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    division = prepared.division
+    extents = division.extents if division else [f.extent for f in prepared.loops]
+    of_terms = zip(pixels.ranges, pixels.roles, strict=True)
+    terms = prod(int(np.max(evaluate(r.extent, env))) for r, role in of_terms if role == "k")
     down = windows.rows, windows.row_step, windows.row_stride
     across = windows.cols, windows.col_step, windows.stride
     several = summed_lines(windows.rows, windows.cols, terms, *down[:0:-1], registers) > 1
@@ -323,14 +321,17 @@ def _kept_points(
     ways += [("c", *across)] if shares_pixels(windows.cols, terms, registers) else []
     for role, points, step, stride in ways:
         d = pixels.roles.index(role)
-        before, behind = tensor.zeros_of(tensor.dims[d])
-        if before + behind and not free_vars(pixels.ranges[d].start) - set(env):
-            start, size = pixels.ranges[d].start, tensor.shape[d]
-            first, end = (int(np.max(evaluate(e, env))) for e in (start, size))
-            places = range(first, end - (points - 1) * step, stride)
-            parts = same_taps(places, range(0, points * step, step), range(before, end - behind))
-            share *= sum(p.count * p.taps for p in parts) / (len(places) * points)
-    return share
+        (before, behind), start = tensor.zeros_of(tensor.dims[d]), pixels.ranges[d].start
+        if before + behind and not free_vars(start) - set(env):
+            first, end = (int(np.max(evaluate(e, env))) for e in (start, tensor.shape[d]))
+            places, inside = range(first, end - (points - 1) * step, stride), (before, end - behind)
+            parts = same_taps(places, range(0, points * step, step), range(*inside))
+            taps = sum(p.count * p.taps for p in parts) / (len(places) * points)
+            kept = taps, (inside[1] - max(first, before)) / (end - first)
+            moving = (f.var in free_vars(start) for f in prepared.loops)
+            still = np.equal(prod(evaluate(e, env) for e in compress(extents, moving)), 1)
+            shares = [s * np.where(still, k, 1.0) for s, k in zip(shares, kept, strict=True)]
+    return shares
 
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
@@ -397,38 +398,38 @@ def streamed_cycles(
         cycles = cycles + gone * moved * rate
     if windows is None:
         return cycles
-    return np.maximum(_refilled(windows, streams, counts, machine, caches), cycles - busy)
-
-
-def _side_by_side(windows: WindowSums, pixels: Value) -> Value:
-    """Lines that a block of so many windows reads: those of its pixels, and the factors."""
-    return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
+    _, inside = _in_image(windows, call, prepared, machine, env)
+    refilled = _refilled(windows, streams, counts, inside, machine, caches)
+    return np.maximum(refilled, cycles - busy)
 
 
 def _refilled(
     windows: WindowSums,
     streams: Sequence[_Stream],
     counts: Sequence[Value],
+    inside: Value,
     machine: Machine,
     caches: Caches,
 ) -> Value:
-    """Cycles in which the first cache is filled: lines that are not summed together read what those
-    before had again, where the pixels of all channels exceed the cache. Blocks of fewer channels,
-    whose lines would stay, come as slowly, for they are not fetched ahead; but where more lines
-    than are lie side by side, those that do not stay come twice.
+    """Cycles in which the first cache is filled: lines that are not summed together read all that
+    those before had again, where the pixels of all channels exceed the cache, as it has gone when
+    its turn comes. Blocks of fewer channels, whose lines would stay, come as slowly, for they are
+    not fetched ahead; but where more lines than are lie side by side, those that do not stay come
+    twice. Only those `inside` the image, this share, come.
     """
     (y, x, w), l1 = streams, caches.l1
     lines = y.extents.get("u", 1)
     summed, pixels = _block(windows, y.extents["t"], lines, x.extents.get("k", 1), machine)
     depth = np.where(np.greater(summed, 1), lines, 1)
-    read = x.call_bytes * (_rows_read(windows, depth, summed) / x.extents["r"]) + w.call_bytes
+    rows = _rows_read(windows, depth, summed)
+    read = inside * x.call_bytes * (rows / x.extents["r"]) + w.call_bytes
     held = read + y.call_bytes * (depth / lines)
     turns, across = -(-lines // depth), held
     for moves, count in zip(w.moved_by, counts, strict=True):
         turns, across = turns * count, across * (count if moves else 1)
-    gone = np.maximum(0.0, 1 - l1.capacity_bytes / across)
-    crowded = _side_by_side(windows, pixels) > caches.streams
-    gone = gone + np.where(crowded, np.maximum(0.0, 1 - l1.capacity_bytes / held), 0.0)
+    crowded = windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride) > caches.streams
+    gone = np.where(across > l1.capacity_bytes, 1.0, 0.0)
+    gone = gone + np.where(crowded & (held > l1.capacity_bytes), 1.0, 0.0)
     return turns * gone * read / l1.fill_bytes_per_cycle
 
 

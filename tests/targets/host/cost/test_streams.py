@@ -150,9 +150,35 @@ def test_rows_come_again_where_more_lines_are_read_than_are_fetched_ahead(
         {"memory.caches.streams": str(streams), "memory.caches.l1.capacity_bytes": str(capacity)},
     )
     read, written = (5 * 11 + 5 * 5) * 64 * 4, 7 * 64 * 4
-    gone = max(0.0, 1 - capacity / (read + written)) * (2 if streams < 80 else 1)
-    expected = 7 * gone * read / machine.section(Caches).l1.fill_bytes_per_cycle
+    times = (2 if streams < 80 else 1) if capacity < read + written else 0
+    expected = 7 * times * read / machine.section(Caches).l1.fill_bytes_per_cycle
     assert streamed_cycles(take_apart(parse(ROWS)), machine, {}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("lines", "kept", "rows"), [(7, 19 * 19, 7), (1, 19 * 21, 3)])
+def test_a_border_of_zeros_is_neither_multiplied_nor_read_where_no_loop_moves_it(
+    lines: int, kept: int, rows: int
+) -> None:
+    """Of 21 points of 7 windows side by side 19 are in the image, and 7 of 9 pixels."""
+    text = f"""\
+def sums():
+    y: tensor("f32", "output", rows=7, cols=7, channels=512)
+    x: tensor("f32", "input", zeros(rows=(1, 1), cols=(1, 1)), rows=9, cols=9, channels=512)
+    w: tensor("f32", "constant", kernel_rows=3, kernel_cols=3, channels=512)
+    for turn in range({7 // lines}):
+        window_sums(
+            y[at({lines} * turn, {lines}), at(0, 7), at(0, 512)]("utg"),
+            x[at({lines} * turn, {lines + 2}), at(0, 9), at(0, 512)]("rcg"),
+            w[at(0, 3), at(0, 3), at(0, 512)]("xxg"),
+            rows=3,
+            cols=3,
+        )
+"""
+    prepared, machine = take_apart(parse(text)), load_machine("host")
+    assert PRICES.kept_share(prepared, machine, {}) == pytest.approx(kept / (21 * 21))
+    read = 7 // lines * (rows * 7 + 3 * 3) * 512 * 4
+    expected = read / machine.section(Caches).l1.fill_bytes_per_cycle
+    assert streamed_cycles(prepared, machine, {}) == pytest.approx(expected)
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:
