@@ -77,7 +77,7 @@ from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.waits import StageUse, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
-from tilewright.seeds.epilogues import operand_name
+from tilewright.seeds.space import operand_name
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.refills import Refills
 
