@@ -266,3 +266,10 @@ def test_the_last_elements_of_lines_of_rows_in_place_are_fetched_ahead() -> None
         whole = text[text.index(f"product_4x{vectors}(") :]
         found = re.findall(r"prefetch\(y0 \+ beyond \+ (\d+)", whole[: whole.index("\n}\n")])
         assert list(map(int, found)) == fetched
+
+
+def test_rows_in_place_are_fetched_so_many_lines_ahead() -> None:
+    """Twenty lines are ten rows of two; behind the last rows come those of the next columns."""
+    ahead = {"prefetch": frozenset(("panels",)), "lines_ahead": 20}
+    text = emit_microkernel(Microkernel(AVX512, F32, 2, 4, inner="n", **ahead), "product")
+    assert "const long beyond = p + 10 < k ? 10 * ldy : (10 - k) * ldy + 32;" in text

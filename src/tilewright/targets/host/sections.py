@@ -37,12 +37,14 @@ class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Pages(Struct, frozen=True, forbid_unknown_fields=True):
     """Pages of `page_bytes` whose addresses the nearest level of translation holds: `count`. Where
-    loops touch more, each that they come back to costs `miss_cycles`.
+    loops touch more, each that they come back to costs `miss_cycles`, and each with a row of what a
+    product loads by vectors `row_miss_cycles`, for the core loads those early.
     """
 
     count: PositiveInt
     page_bytes: PositiveInt
     miss_cycles: NonNegativeFloat
+    row_miss_cycles: NonNegativeFloat
 
 
 class Caches(Section, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +52,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
     Cores that have them address main memory themselves: an operand may be used where it lies. Of
     lines that a loop reads side by side, so many `streams` are fetched into the first one ahead.
+    Products fetch rows of a far operand in place `lines_ahead` of what they load.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -59,6 +62,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     l3: CoreCache
     pages: Pages
     streams: PositiveInt
+    lines_ahead: PositiveInt
 
     @property
     def levels(self) -> tuple[CoreCache, ...]:

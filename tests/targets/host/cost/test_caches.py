@@ -236,3 +236,16 @@ def test_rows_that_share_sets_cost_nothing_where_they_are_fetched_ahead() -> Non
     near, far = 96, 1024
     assert cycles_per_column(1024, far) == pytest.approx(cycles_per_column(1040, far), rel=0.01)
     assert cycles_per_column(1024, near) > 1.04 * cycles_per_column(1040, near)
+
+
+def test_rows_on_pages_of_their_own_cost_each_block_that_loads_them() -> None:
+    """Blocks of 14 rows and 32 columns: each of 5 x 32 loads 128 rows of B, 4 KB apart."""
+    prepared = take_apart(parse(PRODUCT))
+
+    def waits(columns: int, cycles: int) -> float:
+        numbers = {"memory.caches.pages.row_miss_cycles": str(cycles)}
+        values = {"m": 64, "n": columns, "k": 128, "m_tile": 64, "n_tile": columns}
+        return float(exposed_cycles(prepared, load_machine("host", numbers), values, 0))
+
+    assert waits(1024, 3) - waits(1024, 0) == pytest.approx(5 * 32 * 128 * 3)
+    assert waits(992, 3) == waits(992, 0)

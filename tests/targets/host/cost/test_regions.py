@@ -201,7 +201,7 @@ def test_threads_beyond_those_that_saturate_main_memory_wait(count, saturating, 
 
 def test_rows_on_more_pages_than_are_held_miss_each_of_them() -> None:
     """Ten rows on pages of their own, of which each takes part of another; or four to a page."""
-    pages = Pages(count=20, page_bytes=4096, miss_cycles=7)
+    pages = Pages(count=20, page_bytes=4096, miss_cycles=7, row_miss_cycles=0)
     for run, pitch, swept, beside in (
         (1024, 4096, 10 * 1.25, 0), (4096, 8192, 20, 0), (1024, 4096, 10 * 1.25, 8),
         (512, 1024, 2.5, 0), (512, 1024, 2.5, 18),

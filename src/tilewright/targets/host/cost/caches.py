@@ -338,6 +338,8 @@ def _set_conflicts(
             if loaded:
                 run = np.minimum(mine.run, width * dtype(kind).size_bytes)
                 block = replace(block, run=run, pitch=pitch)
+                blocks = prod(count for _, count in loops) * used / width
+                cycles = cycles + blocks * _row_miss_cycles(block, caches.pages, height)
             each = np.maximum(each, _anew(block, caches, height))
         ahead = False
         if loaded and isinstance(factor, Tile):
@@ -378,6 +380,15 @@ def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
     far = (block.room(l2) > l2.capacity_bytes) & (block.room(l2) > block.bytes)
     near = np.where(crowded | scattered, 1 / l1.fill_bytes_per_cycle, 0.0)
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
+
+
+def _row_miss_cycles(block: TouchedRows, pages: Pages, height: int) -> Value:
+    """Cycles for TLB misses of the rows of one register block that are on pages of their own, more
+    than are held beside the rows of the other factor and of C.
+    """
+    apart = np.greater_equal(block.pitch, pages.page_bytes)
+    apart = apart & (block.rows + 2 * height > pages.count)
+    return np.where(apart, block.rows * pages.row_miss_cycles, 0)
 
 
 def _page_cycles(swept: TouchedRows, written: Sequence[TouchedRows], pages: Pages) -> Value:

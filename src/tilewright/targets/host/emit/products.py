@@ -180,6 +180,7 @@ def _product(
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
     index = chain.multiply.loaded
+    caches = machine.find_section(Caches)
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, beside)
     broadcast = (c, a, b)[3 - index]
     if isinstance(call.operands[index], View) and loaded.panels:
@@ -199,6 +200,7 @@ def _product(
         offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
+        lines_ahead=caches.lines_ahead if caches else 1,
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
         halves=has_halves(machine, kind.name),

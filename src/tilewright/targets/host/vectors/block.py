@@ -30,8 +30,6 @@ _STEPS_BEFORE = 64
 """Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
 the one before it.
 """
-_LINES_AHEAD = 48
-"""Lines in flight that hide the latency of main memory: 24 rows of two 64-byte vectors."""
 
 
 def declared_parameters(kernel: Microkernel) -> list[str]:
@@ -167,7 +165,7 @@ class RegisterBlock:
             self._write_prefetches(writer)
             if strides_ahead(self.kernel):
                 # Behind the last rows come the first ones of the next columns.
-                rows = _LINES_AHEAD // len(self._lines())
+                rows = self.kernel.lines_ahead // len(self._lines())
                 again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
                 writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")

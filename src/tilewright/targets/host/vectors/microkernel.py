@@ -53,7 +53,7 @@ class Microkernel:
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
     memory; where one block takes each panel, what comes next in the `stream` of them. Where that
-    operand is in place, it prefetches rows of it. One that `streams` has
+    operand is in place, it prefetches rows of it, `lines_ahead`. One that `streams` has
     non-temporal stores where rows of C are whole lines; other threads see them after a fence.
 
     Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
@@ -76,6 +76,7 @@ class Microkernel:
     inner: Along = "m"
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
+    lines_ahead: int = 48
     next_call: int | None = None
     runs: bool = False
     c_run: int = 0
