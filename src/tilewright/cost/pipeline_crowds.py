@@ -293,9 +293,9 @@ def _go_between(s: PipelineState, crowd: int, first: float, last: float, service
     behind = 0.0
     for place in range(crowd, s.clock.places, 2):
         other = at(s.served, place)
-        late = other.asked_last - first
-        if late > 0.0:
-            behind += other.service * late / (other.asked_last - other.asked)
+        late, spread = other.asked_last - first, other.asked_last - other.asked
+        if late > 0.0 and spread > 0.0:
+            behind += other.service * late / spread
             other.free += service * late / (last - first) if late < last - first else service
             other.last = max(other.last, other.free)
     return behind

@@ -71,7 +71,7 @@ class NestCosts:
 
 
 def _of_tiles(value: Value, tiles: Ints) -> Value:
-    single = not isinstance(value, np.ndarray) or value.shape[-1] == 1
+    single = np.ndim(value) == 0 or np.shape(value)[-1] == 1
     return value if single else value[..., tiles]
 
 

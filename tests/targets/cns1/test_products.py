@@ -5,6 +5,7 @@ import pytest
 from support.compiled import kernel_of
 from support.examples import one_in
 from tilewright.common.errors import MachineError, ScheduleError, ShapeError
+from tilewright.compiler.explanation import routines_of
 from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
 from tilewright.machine import find_machine, load_machine
@@ -172,9 +173,8 @@ def test_interleaved_codes_evict_a_kernel_unless_the_instruction_cache_is_associ
     caches = {"instruction_ways": ways, "instruction_line_bytes": line_bytes}
     caches["instruction_bytes"] = 32 * line_bytes
     machine = load_machine("cns1-128", {f"memory.caches.{k}": v for k, v in caches.items()})
-    whole, evicted = kernel_of(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine).routines(
-        simulated=True
-    )
+    kernel = kernel_of(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine)
+    whole, evicted = routines_of(kernel.program, machine, simulated=True)
     assert (whole.call, evicted.call) == ("the whole source", "after interleaved codes")
     priced = evicted.priced_cycles - whole.priced_cycles
     assert whole.simulated_cycles is not None

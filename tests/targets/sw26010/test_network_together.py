@@ -26,7 +26,7 @@ from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 MACHINE = load_machine("sw26010")
 LENET = network("lenet5", 1)
-SEARCH = Search(algorithm="direct_vectors", keep=1)
+SEARCH = Search(algorithm="direct_vectors", keep=3)
 LATE = """    struct lenet5_stages_parameters parameters;
     volatile long late;
     for (late = group ? 0 : 400000000; late > 0; late--)

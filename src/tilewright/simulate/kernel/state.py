@@ -233,9 +233,9 @@ class KernelState:
         """
         behind, ahead = 0, arrive.last - arrive.first
         for at, other in self.ready.items():
-            late = other.asked.last - arrive.first
-            if at[1] == crowd and other.queue == queue and late > 0:
-                behind += other.service_cycles * late // (other.asked.last - other.asked.first)
+            late, spread = other.asked.last - arrive.first, other.asked.last - other.asked.first
+            if at[1] == crowd and other.queue == queue and late > 0 and spread > 0:
+                behind += other.service_cycles * late // spread
                 free = other.free + (service * late // ahead if late < ahead else service)
                 last = max(other.clocks.last, free)
                 clocks = other.clocks._replace(last=last)
