@@ -339,7 +339,7 @@ def _set_conflicts(
                 run = np.minimum(mine.run, width * dtype(kind).size_bytes)
                 block = replace(block, run=run, pitch=pitch)
                 blocks = prod(count for _, count in loops) * used / width
-                cycles = cycles + blocks * _row_miss_cycles(block, caches.pages, height)
+                cycles = cycles + blocks * _row_miss_cycles(block, caches.pages)
             each = np.maximum(each, _anew(block, caches, height))
         ahead = False
         if loaded and isinstance(factor, Tile):
@@ -382,12 +382,9 @@ def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
 
 
-def _row_miss_cycles(block: TouchedRows, pages: Pages, height: int) -> Value:
-    """Cycles for TLB misses of the rows of one register block that are on pages of their own, more
-    than are held beside the rows of the other factor and of C.
-    """
+def _row_miss_cycles(block: TouchedRows, pages: Pages) -> Value:
+    """Cycles for TLB misses of the rows of one register block that are on pages of their own."""
     apart = np.greater_equal(block.pitch, pages.page_bytes)
-    apart = apart & (block.rows + 2 * height > pages.count)
     return np.where(apart, block.rows * pages.row_miss_cycles, 0)
 
 
