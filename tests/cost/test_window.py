@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
-from tilewright.cost.chain import UNITS, operation_window, take_apart
+from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
+from tilewright.cost.window_uses import UNITS, operation_window
 from tilewright.ir.nodes import View
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Op, conv2d, gemm

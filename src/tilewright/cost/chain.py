@@ -6,14 +6,12 @@ transfers and calls around the loop inside at each level, and on which loops eac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
 
 import numpy as np
 
-from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
     Const,
@@ -23,27 +21,18 @@ from tilewright.common.expr import (
     ceil_div,
     evaluate,
     free_vars,
-    substitute,
 )
-from tilewright.common.intervals import interval
 from tilewright.cost.calls import PricedCall, priced_call
 from tilewright.cost.moments import Edges, Moments, edges_of, moments_of
-from tilewright.cost.pipeline_types import Flags, Ints, Rows
+from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.chains import ChainRules
-from tilewright.ir.nodes import For, Program, Transfer, View
+from tilewright.ir.nodes import For, Program, Transfer
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import Engine
-
-if TYPE_CHECKING:
-    from tilewright.cost import window
-    from tilewright.cost.prices import Prices
-else:  # heavy: Numba
-    window = Deferred("tilewright.cost.window")
 
 _NOTHING = Const(0)
 
@@ -153,6 +142,15 @@ class Prepared:
     def engines(self, machine: Machine) -> list[Engine]:
         """The engines that serve the nest's transfers, one for each memory."""
         return [machine.transfer_engine(space) for space in self._spaces]
+
+    @cached_property
+    def turning(self) -> frozenset[int]:
+        """The buffers whose transfers stand where the program has them, in slots of its own."""
+        return frozenset(
+            i.buffer
+            for i in self.items
+            if isinstance(i.step, TransferStep) and free_vars(i.step.stmt.slot)
+        )
 
     @cached_property
     def _spaces(self) -> frozenset[str]:
@@ -301,289 +299,3 @@ def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[st
 def _span(items: Sequence[ChainItem], level: int, after: bool) -> tuple[int, int]:
     own = [i for i, item in enumerate(items) if (item.level, item.after) == (level, after)]
     return (own[0], own[-1] + 1) if own else (0, 0)
-
-
-UNITS = 4
-"""Most units that execute operations."""
-_MOST_OPERANDS = 8
-
-
-class _Uses(NamedTuple):
-    """The fields of a window that no value of a parameter decides."""
-
-    unit: Ints
-    writes: Ints
-    reads: Ints
-    unread: Flags
-    early: Flags
-    turn: Flags
-    rotates: Ints
-    beside: Ints
-    due: Ints
-    pieces: Flags
-    spread: Flags
-    places: Ints
-
-
-@lru_cache(maxsize=1 << 12)
-def _uses(prepared: Prepared, prices: Prices) -> _Uses:
-    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
-    items, used = prepared.items, [_used(item, buffers, prepared) for item in prepared.items]
-    writes = np.array([w for w, _ in used] or [-1], np.int64)
-    moved = {i.buffer for i in items if not isinstance(i.step, CallStep)}
-    beside = [_beside(number, prepared) for number in range(len(items))]
-    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
-    rotates = [
-        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
-        for i, b in enumerate(prepared.program.buffers)
-    ]
-    return _Uses(
-        np.array([prices.unit(i.step) for i in items] or [0], np.int64),
-        writes,
-        *_reads([own for _, own in used], prepared, prices),
-        np.array(rotates or [0], np.int64),
-        np.array(beside or [0], np.int64),
-        _due(beside, writes, prepared),
-        np.array([_in_pieces(i, prepared, prices) for i in items] or [False]),
-        np.array([_spread(i, prepared) for i in items] or [False]),
-        np.array(_moving(prepared) or [(-1, 0, 0, 0)], np.int64),
-    )
-
-
-def operation_window(
-    prepared: Prepared, env: Mapping[str, Value], machine: Machine, prices: Prices
-) -> window.OperationWindow:
-    """The window of a core, empty, for the items of one nest, with values for its parameters."""
-    rules = machine.issue
-    assert rules is not None
-    count, loops = len(prepared.program.buffers), max(1, len(prepared.loops))
-    kept = max((window.KEPT_TURNS, *(2 * own.period for own in prepared.edges)))
-    sizes = (1, rules.in_flight, UNITS, *(2 * count,) * 4)
-    first = np.cumsum((0, *sizes)).astype(np.int64)
-    return window.OperationWindow(
-        state=np.zeros(int(first[-1])),
-        first=first,
-        slots=np.zeros(max(1, count), np.int64),
-        **_uses(prepared, prices)._asdict(),
-        held=np.zeros(2 * max(1, count)),
-        readings=np.zeros(2 * max(1, count)),
-        begun=np.zeros(1),
-        overlap=np.array(_overlapping(prepared, env) or [False]),
-        behind=np.arange(max(1, len(prepared.items))),
-        kept=np.zeros((loops, kept, int(first[-1]))),
-        kept_slots=np.zeros((loops, kept, max(1, count)), np.int64),
-        played=np.zeros(loops, np.int64),
-        left=np.zeros(loops),
-        moved=np.zeros(loops),
-        in_order=int(rules.freed == "in_order"),
-        last_freed=np.zeros(1),
-        clock=np.zeros(1),
-        late=np.zeros((max(1, count), 2), np.int64),
-        inmost=np.zeros(1, np.int64),
-        unrolled=prices.unrolled_turns,
-    )
-
-
-def _reads(
-    used: Sequence[Sequence[int]], prepared: Prepared, prices: Prices
-) -> tuple[Ints, Flags, Flags, Flags]:
-    """The buffers that each item reads, -1 for none; which of them its first operation does not
-    read, and its last one, and of which each operation reads a part of its own.
-    """
-    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
-    unread, early, turn = np.zeros((3, *reads.shape), np.bool_)
-    for number, (own, item) in enumerate(zip(used, prepared.items, strict=True)):
-        reads[number, : len(own)] = own
-        if isinstance(item.step, CallStep):
-            primitive = item.step.stmt.primitive
-            first, last = (
-                prices.first_reads(primitive, len(own)),
-                prices.last_reads(primitive, len(own)),
-            )
-            parts = prices.reads_in_turn(primitive)
-            unread[number, : len(own)] = [operand not in first for operand in range(len(own))]
-            early[number, : len(own)] = [operand not in last for operand in range(len(own))]
-            turn[number, : len(own)] = [operand in parts for operand in range(len(own))]
-    return reads, unread, early, turn
-
-
-def _rotation(buffer: str, prepared: Prepared) -> int:
-    """The level of the innermost loop that the slot depends on which calls write."""
-    made = [i.step.stmt.operands[0] for i in prepared.items if isinstance(i.step, CallStep)]
-    slots = [o.slot for o in made if isinstance(o, View) and o.buffer == buffer]
-    used = frozenset[str]().union(*map(free_vars, slots))
-    return max((d for d, loop in enumerate(prepared.loops, 1) if loop.var in used), default=0)
-
-
-def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
-    """The buffer that a step writes, empty for none, and those that it reads."""
-    if isinstance(step, CallStep):
-        names = [o.buffer for o in step.stmt.operands if isinstance(o, View)]
-        return names[0], names[1:]
-    own = step.stmt.buffer
-    return (own, []) if step.stmt.direction == "get" else ("", [own])
-
-
-def _used(item: ChainItem, buffers: Mapping[str, int], prepared: Prepared) -> tuple[int, list[int]]:
-    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
-    that works on results of earlier products waits for none of its loop.
-    """
-    written, read = _names(item.step)
-    if written in read and _lags(item, prepared):
-        written, read = "", [name for name in read if name != written]
-    return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
-
-
-def _lags(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a call on a part of a buffer of which a product in its loop makes another part."""
-    assert isinstance(item.step, CallStep)
-    own = item.step.stmt.operands[0]
-    return any(
-        isinstance(i.step, CallStep)
-        and isinstance(i.step.stmt.primitive, MatrixProduct)
-        and isinstance(made := i.step.stmt.operands[0], View)
-        and made.buffer == _names(item.step)[0]
-        and made.ranges != own.ranges
-        for i in prepared.items
-        if (i.level, i.after) == (item.level, item.after)
-    )
-
-
-def _beside(number: int, prepared: Prepared) -> int:
-    """How an item writes a buffer that the items of one loop alone use, which read it in the order
-    in which their parts move: what it writes they have read, or read later, behind their last call
-    not before the next iteration. 0 for other items, and for what an iteration begins with where
-    others write the same ahead: it happens where iterations are too few for that.
-    """
-    item, later = prepared.items[number], prepared.items[number + 1 :]
-    written, _ = _names(item.step)
-    if not item.level or not written:
-        return 0
-    variable = prepared.loops[item.level - 1].var
-    users = [i for i in prepared.items if written in (_names(i.step)[0], *_names(i.step)[1])]
-    views = [
-        o
-        for i in users
-        if isinstance(i.step, CallStep)
-        for o in i.step.stmt.operands[1:]
-        if isinstance(o, View) and o.buffer == written
-    ]
-    read = [any(variable in free_vars(r.start) for r in o.ranges) for o in views]
-    others = [i for i in users if i.level != item.level]
-    begun = [i for i in others if i.level < item.level and not i.after]
-    if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
-        return 0
-    made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
-    alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
-    ahead = variable in _start(item.step)
-    behind = all(written not in _names(i.step)[1] for i in later)
-    same = (i for i in later if _names(i.step)[0] == written)
-    if alternates:
-        return window.ALTERNATELY
-    if not ahead and not behind and any(variable not in _start(i.step) for i in same):
-        return 0
-    return window.AHEAD if ahead or behind else window.BESIDE
-
-
-def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
-    """The loop at whose turn what is written alternately in a buffer can be read; -1 for none."""
-    found = [-1] * len(prepared.program.buffers)
-    for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
-        if kind == window.ALTERNATELY:
-            found[buffer] = _rotation(_names(item.step)[0], prepared) - 1
-    return np.array(found or [-1], np.int64)
-
-
-_MOST_PLACES = 62
-"""Numbers of places that one integer has bits for."""
-
-
-def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
-    """The places of operands in memories that move with a loop, of items that are used in most
-    turns: numbers of the loop, of the level that slots of buffers turn at with it, of the item, and
-    of the place among different ones.
-    """
-    numbers: dict[Hashable, int] = {}
-    found = list[tuple[int, int, int, int]]()
-    double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
-    for number, item in enumerate(prepared.items):
-        if not _in_most_turns(item, prepared):
-            continue
-        for name, starts in _places(item.step):
-            used = frozenset[str]().union(*map(free_vars, starts))
-            place = numbers.setdefault((name, starts), len(numbers) % _MOST_PLACES)
-            for loop, own in enumerate(prepared.loops[: item.level]):
-                if own.var in used:
-                    found.append((loop, loop, number, place))
-                elif name in double:
-                    found.append((loop, item.level, number, place))
-    return found
-
-
-def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
-    """True for an item under no condition on loops, and a product in all turns but those that begin
-    sums: the places of what adds it up are computed while it runs.
-    """
-    loops = {loop.var: 1 for loop in prepared.loops}
-    depends = free_vars(item.condition) & loops.keys()
-    if not depends or not isinstance(item.step, CallStep):
-        return not depends
-    later = substitute(item.condition, loops)
-    return later == Const(1) and isinstance(item.step.stmt.primitive, MatrixProduct)
-
-
-def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    """Where the operands of a step begin, each with the name of its buffer or tensor."""
-    if isinstance(step, TransferStep):
-        yield step.stmt.tensor, tuple(r.start for r in step.stmt.ranges)
-        yield f"{step.stmt.direction} {step.stmt.buffer}", (step.stmt.first,)
-        return
-    for operand in step.stmt.operands:
-        if isinstance(operand, View):
-            yield operand.buffer, (operand.slot, *(r.start for r in operand.ranges))
-
-
-def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:
-    """True for a store of a buffer that calls in loops inside its own write part by part, and a
-    call that takes vector after vector of what it works on.
-    """
-    if isinstance(item.step, CallStep):
-        return prices.in_pieces(item.step.stmt.primitive)
-    if item.step.stmt.direction == "get":
-        return False
-    name = item.step.stmt.buffer
-    made = [i for i in prepared.items if _names(i.step)[0] == name]
-    return all(
-        i.level > item.level and prepared.loops[i.level - 1].var in _start(i.step) for i in made
-    )
-
-
-def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
-    """Which items are transfers under no condition, or one that always holds."""
-    fetched = [i.condition for i in prepared.items if not isinstance(i.step, CallStep)]
-    bounds: dict[str, tuple[int, int]] = {}
-    if any(map(free_vars, fetched)):
-        bounds = {name: (int(np.min(v)), int(np.max(v))) for name, v in env.items()}
-        for loop in prepared.loops:
-            bounds[loop.var] = 0, interval(loop.extent, bounds)[1] - 1
-    return [
-        not isinstance(i.step, CallStep) and interval(i.condition, bounds)[0] > 0
-        for i in prepared.items
-    ]
-
-
-def _spread(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a fetch or a call that spreads fetches, in all iterations of a candidate or none."""
-    if free_vars(item.condition) & {loop.var for loop in prepared.loops}:
-        return False
-    if isinstance(item.step, CallStep):
-        return item.step.stmt.primitive.spreads
-    return item.step.stmt.direction == "get"
-
-
-def _start(step: CallStep | TransferStep) -> frozenset[str]:
-    """The symbols in the place of what a step writes."""
-    if isinstance(step, TransferStep):
-        return free_vars(step.stmt.first)
-    made = step.stmt.operands[0]
-    return frozenset().union(*(free_vars(r.start) for r in made.ranges))

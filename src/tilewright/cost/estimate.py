@@ -26,7 +26,7 @@ from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, operation_window, take_apart
+from tilewright.cost.chain import Prepared, take_apart
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
@@ -70,6 +70,7 @@ from tilewright.cost.timing import (
     where_no_data_lie,
     where_the_first_lies,
 )
+from tilewright.cost.window_uses import operation_window
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct, Repack

@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.common.expr import Value
-from tilewright.cost.chain import UNITS, Prepared
+from tilewright.cost.chain import Prepared
 from tilewright.cost.moments import Edges, Kinds
 from tilewright.cost.pipeline_types import Flags, Floats, Ints
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep
+from tilewright.cost.window_uses import UNITS
 
 Cycles = tuple[Value, ...]
 """(of service or of the call, of issue, `own` and `apart` as of `Cost`); where cores keep a window

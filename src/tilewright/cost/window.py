@@ -81,15 +81,15 @@ class OperationWindow(NamedTuple):
     at the turn of the loop that it is `due` at. Transfers that `overlap` use both slots of a buffer
     that has two; those under a condition stand where the program has them; each fetches ahead
     `behind` an item, mostly itself, but where calls that `spread` fetches over them hold
-    (`passes.double_buffer`). Stores of buffers of two slots that have no loop of several iterations
-    inside theirs, whose level is `inmost`, stand behind the next iteration's items: `late` are the
-    row of the cost and the item of each one, -1 for none. `moved[d]` places move from turn to turn
-    of loop d, a statement each, and one before it begins: of the `places`, (loop, level, item,
-    number), those of items that there are, at a level that loops of one turn are between. Up to
-    `unrolled` turns of the innermost loop of several are written out. They move before the last
-    operation, from the `clock` on that it found; the branch is behind it. `kept[d]` are the states
-    after the last iterations of loop d, `played[d]` how many were played, `left[d]` how many are
-    left.
+    (`passes.double_buffer`); those into the `other` slot than the present one stand there, too.
+    Stores of buffers of two slots that have no loop of several iterations inside theirs, whose
+    level is `inmost`, stand behind the next iteration's items: `late` are the row of the cost and
+    the item of each one, -1 for none. `moved[d]` places move from turn to turn of loop d, a
+    statement each, and one before it begins: of the `places`, (loop, level, item, number), those of
+    items that there are, at a level that loops of one turn are between. Up to `unrolled` turns of
+    the innermost loop of several are written out. They move before the last operation, from the
+    `clock` on that it found; the branch is behind it. `kept[d]` are the states after the last
+    iterations of loop d, `played[d]` how many were played, `left[d]` how many are left.
     """
 
     state: Floats
@@ -110,6 +110,7 @@ class OperationWindow(NamedTuple):
     pieces: Flags
     overlap: Flags
     spread: Flags
+    other: Flags
     behind: Ints
     kept: Floats
     kept_slots: Ints
@@ -189,7 +190,8 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     units, writers, readers, earlier = w.first[2], w.first[3], w.first[4], w.first[5]
     clear, written, made, part = 0.0, w.writes[number], 0, writers
     if written >= 0:
-        made = 2 * written + (slot if slot >= 0 else w.slots[written])
+        own = 1 - w.slots[written] if w.other[number] else w.slots[written]
+        made = 2 * written + (slot if slot >= 0 else own)
         if not w.beside[number]:
             clear = max(state[writers + made], _read_until(w, number, made, cost))
         elif w.beside[number] == AHEAD:

@@ -32,7 +32,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.ir import nodes as ir
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
-from tilewright.seeds.steps import IN_PLACE
+from tilewright.seeds.steps import IN_PARTS, IN_PLACE
 
 # The innermost statements of a seed-stage program: the main call, and the calls around it that
 # start, prepare and finish.
@@ -175,7 +175,8 @@ def copies(tensor: str) -> expr.Var:
 class InferDma:
     """Inserts the transfers that a schedule implies.
 
-    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`. With
+    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`; a later
+    pass moves those `IN_PARTS`. With
     `workspace` a strided operand of a matrix product that is read by vectors gets a buffer to be
     packed into; with `early` what an epilogue reads beside the result is fetched as far out as
     operands are.
@@ -237,7 +238,7 @@ def _stage(tile: ir.Tile, loops: list[ir.For], stages: Mapping[str, str], writte
     names, depth = [f.var for f in loops], _depth_of(tile, loops)
     if stages.get(tile.tensor) == IN_PLACE:
         return _Staged(tile, depth, tile.ranges, tile, written)
-    if tile.tensor in stages:
+    if stages.get(tile.tensor, IN_PARTS) != IN_PARTS:
         if stages[tile.tensor] not in names:
             raise ScheduleError(
                 f"stage({tile.tensor}, {stages[tile.tensor]}): there is no such loop"

@@ -18,6 +18,7 @@ from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Range, check_name
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.seeds.nest import Axis, Nest
 from tilewright.seeds.steps import (
+    IN_PARTS,
     IN_PLACE,
     Fuse,
     Layout,
@@ -193,7 +194,7 @@ def _check(step: Step, p: Decisions) -> None:
             _check_spread(step, axis, over, p)
         case Stage(tensor, at):
             _tensor_dims(step, tensor, p)
-            if at != IN_PLACE and at not in p.order:
+            if at not in {IN_PLACE, IN_PARTS, *p.order}:
                 raise _refusal(step, "there is no such loop", f"the loops are {_list(p.order)}")
         case Pad(axis):
             _check_pad(step, axis, p)

@@ -68,12 +68,14 @@ class Spread:
 
 IN_PLACE = "in_place"
 """The place of a tensor that is not transferred at all."""
+IN_PARTS = "in_parts"
+"""The place of a tensor whose next tile comes in parts, beside calls on the present one."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """Transfer the tensor outside loop `at`: all that the loops from `at` inwards need, at once;
-    or use it where it lies (`IN_PLACE`).
+    or use it where it lies (`IN_PLACE`); or the next tile in parts (`IN_PARTS`).
     """
 
     tensor: str

@@ -31,7 +31,7 @@ from tilewright.seeds.convolution.tensors import (
 from tilewright.seeds.gemm import gemm_seed, product_nest
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
-from tilewright.seeds.steps import Reorder, Stage
+from tilewright.seeds.steps import IN_PARTS, Reorder, Stage
 
 _BY_COLUMNS = ("group", "batch", "cols", "rows", "channels")
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
@@ -159,20 +159,25 @@ def turned_windows(window: Window) -> Seed:
 
 @seed("conv2d", name="whole_pixels", whole=True)
 def whole_pixels(op: Conv2d) -> Seed | None:
-    """A 1x1 kernel as one matrix product over the pixels of all images."""
-    return _whole_pixels() if is_product(op) else None
+    """A 1x1 kernel as one matrix product over the pixels of all images. Of images that stay, the
+    next weights may come in parts: of one group, where all that is fetched ahead is in parts.
+    """
+    return _whole_pixels(one_group=op.groups == 1) if is_product(op) else None
 
 
 @cache
-def _whole_pixels() -> Seed:
+def _whole_pixels(*, one_group: bool) -> Seed:
     product, tensors = pixel_product()
     x, w, y, *_ = tensors
-    choices = (
+    choices = [
         (Reorder(("group", outer, inner)), *xs, *ys)
         for outer, inner in (("out_channel", "pixel"), ("pixel", "out_channel"))
         for xs in ((), (Stage("x_pixels", inner),), (Stage("x_pixels", outer),))
         for ys in ((), (Stage("y_pixels", inner),))
-    )
+    ]
+    if one_group:
+        stages = Stage("x_pixels", "out_channel"), Stage("w", IN_PARTS)
+        choices.append((Reorder(("group", "out_channel", "pixel")), *stages))
     space = _whole(product, "in_channel", choices, 2 * _MOST).vectorize("m")
     layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
     return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")

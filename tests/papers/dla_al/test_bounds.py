@@ -95,7 +95,7 @@ def least_cycles_of_tiles(outputs: int, depth: int, pixels: int) -> int:
     return int(least(count, 0))
 
 
-def test_a_convolution_whose_weights_come_tile_by_tile_is_near_the_bound() -> None:
+def test_weights_in_parts_take_fewer_cycles_than_any_in_one_load_for_a_tile() -> None:
     """The first layer of Table 2: 49 pixels of 512 channels, 2,048 outputs."""
     matrix = 49 * 512 * 2048 // MACHINE.section(Units).matrix_rows ** 2
     bound, cycles = (
@@ -103,8 +103,8 @@ def test_a_convolution_whose_weights_come_tile_by_tile_is_near_the_bound() -> No
         version_cycles(Version("conv1", AUTOMATIC)),
     )
     assert bound / matrix == pytest.approx(1.190, abs=1e-3)
-    assert bound <= cycles
-    assert cycles / matrix == pytest.approx(1.215, abs=1e-3)
+    assert cycles < bound
+    assert cycles / matrix == pytest.approx(1.144, abs=1e-3)
 
 
 def least_cycles_of_pools(side: int, channels: int, parts: int) -> int:
@@ -143,3 +143,27 @@ def test_pools_are_near_what_two_operations_in_flight_allow(
     assert [bound / vector for bound in bounds] == pytest.approx(least, abs=1e-3)
     assert bounds[1] <= cycles
     assert cycles / vector == pytest.approx(seen, abs=1e-3)
+
+
+def cycles_of_pools(side: int, channels: int) -> int:
+    """Cycles of the schedule that is taken, by cause: of each half of a row its two loads and its
+    store, one after the other, and its windows but for one, which runs beside the second load.
+
+    The instruction on two rows is beside the store and the first load. No more windows are beside
+    the second load: the slot of what is issued behind it is freed after it. As there is no room for
+    a second result, the store stands behind the last window and before the next first one.
+    """
+    parts, part = side, side // 2 * channels
+    load, store = _cycles("vload", size=part), _cycles("vstore", size=part // 2)
+    windows = (side // 4 - 1) * _cycles("vgtm", size=channels)
+    return parts * (2 * load + store + windows)
+
+
+@pytest.mark.parametrize(("name", "side", "channels"), [("pool1", 28, 512), ("pool2", 56, 256)])
+def test_the_cycles_of_pools_are_explained_by_cause(name: str, side: int, channels: int) -> None:
+    """Left are the first part's loads less what the last part has not to load, 200 cycles."""
+    room = MACHINE.space("vector").capacity_bytes
+    part = side // 2 * channels * ELEMENT
+    assert 4 * part + part // 2 <= room < 4 * part + 2 * (part // 2)
+    cycles = version_cycles(Version(name, AUTOMATIC))
+    assert 0 <= cycles - cycles_of_pools(side, channels) <= 200

@@ -1,7 +1,8 @@
-"""Maps of results among the products that make them: a vector instruction runs beside each product.
+"""Maps of results and fetches of weights among products: there is room for one beside each.
 
-In: a program whose products are rounded where they are made, with maps behind the loops of these.
-Out: the maps in those loops, on the pixels of earlier turns.
+In: a program whose products are rounded where they are made, with maps behind the loops of these,
+and fetches before them. Out: the maps in those loops, on the pixels of earlier turns; parts of the
+next weights in them where a schedule says so.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import ClassVar
 
+from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
     Expr,
+    IntLike,
     Var,
     binary,
+    ceil_div,
+    free_vars,
     maximum,
     minimum,
     product,
@@ -37,11 +42,13 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
-from tilewright.ir.visit import rewrite, walk
+from tilewright.ir.visit import map_stmt, rewrite, walk
 from tilewright.passes.infer_dma import (
     SLOT_ELEMENTS,
 )
+from tilewright.seeds.steps import IN_PARTS
 from tilewright.targets.cambricon.primitives import RoundedMap
+from tilewright.targets.cambricon.slide_windows import part
 
 _APART = 4
 """Turns from one step of a map to the next where windows are copied beside products, too."""
@@ -285,3 +292,149 @@ def _one_by_one(last: Call) -> list[Call]:
         found.insert(0, replace(last, primitive=primitive, operands=tuple(operands)))
         own = inner[0] if inner else None
     return found
+
+
+_TURNS = 2
+"""Turns from one part to the next: beside two products there are two results to store."""
+
+
+@dataclass(frozen=True)
+class FetchInParts:
+    """Fetches weights that `stages` has `IN_PARTS`: one in every other turn of the loop over the
+    vectors of a product. A result is stored behind the product after its own.
+
+    before:  for tile: get(w[tile] -> w_tile)
+                       for pixel: product(y_tile[0 : 7], w_tile, x_tile[pixel * 7 : pixel * 7 + 7])
+                                  put(y_tile)
+    after:   for tile:                                                  # in slot tile % 2
+                 if tile == 0: get(w[0] -> w_tile)
+                 for pixel: for vector:
+                     if vector % 2 == 1: get(w[tile + 1][part] -> w_tile[slot (tile + 1) % 2])
+                     product(y_tile[vector], w_tile, x_tile[pixel * 7 + vector])
+                     if 0 < vector: put(y_tile[vector - 1])
+                     if vector == 6: put(y_tile[vector])
+    """
+
+    name: ClassVar[str] = "fetch_in_parts"
+    stages: Mapping[str, str]
+
+    def apply(self, program: Program) -> Program:
+        """The program with transfers in the loop. Raises ScheduleError where there is none, or
+        results have another use.
+        """
+        for name, at in self.stages.items():
+            if at == IN_PARTS:
+                program = _Parts.of(name, program).applied()
+        return program
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A transfer of weights in the loop over their `tiles`, and a product on several vectors and
+    the store of its results in the loop over `pixels` inside that.
+    """
+
+    program: Program
+    fetched: Transfer
+    product: Call
+    stored: Transfer
+    tiles: For
+    pixels: For
+
+    @staticmethod
+    def of(tensor: str, program: Program) -> _Parts:
+        """Those of a tensor. Raises ScheduleError where there are none."""
+        loops = _chain(program.body)
+        tiles, pixels = loops[-2:] if len(loops) > 1 else (None, None)
+        match [s for s in (tiles.body if tiles else ()) if not isinstance(s, Wait)]:
+            case [Transfer("get", own) as fetched, For()] if own == tensor:
+                pass
+            case _:
+                raise _refused(tensor)
+        assert tiles
+        assert pixels
+        match [s for s in pixels.body if not isinstance(s, Wait)]:
+            case [Call(MatrixProduct()) as product, Transfer("put") as stored]:
+                return _Parts(program, fetched, product, stored, tiles, pixels)
+            case _:
+                raise _refused(tensor)
+
+    def applied(self) -> Program:
+        """The program with parts. Raises ScheduleError for a product that is no loop."""
+        loop = _vectors(self.product)
+        if not isinstance(loop, For):
+            raise _refused(self.fetched.tensor)
+        (product,) = (s for s in loop.body if isinstance(s, Call))
+        turn, ranges = Var(loop.var), product.operands[0].ranges
+        along = next(d for d, r in enumerate(ranges) if turn.name in free_vars(r.start))
+        tile, count = Var(self.tiles.var), self.pixels.extent
+        slots = {
+            self.fetched.buffer: tile % 2,
+            self.stored.buffer: (tile * count + Var(self.pixels.var)) % 2,
+        }
+        views = (
+            replace(o, slot=slots.get(o.buffer, o.slot)) if isinstance(o, View) else o
+            for o in product.operands
+        )
+        made = replace(self.stored, slot=slots[self.stored.buffer])
+        free = Wait(made.buffer, made.slot)
+        body = (
+            self._part(loop, slots[self.fetched.buffer]),
+            replace(product, operands=tuple(views)),
+            If(binary("<", 0, turn), (part(made, along, turn - 1, Const(1)), free)),
+            If(binary("==", turn + 1, loop.extent), (part(made, along, turn, Const(1)), free)),
+        )
+        begun = replace(self.fetched, slot=slots[self.fetched.buffer])
+        first = If(binary("==", tile, 0), (begun, Wait(begun.buffer, begun.slot)))
+        pixels = replace(self.pixels, body=(replace(loop, body=body),))
+        tiles = replace(self.tiles, body=(first, pixels))
+        buffers = (
+            replace(b, copies=Const(2)) if b.name in slots else b for b in self.program.buffers
+        )
+        whole = _instead(self.program.body, self.tiles, tiles)
+        return replace(self.program, buffers=tuple(buffers), body=whole)
+
+    def _part(self, loop: For, slot: Expr) -> If:
+        """A part of the next weights, where there are any, as many in each of the loops over pixels
+        that are as long as the first one: of the last parts some overlap.
+        """
+        tile, pixel = self.tiles.var, self.pixels.var
+        (d,) = (i for i, r in enumerate(self.fetched.ranges) if tile in free_vars(r.start))
+        following = replace(_at(self.fetched, {tile: Var(tile) + 1}), slot=1 - slot)
+        length, end = (substitute(loop.extent, {pixel: n}) for n in (0, self.pixels.extent - 1))
+        turns = maximum(1, length // _TURNS)
+        whole = maximum(1, self.pixels.extent - binary("<", end, length))
+        most, rows = (t.ranges[d].extent for t in (_at(self.fetched, {tile: 0}), following))
+        size = minimum(ceil_div(most, turns * whole), rows)
+        number = Var(pixel) * turns + Var(loop.var) // _TURNS
+        rest = part(following, d, minimum(number * size, rows - size), size)
+        is_turn = binary("==", Var(loop.var) % _TURNS, minimum(length, _TURNS) - 1)
+        follows = binary("<", Var(tile) + 1, self.tiles.extent) * binary("<", Var(pixel), whole)
+        return If(is_turn * follows, (rest, Wait(following.buffer, following.slot)))
+
+
+def _refused(tensor: str) -> ScheduleError:
+    return ScheduleError(
+        f"stage({tensor}, {IN_PARTS}): a loop over vectors of one product is inside those of "
+        f"{tensor}, whose results are stored as they are"
+    )
+
+
+def _chain(body: Sequence[Stmt]) -> list[For]:
+    """The loops of a chain, outermost first."""
+    loop = next((s for s in body if isinstance(s, For)), None)
+    return [loop, *_chain(loop.body)] if loop else []
+
+
+def _at(stmt: Transfer, values: Mapping[str, IntLike]) -> Transfer:
+    found = map_stmt(stmt, lambda e: substitute(e, values))
+    assert isinstance(found, Transfer)
+    return found
+
+
+def _instead(body: Sequence[Stmt], old: For, new: For) -> tuple[Stmt, ...]:
+    """The body of a chain of loops with one of them for another."""
+    inside = (
+        replace(s, body=_instead(s.body, old, new)) if isinstance(s, For) else s for s in body
+    )
+    return tuple(new if s is old else own for s, own in zip(body, inside, strict=True))

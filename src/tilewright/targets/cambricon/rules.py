@@ -24,7 +24,7 @@ from tilewright.passes.infer_dma import (
     unguarded,
 )
 from tilewright.passes.lowering import Lowering
-from tilewright.targets.cambricon.finish_beside import FinishBeside
+from tilewright.targets.cambricon.finish_beside import FetchInParts, FinishBeside
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedStep
 from tilewright.targets.cambricon.round_elements import CopyInPlace, RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
@@ -134,6 +134,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
         FinishBeside(),
         SlideWindows(),
         KeepRows(),
+        FetchInParts(stages),
         SplitSteps(),
         CopyInPlace(),
     )

@@ -116,7 +116,7 @@ def _slid(
             continue
         moved |= {stmt, *waits}
         ahead, count = binary("<", 0, 0), rows[1].extent
-        first, zeros = _part(stmt, rows[0], Const(0), count), _zeros(stmt, rows[0], around, program)
+        first, zeros = part(stmt, rows[0], Const(0), count), _zeros(stmt, rows[0], around, program)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = alone = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
@@ -244,7 +244,7 @@ def _following(
         last = row + own - 1
         turn = maximum(loop.extent - count - 1, 0) + minimum(loop.extent, count) * last // count
         turn = maximum(turn, alone * minimum(last + 1, loop.extent - 1))
-        moved = _at(_part(stmt, dimension, Const(row), Const(own)), following)
+        moved = _at(part(stmt, dimension, Const(row), Const(own)), following)
         stays = zeros.stay_above(row + own) if zeros else Const(0)
         yield binary("==", Var(loop.var), turn) * (1 - carry) * (1 - stays), moved
 
@@ -291,8 +291,8 @@ def _gathered(
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)
-    first = _part(stmt, dimension, Const(0), rows.extent), *waits
-    others = _part(stmt, dimension, later, new), *waits
+    first = part(stmt, dimension, Const(0), rows.extent), *waits
+    others = part(stmt, dimension, later, new), *waits
     is_first, is_last = (binary("==", Var(loop.var), n) for n in (0, loop.extent - 1))
     goes_on = 1 - is_last
     if zeros and new == Const(1):
@@ -300,20 +300,20 @@ def _gathered(
     return If(is_first, first), If(goes_on, others)
 
 
-def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:
+def part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:
     """The statement for some indices of a dimension of what it writes."""
 
-    def part(ranges: tuple[Range, ...], d: int) -> tuple[Range, ...]:
+    def cut(ranges: tuple[Range, ...], d: int) -> tuple[Range, ...]:
         own = replace(ranges[d], start=ranges[d].start + first, extent=count)
         return (*ranges[:d], own, *ranges[d + 1 :])
 
     if isinstance(stmt, Transfer):
         inner = product(r.extent for r in stmt.ranges[dimension + 1 :])
-        return replace(stmt, ranges=part(stmt.ranges, dimension), first=first * inner)
+        return replace(stmt, ranges=cut(stmt.ranges, dimension), first=first * inner)
     made, source = (o for o in stmt.operands if isinstance(o, View))
     other = source.roles.index(made.roles[dimension])
     views = (
-        replace(view, ranges=part(view.ranges, d))
+        replace(view, ranges=cut(view.ranges, d))
         for view, d in ((made, dimension), (source, other))
     )
     return replace(stmt, operands=tuple(views))
