@@ -99,6 +99,8 @@ class KernelText:
     """Tensors that the last cache cannot keep."""
     beyond: frozenset[str] = frozenset()
     """Tensors that the level 2 cache cannot keep."""
+    near_bytes: int = 0
+    """Bytes of the level 1 cache."""
     index: str | None = None
     """C text of the number of a part, inside the loops that threads divide."""
 
@@ -153,7 +155,8 @@ class KernelText:
 
     def window_function(self, call: Call) -> WindowFunction | None:
         """The function of sums of windows that a call takes, if it is one."""
-        return window_function(call, self.program, self.isa, self.epilogue, self.beyond)
+        near = self.beyond, self.near_bytes
+        return window_function(call, self.program, self.isa, self.epilogue, *near)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]]:
         """The distinct micro-kernels, their names, and the heights and widths of their blocks."""

@@ -28,14 +28,13 @@ from tilewright.targets.host.vectors.window_text import (
     EVERYWHERE,
     WindowFunction,
     block_pixels,
+    row_pixels,
     shares_pixels,
     summed_lines,
 )
 
-_AHEAD, _MULTIPLIED = 2, 4
-"""Lines of windows by which pixels from beyond the second cache are fetched ahead, and how often
-each is multiplied where that takes longer than to bring it.
-"""
+_NEAR = 3 / 8
+"""Share of the first cache for the rows of pixels of a block from beyond the second one."""
 
 
 def window_function(
@@ -44,9 +43,10 @@ def window_function(
     isa: InstructionSet,
     epilogue: KernelEpilogue = PLAIN,
     far: Collection[str] = (),
+    near_bytes: int = 0,
 ) -> WindowFunction | None:
     """The function that a call takes, None for one of another primitive; `far` tensors are larger
-    than the second cache.
+    than the second cache, the first one has `near_bytes`.
     """
     windows = call.primitive
     if not isinstance(windows, WindowSums):
@@ -56,13 +56,14 @@ def window_function(
     kind = dtype(program.element_type(call.operands[0]))
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
-    summed = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
-    each = windows.rows * windows.cols / (windows.row_stride * windows.stride)
-    fetched = x.buffer in far and each < _MULTIPLIED
+    shared = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
+    pixels, summed = block_pixels(isa.registers, shared), 1 if x.buffer in far else shared
+    row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * terms
+    part = int(near_bytes * _NEAR // (windows.rows * row * kind.size_bytes * isa.lanes(kind)))
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers, summed),
+        pixels,
         windows=_extent(y, "t"),
         rows=windows.rows,
         columns=windows.cols,
@@ -79,8 +80,7 @@ def window_function(
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
         summed=summed,
-        far=x.buffer in far,
-        ahead=_AHEAD * _step(x, "r") * windows.row_stride if fetched else 0,
+        part=max(1, part) * isa.lanes(kind) if x.buffer in far else 0,
         behind=windows.row_stride // windows.row_step if summed > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
         x_columns=_inside(call.operands[1], "c", program),
