@@ -68,6 +68,19 @@ def test_operators_agree_with_c(a: int, b: int) -> None:
     assert -(2**15) <= low < 2**15
 
 
+@pytest.mark.parametrize("directive", [".space 2", ".balign 4"])
+def test_a_fill_is_a_signed_or_unsigned_byte(directive: str) -> None:
+    for fill in range(-130, 260):
+        source = f".data\n.short 0\n{directive}, {fill}\n"
+        if -128 <= fill <= 255:
+            made = assemble(source, CPE).section(".data").data
+            assert made == b"\0\0" + bytes([fill % 256, fill % 256])
+            continue
+        with pytest.raises(SourceErrors) as refused:
+            assemble(source, CPE)
+        assert f"fill byte {fill} is outside -128 .. 255" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

@@ -4,6 +4,8 @@ sums are those of all pairs.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,6 +41,21 @@ def test_rows_of_near_and_of_far_values(data):
     expected = by_comparison(columns)
     assert lists(classes_of_table(np.array(columns))) == expected
     assert lists(classes_by_hashes(np.array(columns))) == expected
+
+
+@given(st.data())
+def test_rows_whose_sums_are_equal_are_told_apart(data):
+    """Without Numba rows have sums; each second row here has that of the row before it."""
+    numbers = st.lists(st.integers(-9, 9), min_size=1, max_size=12)
+    first, second, apart = data.draw(numbers), data.draw(numbers), data.draw(st.integers(-9, 9))
+    rows = [(a, b + apart) for a, b in zip(first, second, strict=False)]
+    alike = [((a + FACTOR + (1 << 63)) % (1 << 64) - (1 << 63), b - 1) for a, b in rows]
+    every = [row for pair in zip(rows, alike, strict=True) for row in pair]
+    columns = [np.array(column, np.int64) for column in zip(*every, strict=True)]
+    columns.append(np.array([a * 5000 for a, _ in rows for _ in range(2)], np.int64))
+    with pytest.MonkeyPatch.context() as context:
+        context.delitem(sys.modules, "numba", raising=False)
+        assert lists(classes_of_table(np.array(columns))) == by_comparison(columns)
 
 
 def test_of_no_rows_there_is_no_class():

@@ -1,7 +1,12 @@
 """Dependence graphs: what must stay in order, at which distance, and what may cross."""
 
-import pytest
+from itertools import islice
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
 from tilewright.common.errors import ScheduleError
 from tilewright.isa.dependence import (
     AddressUse,
@@ -91,6 +96,39 @@ def test_partial_overlap_counts_in_bytes():
     assert edges(body, DependenceKind.MEMORY, loop=False) == [(0, 1, 0, 1)]
     body = [store(1, 9, 0, 32), load(2, 9, 32, 32)]
     assert edges(body, DependenceKind.MEMORY, loop=False) == []
+
+
+@st.composite
+def accesses(draw):
+    """Where in its iteration an access stands, its displacement and its size in bytes."""
+    return draw(st.integers(0, 1)), draw(st.integers(-20, 20)), draw(st.sampled_from([1, 4, 8, 32]))
+
+
+@given(accesses(), accesses(), st.integers(-24, 24), st.booleans())
+@examples(400)
+def test_accesses_meet_as_early_as_their_bytes_do(first, second, step, stores):
+    """Every pair of iterations, tried: an access behind the addition sees the advanced base."""
+    behind, displacement, size = first
+    body = [store(1, 9, displacement, size)]
+    body.insert(behind, advance(9, step))
+    other_behind, displacement, size = second
+    other = store(2, 9, displacement, size) if stores else load(2, 9, displacement, size)
+    body.insert(3 if other_behind else body.index(advance(9, step)), other)
+
+    def touched(place, iteration):
+        access = body[place].memory
+        advances = iteration + (place > body.index(advance(9, step)))
+        start = advances * step + access.displacement_bytes
+        return {*range(start, start + access.size_bytes)}
+
+    places = [i for i, operation in enumerate(body) if operation.memory]
+    expected = []
+    for one in places:
+        for two in places:
+            if body[one].memory.is_store or body[two].memory.is_store:
+                meets = (n for n in range(one >= two, 80) if touched(one, 0) & touched(two, n))
+                expected += [(one, two, n, 1) for n in islice(meets, 1)]
+    assert edges(body, DependenceKind.MEMORY) == expected
 
 
 def test_different_bases_meet_unless_they_are_declared_disjoint():

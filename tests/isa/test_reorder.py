@@ -1,11 +1,19 @@
 """List scheduling and the in-order issue rule."""
 
+from itertools import permutations
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.isa.dependence import Operation
-from tilewright.isa.reorder import in_order_cycles, list_schedule, steady_cycles_per_iteration
+from tilewright.isa.dependence import Operation, build_dependences
+from tilewright.isa.reorder import (
+    critical_paths,
+    in_order_cycles,
+    list_schedule,
+    schedule_order,
+    steady_cycles_per_iteration,
+)
 from tilewright.isa.table import IssueRules
 
 RULES = IssueRules(width=2)
@@ -91,3 +99,123 @@ def test_steady_state_of_a_recurrence():
         Operation("branch", units=P1, branch=True),
     ]
     assert steady_cycles_per_iteration(body, RULES) == 7
+
+
+def test_half_a_cycle_of_an_iteration_counts():
+    """Three operations that any of two units does take three cycles in two iterations."""
+    body = [Operation("add", units=EITHER) for _ in range(3)]
+    assert steady_cycles_per_iteration(body, RULES) == 1.5
+
+
+@st.composite
+def issue_rules(draw):
+    return IssueRules(
+        width=draw(st.integers(1, 3)),
+        write_after_read=draw(st.sampled_from(["same_cycle", "next_cycle"])),
+        write_after_write=draw(st.sampled_from(["finished", "ordered"])),
+        branch_ends_group=draw(st.booleans()),
+        taken_branch_penalty_cycles=draw(st.integers(0, 2)),
+    )
+
+
+@st.composite
+def operations(draw, branches=True, longest=3):
+    """What may run on several units occupies them for a cycle, so that it matters no later which
+    one it took.
+    """
+    registers = st.integers(0, 4)
+    units = draw(st.sampled_from([P0, P1, EITHER, ("P0", "P2"), ("P2", "P1"), ("P2",)]))
+    return Operation(
+        "op",
+        reads=tuple(draw(st.lists(registers, max_size=2))),
+        writes=tuple(draw(st.lists(registers, max_size=1))),
+        units=units,
+        latency_cycles=draw(st.integers(1, 4)),
+        occupancy_cycles=draw(st.integers(1, longest)) if len(units) == 1 else 1,
+        branch=branches and draw(st.integers(0, 5)) == 0,
+    )
+
+
+def fit_together(group, free):
+    names = ("P0", "P1", "P2")
+    return any(
+        all(unit in op.units and free.get(unit, 0) <= 0 for op, unit in zip(group, own))
+        for own in permutations(names, len(group))
+    )
+
+
+def issued_by_hand(body, rules):
+    """The first cycle, not before that of the operation before, in which registers are ready and
+    units can be found for all that issue in it.
+    """
+    cycles, least = [], 0
+    for i, op in enumerate(body):
+        cycle = least
+        for j, other in enumerate(body[:i]):
+            behind = body[j + 1 : i]
+            last = {r for r in other.writes if all(r not in each.writes for each in behind)}
+            done = cycles[j] + other.latency_cycles
+            if last & {*op.reads}:
+                cycle = max(cycle, done)
+            if last & {*op.writes}:
+                ordered = rules.write_after_write == "ordered"
+                cycle = max(cycle, done - (op.latency_cycles - 1 if ordered else 0))
+            if rules.write_after_read == "next_cycle" and {*other.reads} & {*op.writes}:
+                cycle = max(cycle, cycles[j] + 1)
+        while True:
+            group = [body[j] for j in range(i) if cycles[j] == cycle]
+            taken = {
+                body[j].units[0]: cycles[j] + body[j].occupancy_cycles - cycle
+                for j in range(i)
+                if cycles[j] < cycle and len(body[j].units) == 1
+            }
+            if len(group) < rules.width and fit_together([*group, op], taken):
+                break
+            cycle += 1
+        cycles.append(cycle)
+        ends = op.branch and rules.branch_ends_group
+        least = cycle + 1 + rules.taken_branch_penalty_cycles if ends else cycle
+    return tuple(cycles)
+
+
+@given(st.lists(operations(), max_size=8), issue_rules())
+@examples(200)
+def test_operations_issue_in_the_first_cycle_that_all_rules_allow(body, rules):
+    assert in_order_cycles(body, rules) == issued_by_hand(body, rules)
+
+
+def height(graph, index):
+    """The longest delay from the issue of an operation to the end, over all ways there."""
+    ways = [e.delay_cycles + height(graph, e.target) for e in graph.edges if e.source == index]
+    return max([graph.operations[index].latency_cycles, *ways])
+
+
+@given(st.lists(operations(branches=False, longest=1), max_size=8), st.integers(1, 3))
+@examples(120)
+def test_what_issues_next_is_what_can_issue_first_and_then_the_most_urgent(body, width):
+    rules = IssueRules(width=width)
+    graph = build_dependences(body, rules=rules, loop=False, relax_addresses=False)
+    urgency = [height(graph, index) for index in range(len(body))]
+    assert critical_paths(graph) == urgency
+    schedule = schedule_order(graph, rules)
+    for at, chosen in enumerate(schedule.order):
+        before = schedule.order[:at]
+        ready = [
+            i
+            for i in range(len(body))
+            if i not in before and all(e.source in before for e in graph.edges if e.target == i)
+        ]
+        stream = [body[i] for i in before]
+        cycles = {i: in_order_cycles([*stream, body[i]], rules)[-1] for i in ready}
+        assert chosen == min(ready, key=lambda i: (cycles[i], -urgency[i], i))
+
+
+def test_a_branch_stays_last_whatever_waits_for_it():
+    body = [
+        Operation("load", writes=(1,), units=P1, latency_cycles=4),
+        Operation("use", reads=(1,), writes=(2,), units=P0),
+        Operation("branch", units=P1, branch=True),
+    ]
+    assert list_schedule(body, RULES).order == (0, 1, 2)
+    assert list_schedule([], RULES).length_cycles == 0
+    assert list_schedule(body[:2], RULES).length_cycles == 5

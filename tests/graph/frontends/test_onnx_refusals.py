@@ -365,6 +365,29 @@ def test_all_that_a_model_lacks_stands_in_one_list(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("nodes_of_a_reason", "reasons"), [(5, 40), (6, 41), (1, 42)])
+def test_a_long_list_ends_with_how_much_is_left_out(tmp_path, nodes_of_a_reason, reasons):
+    """Five nodes of a reason are named, and forty reasons."""
+    each = range(nodes_of_a_reason)
+    nodes = [
+        node("Relu", "x", f"y{reason}_{i}", name=f"n{i}", **{f"a{reason:02}": 1.0})
+        for reason in range(reasons)
+        for i in each
+    ]
+    shown = ", ".join(f"'n{i}'" for i in [*each][:5])
+    more = f" and {nodes_of_a_reason - 5} more" if nodes_of_a_reason > 5 else ""
+    names = f"node{'s' * (nodes_of_a_reason > 1)} {shown}{more}"
+    lines = [
+        f"  Relu: attribute a{reason:02} is not supported in operator set 13 ({names})\n"
+        for reason in range(min(reasons, 40))
+    ]
+    left = f"  and {reasons - 40} more\n" if reasons > 40 else ""
+    path = saved(tmp_path, model(nodes, IMAGE, outputs=("y0_0",)))
+    assert refusal(path) == (
+        f"{path}: {len(nodes)} nodes cannot be read:\n{''.join([*lines, left])[:-1]}{LISTED}"
+    )
+
+
 @pytest.mark.parametrize("opset", [0, -1, 29, 2**40])
 def test_an_operator_set_that_is_not_known(tmp_path, opset):
     path = saved(tmp_path, model([node("Relu", "x", "y")], IMAGE, opset=opset))

@@ -27,3 +27,31 @@ def test_a_network_has_the_same_values_in_words(narrow):
         return [own.evaluate(feeds)[name].tolist() for name in own.outputs]
 
     assert results(wide) == results(network)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("r[n] = a[n] + b[n]", "i16,i32:i32:i16:even:wrap"),
+        ("r[n] = a[n] + b[n]", "i32,i16:i32:i16:even:wrap"),
+        ("r[n] = a[n]", "i32:i32:i16:even:wrap"),
+        ("r[n] = a[n]", "i16:i32:i8:even:wrap"),
+        ("r[n] = a[n]", "i16"),
+        ("r[n] = a[8 - n]", "u8:i32"),
+    ],
+)
+def test_operands_of_several_types_keep_their_values_in_words(text, kinds):
+    """Whichever operand is narrow, the result is what wraps into the narrow type."""
+    op = operator_of(text, dtype=kinds, n=9)
+    net = NetworkBuilder("mixed", "i32")
+    inputs = [
+        net.input(name, (9,), kind) for name, kind in zip("ab", op.operand_dtypes, strict=False)
+    ]
+    net.apply(op, *inputs, name="r")
+    network = net.build(("r",))
+    wide = widened(network)
+    values = np.array([-(2**31), -70000, -32768, -1, 0, 5, 32767, 70000, 2**31 - 1])
+    feeds = {t.name: values.astype(dtype(t.dtype).numpy) for t in network.inputs}
+    wider = {name: own.astype(np.int32) for name, own in feeds.items()}
+    assert {tensor.dtype for tensor in wide.tensors.values()} == {"i32"}
+    assert wide.evaluate(wider)["r"].tolist() == network.evaluate(feeds)["r"].tolist()

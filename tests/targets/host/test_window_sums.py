@@ -71,9 +71,9 @@ def windows(
     found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
     found = {"lines": 1, "down": 1, "row_step": 1, **found}
     apart, terms, columns, step = 41, found["terms"], found["columns"], found["row_step"]
-    found = {"top": 0, "left": 0, "bottom": 99, "right": 99, "ahead": 0, **found}
+    found = {"top": 0, "left": 0, "bottom": 99, "right": 99, "far": 0, **found}
     several = summed_lines(found["rows"], columns, terms, found["down"], step, isa.registers)
-    summed = several if found["lines"] > 1 else 1
+    summed = several if found["lines"] > 1 and not found["far"] else 1
     pixel = terms * apart
     return WindowFunction(
         kind,
@@ -97,8 +97,7 @@ def windows(
         shares_pixels=shares_pixels(columns, terms, isa.registers),
         summed=summed,
         behind=found["down"] // step,
-        far=found["ahead"] > 0,
-        ahead=found["ahead"],
+        part=found["far"] * isa.lanes(kind),
         x_rows=range(30 * pixel * found["top"], 30 * pixel * found["bottom"]),
         x_columns=range(pixel * found["left"], pixel * found["right"]),
     )
@@ -142,7 +141,7 @@ def program(isa: InstructionSet) -> str:
         "lines": windows(F32, isa, lines=5),
         "down": windows(F32, isa, lines=4, down=2, stride=2, rows=5, row_step=2),
         "separate": windows(F64, isa, lines=3, down=3, rows=3),
-        "ahead": windows(F32, isa, lines=21, down=2, stride=2, top=1, ahead=4 * 30 * 41),
+        "far": windows(F32, isa, lines=21, down=2, stride=2, top=1, left=1, far=1),
         "whole": windows(F32, isa, lines=3, whole=True),
         "bordered": windows(F32, isa, lines=6, top=1, left=1, bottom=7, right=9),
         "within": windows(F32, isa, lines=9, down=2, rows=5, columns=5, left=2, top=6, bottom=8),

@@ -32,7 +32,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.passes.split_ahead import Ahead, split_ahead
-from tilewright.targets.host.cost.stores import is_beyond, is_far
+from tilewright.targets.host.cost.stores import is_far
 from tilewright.targets.host.emit.header import Workspace, host_header, stored_elements
 from tilewright.targets.host.emit.kernel import KernelText, emit_kernel
 from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue, kernel_with_epilogue
@@ -46,6 +46,7 @@ from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.taps import without_padding
 from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
@@ -148,10 +149,10 @@ def _artifact(
     workspace = _workspace(tensors, buffers, machine, own)
     isa = instruction_set_of(machine)
     far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
-    beyond = frozenset(t.name for t in program.tensors if is_beyond(t, machine, {}))
     text = KernelText(
-        program, naming, products, tensors, buffers, workspace, isa, ahead, epilogue, far, beyond
-    )
+        program, naming, products, tensors, buffers, workspace, isa, ahead, epilogue, far,
+        machine.find_section(Caches),
+    )  # fmt: skip
     kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
     wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING
     libraries = ("-lm",) if has_expressions(program) else ()

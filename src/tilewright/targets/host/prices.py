@@ -370,8 +370,8 @@ def streamed_cycles(
     prepared: Prepared, machine: Machine, env: Mapping[str, Value], busy: Value = 0.0
 ) -> Value:
     """Cycles that the core waits, beyond the calls' own time, for operands that are streamed from
-    beyond the second cache: those of windows while it is `busy` or fills the first one, those of
-    transforms because of the products beside them, too.
+    beyond the second cache: those of windows while it is `busy` or fills the first one, of which it
+    has kept none where all exceed it; those of transforms because of the products beside them, too.
     """
     caches, call = machine.find_section(Caches), _streaming(prepared)
     if caches is None or call is None:
@@ -382,9 +382,9 @@ def streamed_cycles(
     streams = [_stream(o, prepared, at_start) for o in call.operands if isinstance(o, Tile)]
     windows = call.primitive if isinstance(call.primitive, WindowSums) else None
     beside = evaluate(prepared.beside, at_start) * streams[0].element_bytes
-    put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
-    loaded = machine.clock_hz / get if windows else 1 / caches.l2.fill_bytes_per_cycle
-    rates = machine.clock_hz / put, *[loaded] * (len(streams) - 1)
+    loaded = 1 / caches.l2.fill_bytes_per_cycle
+    stored = loaded if windows else machine.clock_hz / machine.dma.put.peak_bytes_per_second
+    rates = stored, *[loaded] * (len(streams) - 1)
     cycles: Value = 0.0
     for stream, rate in zip(streams, rates, strict=True):
         depth = (*stream.moved_by, True).index(True)
@@ -394,13 +394,15 @@ def streamed_cycles(
         gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
         moved = stream.call_bytes * calls
         if windows:
+            gone = np.ceil(gone)
             moved = np.minimum(moved, stream.every_turn(counts))
         cycles = cycles + gone * moved * rate
     if windows is None:
         return cycles
     _, inside = _in_image(windows, call, prepared, machine, env)
     refilled = _refilled(windows, streams, counts, inside, machine, caches)
-    return np.maximum(refilled, cycles - busy)
+    exposed = cycles / loaded * caches.l2.exposed_cycles_per_byte
+    return np.maximum(np.maximum(refilled, exposed), cycles - busy)
 
 
 def _refilled(

@@ -19,7 +19,6 @@ from tilewright.ir.visit import calls_of
 from tilewright.machine import load_machine
 from tilewright.targets.host.cost.caches import TouchedRows, _page_cycles, _region, _touched
 from tilewright.targets.host.cost.stores import (
-    is_beyond,
     is_far,
     is_fetched_ahead,
     passes_caches,
@@ -121,18 +120,18 @@ def host(**changes: float) -> object:
     )
 
 
-def test_a_tensor_is_beyond_a_cache_where_it_is_larger_and_ahead_where_larger_than_half() -> None:
+def test_a_tensor_is_far_where_it_exceeds_the_last_cache_and_ahead_where_half_of_the_second() -> (
+    None
+):
     a = program().tensor("a")
     assert whole_bytes(a, ENV) == A
     for bytes_, larger in ((A, False), (A - 1, True)):
-        l2, l3 = (host(**{f"memory__caches__{n}__capacity_bytes": bytes_}) for n in ("l2", "l3"))
-        assert bool(is_beyond(a, l2, ENV)) == bool(is_far(a, l3, ENV)) == larger
+        assert bool(is_far(a, host(memory__caches__l3__capacity_bytes=bytes_), ENV)) == larger
     for half, ahead in ((2 * A, False), (2 * A - 2, True)):
         caches = host(memory__caches__l2__capacity_bytes=half).section(Caches)
         assert bool(is_fetched_ahead(a, caches, ENV)) == ahead
         assert not is_fetched_ahead(replace(a, dtype="i32"), caches, ENV)
     assert not is_far(a, load_machine("sw26010"), ENV)
-    assert not is_beyond(a, load_machine("sw26010"), {"n": 2**40})
 
 
 @pytest.mark.parametrize(("width", "whole"), [(32, True), (64, True), (48, False), (16, False)])

@@ -12,7 +12,11 @@ from tilewright.ops import Op
 from tilewright.passes.pipeline import ALONE
 from tilewright.tune.choose import choose
 
-FREE = {"threads.meet_cycles": "0", "threads.saturating": "1000"}
+FREE = {
+    "threads.meet_cycles": "0",
+    "threads.saturating": "1000",
+    "memory.caches.l3.fill_bytes_per_cycle": "1000",
+}
 
 
 def host(threads: int, **changes: str) -> Machine:
@@ -89,3 +93,16 @@ def test_threads_do_not_both_read_transformed_kernels() -> None:
     (choice,) = choose([op], machine, algorithm="winograd2")
     values = choice.best.candidate.values
     assert (values["blocks"], values["channel_groups"] % 2) == (1, 0)
+
+
+def test_threads_have_transformed_images_of_their_own_where_these_are_many() -> None:
+    """9 MB of kernels for 196 tiles: half of the tiles each, of which no other thread reads what it
+    has transformed, and not half of the channels of all tiles, which come from the other's cache.
+    """
+    op = ops.conv2d(
+        batch=1, in_channels=256, out_channels=256, height=56, width=56, kernel=3, padding=1,
+        dtype="f32",
+    )  # fmt: skip
+    machine = load_machine("host_zen5", {"threads.count": 2})
+    (choice,) = choose([op], machine, algorithm="winograd4")
+    assert choice.best.candidate.values["blocks"] % 2 == 0

@@ -136,8 +136,33 @@ def exposed_cycles(
         waits = waits + moved * cache.exposed_cycles_per_byte
         moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
-    waits = np.maximum(waits, fills - busy_cycles)
+    handed = _handed_over(operands, counts, program, machine) / caches.l3.fill_bytes_per_cycle
+    waits = np.maximum(waits, fills - busy_cycles) + handed
     return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
+
+
+def _handed_over(
+    operands: Sequence[_Operand], counts: Sequence[Value], program: Program, machine: Machine
+) -> Value:
+    """Bytes that a thread reads of what others stored, which come as from main memory, in each turn
+    of the loops that move no operand: of intermediate results, where it has a part of the constant,
+    for their rows are divided otherwise before and after. Sums that have no parts are its own.
+    """
+    scratch = [o for o in operands if program.tensor(o.tile.tensor).kind == "scratch"]
+    if not scratch or machine.thread_count == 1:
+        return 0
+    turns: Value = 1 - 1 / machine.thread_count
+    for count, *moves in zip(counts, *(o.moved_by for o in operands), strict=True):
+        turns = turns * (1 if any(moves) else count)
+    call, _ = next(calls_of(program.body, MatrixProduct))
+    divided: Value = np.False_
+    found: Value = 0
+    for one in operands:
+        divided = divided | (np.greater(one.constant_bytes, 0) & one.own)
+    for one in scratch:
+        foreign = divided & (one.tile is not call.operands[0] or one.own)
+        found = found + np.where(foreign, one.regions[0].bytes, 0)
+    return turns * found
 
 
 def _from_memory(operand: _Operand, program: Program) -> _Operand:
@@ -438,10 +463,11 @@ def _traffic(
     threads: int,
 ) -> Value:
     """Bytes that a thread brings into `cache`, with the regions of the largest depth that fits kept
-    there; if not even those of one call fit, each call fetches its own again.
+    there; if not even those of one call fit, each call fetches its own again. Threads share what
+    they have no parts of, but for what comes from main memory.
     """
     room = cache.capacity_bytes - threads * buffer_bytes
-    shares = [np.where(o.own, 1.0, 1.0 / threads) for o in operands]
+    shares = [np.where(o.own | np.isinf(o.constant_bytes), 1.0, 1.0 / threads) for o in operands]
     pairs = list(zip(operands, shares, strict=True))
     rooms = [o.rooms(cache) for o in operands]
     bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes * share for o, share in pairs)

@@ -27,12 +27,6 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
     return whole_bytes(tensor, env) > caches.l3.capacity_bytes
 
 
-def is_beyond(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """True if a tensor exceeds the level 2 cache."""
-    caches = machine.find_section(Caches)
-    return caches is not None and whole_bytes(tensor, env) > caches.l2.capacity_bytes
-
-
 def is_fetched_ahead(tensor: Tensor, caches: Caches, env: Mapping[str, Value]) -> Value:
     """True if a tensor of floats that products read in place exceeds half the level 2 cache."""
     exceeds = np.greater(whole_bytes(tensor, env), caches.l2.capacity_bytes // 2)

@@ -6,7 +6,7 @@ In: a call on tiles whose innermost dimension is that of neighbouring channels. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.loop_nest import view_offset
@@ -16,25 +16,28 @@ from tilewright.common.expr import Const, Expr, evaluate, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Operand, Program, Tile, View
 from tilewright.ir.primitives import WindowSums
+from tilewright.targets.host.cost.stores import whole_bytes
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     KernelEpilogue,
     arguments_of,
     writes_result,
 )
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.window_text import (
     EVERYWHERE,
     WindowFunction,
     block_pixels,
+    row_pixels,
     shares_pixels,
     summed_lines,
 )
 
-_AHEAD, _MULTIPLIED = 2, 4
-"""Lines of windows by which pixels from beyond the second cache are fetched ahead, and how often
-each is multiplied where that takes longer than to bring it.
+_NEAR, _MULTIPLIED = 1 / 8, 4
+"""Share of the first cache for the rows of pixels of a block, where these are a stream; and how
+often each is multiplied where only those from beyond the second cache are.
 """
 
 
@@ -43,11 +46,9 @@ def window_function(
     program: Program,
     isa: InstructionSet,
     epilogue: KernelEpilogue = PLAIN,
-    far: Collection[str] = (),
+    caches: Caches | None = None,
 ) -> WindowFunction | None:
-    """The function that a call takes, None for one of another primitive; `far` tensors are larger
-    than the second cache.
-    """
+    """The function that a call takes, None for one of another primitive."""
     windows = call.primitive
     if not isinstance(windows, WindowSums):
         return None
@@ -56,13 +57,17 @@ def window_function(
     kind = dtype(program.element_type(call.operands[0]))
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
-    summed = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
-    each = windows.rows * windows.cols / (windows.row_stride * windows.stride)
-    fetched = x.buffer in far and each < _MULTIPLIED
+    shared = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
+    pixels = block_pixels(isa.registers, shared)
+    row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * terms
+    part = 0
+    if caches is not None and _is_streamed(call, program, caches):
+        held = windows.rows * row * kind.size_bytes * isa.lanes(kind)
+        part = max(1, int(caches.l1.capacity_bytes * _NEAR // held)) * isa.lanes(kind)
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers, summed),
+        pixels,
         windows=_extent(y, "t"),
         rows=windows.rows,
         columns=windows.cols,
@@ -78,15 +83,24 @@ def window_function(
         x_line=_step(x, "r") * windows.row_stride,
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
-        summed=summed,
-        far=x.buffer in far,
-        ahead=_AHEAD * _step(x, "r") * windows.row_stride if fetched else 0,
-        behind=windows.row_stride // windows.row_step if summed > 1 else 0,
+        summed=1 if part else shared,
+        part=part,
+        behind=windows.row_stride // windows.row_step if shared > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
         x_columns=_inside(call.operands[1], "c", program),
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
+
+
+def _is_streamed(call: Call, program: Program, caches: Caches) -> bool:
+    """True if pixels come from beyond the second cache, or take half of it and little time."""
+    pixels, windows = call.operands[1], call.primitive
+    if not isinstance(pixels, Tile) or not isinstance(windows, WindowSums):
+        return False
+    taken = whole_bytes(program.tensor(pixels.tensor), {}) / caches.l2.capacity_bytes
+    each = windows.rows * windows.cols / (windows.row_stride * windows.stride)
+    return bool(taken > (1 / 2 if each < _MULTIPLIED else 1))
 
 
 def _vectors(views: Sequence[View]) -> Expr:

@@ -4,9 +4,9 @@ In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. 
 function for lines of windows. A block is one vector of channels by some windows of every line: rows
 of pixels go by, each pixel is loaded once and multiplied by the factors of all points at which
 windows of the block have it, in as many lines as share a row; those in a border of zeros are left
-out. Where factors and sums exceed the registers, it is the windows of one line, row by row, or two
-vectors by as many windows, point by point. Windows and channels that are left take smaller blocks,
-the last channels with masks. The epilogue is applied to complete sums.
+out. Where pixels come from far, or factors and sums exceed the registers, it is the windows of one
+line, row by row, or two vectors by as many windows, point by point. Windows and channels that are
+left take smaller blocks, the last channels with masks. The epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ _VECTORS = 2
 """Vectors of channels of a block that goes point by point: of 32 bytes they are a whole line of
 memory, and share the address of each point.
 """
-_FEW_LINES = 8
-"""Lines of windows that blocks of pixels from beyond the second cache go down at once."""
 EVERYWHERE = range(1 << 62)
 """Elements from the first pixel on that may be other than zero."""
 _PIXELS, _REGISTERS = 7, 16
@@ -103,9 +101,9 @@ class WindowFunction:
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. A block has the sums
     of so many lines at once, `summed`, each so many rows of points `behind` the one before. Where
-    pixels are `far` it goes down a few lines, and fetches those so many elements `ahead` of what it
-    loads, if not 0. Pixels that are so many elements down or across hold zeros if these are not in
-    `x_rows` or `x_columns`. Channels that are `whole` vectors need no masks.
+    pixels are `far` a line takes all channels before the next, as memory has them. Pixels that are
+    so many elements down or across hold zeros if these are not in `x_rows` or `x_columns`. Channels
+    that are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -128,8 +126,7 @@ class WindowFunction:
     shares_pixels: bool = False
     summed: int = 1
     behind: int = 0
-    far: bool = False
-    ahead: int = 0
+    part: int = 0
     x_rows: range = EVERYWHERE
     x_columns: range = EVERYWHERE
     whole: bool = False
@@ -140,12 +137,6 @@ class WindowFunction:
         """Vectors of channels of the widest block."""
         return 1 if self.shares_pixels else _VECTORS
 
-    @property
-    def swept(self) -> int:
-        """Lines of a block: a few where pixels come from far, as columns of all are no stream."""
-        few = _FEW_LINES if self.far else self.lines
-        return -(-self.lines // -(-self.lines // few)) if self.summed > 1 else 1
-
 
 _Points = tuple[range, ...]
 """The points in a row, or a column, of each window of a block that are not zeros."""
@@ -153,8 +144,9 @@ _Points = tuple[range, ...]
 
 def _down(one: WindowFunction) -> dict[_Points, list[range]]:
     """The lines at which blocks begin, by the rows of points of each."""
-    inside = one.x_rows if one.summed > 1 else EVERYWHERE
-    return _runs(one.lines, one.swept, one.x_line, one.rows, one.x_row, inside)
+    inside = one.x_rows if one.summed > 1 or one.part else EVERYWHERE
+    size = one.lines if one.summed > 1 else 1
+    return _runs(one.lines, size, one.x_line, one.rows, one.x_row, inside)
 
 
 def _across(one: WindowFunction) -> dict[_Points, list[range]]:
@@ -207,10 +199,10 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
     with writer.block():
-        for i, lines in _in_order(down):
-            with writer.block(_loop("u", lines)):
-                for j, windows in _in_order(across):
-                    with writer.block(_loop("t", windows)):
+        for j, windows in _in_order(across):
+            with writer.block(_loop("t", windows)), _part(one, writer):
+                for i, lines in _in_order(down):
+                    with writer.block(_loop("u", lines)):
                         _write_channels(one, f"{name}_{i}_{j}", writer)
     return writer.text()
 
@@ -226,18 +218,27 @@ def _loop(variable: str, run: range) -> str:
     return f"for ({head}; {variable} += {run.step})"
 
 
+@contextmanager
+def _part(one: WindowFunction, writer: CWriter) -> Iterator[None]:
+    """A loop over the parts of the channels, from c to an end: one of all where it is 0."""
+    with writer.block(f"for (long c = 0; c < channels; c += {one.part or 'channels'})"):
+        behind = f"c + {one.part} < channels ? c + {one.part} : " if one.part else ""
+        writer.line(f"const long end = {behind}channels;")
+        yield
+
+
 def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
     """The calls for all channels of some pixels."""
-    writer.line("long g = 0;")
+    writer.line("long g = c;")
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
-        with writer.block(f"for (; g + {width} <= channels; g += {width})"):
+        with writer.block(f"for (; g + {width} <= end; g += {width})"):
             writer.call(_Block(name, (), (), vectors).function, _places(one))
     if one.whole:
         return
-    writer.line("if (g < channels)")
+    writer.line("if (g < end)")
     with writer.deeper():
-        writer.call(_Block(name, (), (), 1, "tail").function, [*_places(one), "channels - g"])
+        writer.call(_Block(name, (), (), 1, "tail").function, [*_places(one), "end - g"])
 
 
 def _places(one: WindowFunction) -> list[str]:
@@ -291,7 +292,9 @@ def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter)
         if one.shares_pixels and one.summed > 1:
             _write_lines(one, name, block, writer)
         elif one.shares_pixels:
-            with writer.block(f"for (long i = 0; i < {one.rows}; i++)"):
+            down = block.rows[0]
+            writer.line(f"#pragma GCC unroll {_PIXELS}")
+            with writer.block(f"for (long i = {down.start}; i < {down.stop}; i++)"):
                 _write_row(one, {0: "i"}, f"i * {one.x_row}", block, writer)
         else:
             _write_points(one, block, writer)
@@ -355,8 +358,6 @@ def _write_row(
     for number, (pixel, pairs) in enumerate(sorted(users.items())):
         x = block.load(kind, f"x + {first} + {pixel}")
         writer.line(f"const {vector} x{number} = {x};")
-        if one.ahead and first.startswith("u "):
-            writer.line(f"__builtin_prefetch(x + {first} + {pixel + one.ahead}, 0, 2);")
         for line, (window, point) in product(rows, pairs):
             s = f"s{line * block.width + window}_0"
             writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{line}_{point}, {s});")
