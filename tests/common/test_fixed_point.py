@@ -36,9 +36,7 @@ def test_each_rounding_is_that_of_the_exact_quotient(rounding: str, saturate: bo
             expected = [min(127, max(-128, value)) for value in exact]
         else:
             expected = [(value + 128) % 256 - 128 for value in exact]
-        found = requantised(
-            values, divisor, rounding_called(rounding), saturate=saturate, to=kind
-        )
+        found = requantised(values, divisor, rounding_called(rounding), saturate=saturate, to=kind)
         assert found.tolist() == expected
         assert found.dtype == kind
 

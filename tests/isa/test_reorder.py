@@ -139,7 +139,10 @@ def operations(draw, branches=True, longest=3):
 def fit_together(group, free):
     names = ("P0", "P1", "P2")
     return any(
-        all(unit in op.units and free.get(unit, 0) <= 0 for op, unit in zip(group, own))
+        all(
+            unit in op.units and free.get(unit, 0) <= 0
+            for op, unit in zip(group, own, strict=False)
+        )
         for own in permutations(names, len(group))
     )
 
