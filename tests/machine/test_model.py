@@ -48,6 +48,13 @@ def test_types_are_those_of_the_file_and_floats_of_half_the_size():
     assert (node.lanes("i16"), node.lanes("i8")) == (8, 32)
 
 
+def test_a_vector_holds_one_element_at_least_of_a_type_that_is_only_moved():
+    scalar = model.Core({"i8": model.Arithmetic(vector_lanes=1, flops_per_cycle=2)})
+    assert [scalar.lanes(kind) for kind in ("i8", "i16", "f64", "bf16")] == [1, 1, 1, 1]
+    wide = {**scalar.arithmetic, "f32": model.Arithmetic(vector_lanes=4, flops_per_cycle=8)}
+    assert [model.Core(wide).lanes(kind) for kind in ("i8", "i16", "f64")] == [1, 8, 2]
+
+
 def test_what_is_not_there_is_said_with_what_is():
     machine = load_machine("cns1-128")
     for kind, find in (("memory", machine.space), ("engine", machine.engine)):
