@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from support.nests import COL, PRODUCT, ROW, WINDOWS, A, M
 from tilewright.common.errors import ScheduleError
@@ -12,7 +14,7 @@ from tilewright.common.expr import evaluate
 from tilewright.ops import conv2d
 from tilewright.schedule.decisions import Rules, decisions
 from tilewright.schedule.lower import tile
-from tilewright.seeds.nest import Use, nest, tensor
+from tilewright.seeds.nest import Use, axis, nest, tensor
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import parse_schedule
 
@@ -102,6 +104,46 @@ def test_two_axes_share_a_line_of_cores_only_where_blocks_need_not_be_full() -> 
     }  # fmt: skip
     with pytest.raises(ScheduleError, match=r"spread\(row, rows\): col is cut over rows already"):
         decisions(WINDOWS, steps)
+
+
+@pytest.mark.parametrize(
+    ("step", "shared"),
+    [
+        ("layout(a, depth, rows)", True),
+        ("reorder(col, row, depth)", True),
+        ("stage(a, row)", True),
+        ("vectorize(n)", True),
+        ("pad(row)", False),
+        ("spread(row, rows)", False),
+    ],
+)
+def test_schedules_that_cut_the_axes_alike_share_the_ranges_of_their_tiles(
+    step: str, shared: bool
+) -> None:
+    """How long a tile is and where it begins follows neither from orders nor from vectors."""
+    cut = parse_schedule("split(row, r)\nsplit(col, c)\nsplit(depth, d)").steps
+    plain, other = decisions(PRODUCT, cut), decisions(PRODUCT, (*cut, *parse_schedule(step).steps))
+    assert (other.ranges is plain.ranges) == shared
+
+
+@given(st.integers(1, 9), st.integers(1, 3), *[st.integers(1, 4)] * 3, st.booleans())
+@example(by_row=5, by_col=2, rows=2, cols=3, row=1, dense=False)
+def test_the_range_of_a_tile_has_all_places_that_its_axes_reach(
+    by_row: int, by_col: int, rows: int, cols: int, row: int, dense: bool
+) -> None:
+    """It ends with the last one, and with steps between its places none is there in vain."""
+    by_row = by_col * cols if dense else by_row
+    col = axis("col", cols, inner=True)
+    places = Use(tensor("y", "output", places=99), (ROW.var * by_row + col.var * by_col + 7,))
+    own = nest("places", "copy", (ROW, col), {"p": ROW, "q": col}, places, A.on("row, col"))
+    (found,) = tile(decisions(own, parse_schedule("split(row, r)").steps), own.output, 0).ranges
+    at = {"row": row, "r": rows}
+    start, extent, step = (evaluate(e, at) for e in (found.start, found.extent, found.step))
+    reached = {7 + (row * rows + i) * by_row + j * by_col for i in range(rows) for j in range(cols)}
+    covered = {start + i * step for i in range(extent)}
+    assert reached <= covered
+    assert (min(covered), max(covered)) == (min(reached), max(reached))
+    assert step == 1 or covered == reached
 
 
 REFUSALS = {

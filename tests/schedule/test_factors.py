@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,6 +158,22 @@ def test_copies_are_tried_for_the_named_tensors() -> None:
         "row_granule": 32, "col_granule": 128, "depth_granule": 8,
         "c_copies": 1, "a_copies": 2, "b_copies": 1,
     }  # fmt: skip
+
+
+def test_a_structure_without_buffers_has_one_number_of_copies() -> None:
+    found = FactorGrid({"row_tile": np.array([8, 4])}, {})
+    assert (found.tile_count, found.copy_count) == (2, 1)
+
+
+@pytest.mark.parametrize(("over", "cores"), [("", 1), ("rows", 4), ("columns", 6), ("cores", 24)])
+def test_each_core_has_a_part_of_what_is_cut_over_it(over: str, cores: int) -> None:
+    """Without vectors a part may be a single iteration: as many as there are cores on the way."""
+    mesh = Granularity(rows=4, columns=6, vector=16, scalar=4)
+    own = SplitAxis(
+        "row", "row_tile", "", over, 99,
+        beside=1, padded=False, uneven=False, whole=False, even=False,
+    )  # fmt: skip
+    assert granule_of(own, [own], {}, "", mesh, packs=False) == cores
 
 
 @pytest.mark.parametrize(("order", "most"), [("row, col, depth", 2), ("depth, row, col", 1)])

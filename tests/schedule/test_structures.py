@@ -11,9 +11,9 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
 from tilewright.schedule.decisions import Rules
-from tilewright.schedule.structures import build, legal, structures
+from tilewright.schedule.structures import build, combinations, legal, structures
 from tilewright.seeds.space import Seed, Space, layout, seeds_for
-from tilewright.seeds.steps import Layout, parse_schedule
+from tilewright.seeds.steps import IN_PLACE, Layout, Stage, parse_schedule
 
 MESH = """\
 split(row, row_tile)
@@ -155,6 +155,17 @@ def test_legal_combinations_of_steps_and_layouts() -> None:
     assert [str(e) for e in found[0].aligned] == [
         "min(col_tile, ceil_div(n - col * col_tile, col_granule) * col_granule) // mesh_columns"
     ]
+
+
+def test_only_a_rule_lets_operands_stay_in_main_memory() -> None:
+    """Nothing else is said: each operand is staged in a scratchpad."""
+    space = spread_space().vectorize("n").in_place(A)
+    seed = product_seed(space)
+    at = [
+        {s.at for own in combinations(seed, space, rules) for s in own if isinstance(s, Stage)}
+        for rules in (Rules(), Rules(in_place=True))
+    ]
+    assert at == [set(), {IN_PLACE}]
 
 
 def spread_space() -> Space:
