@@ -120,8 +120,8 @@ def issue_rules(draw):
 
 @st.composite
 def operations(draw, branches=True, longest=3):
-    """What may run on several units occupies them for a cycle, so that it matters no later which
-    one it took.
+    """Operations that several units can run occupy one for a cycle, so that it matters no later
+    which one that was.
     """
     registers = st.integers(0, 4)
     units = draw(st.sampled_from([P0, P1, EITHER, ("P0", "P2"), ("P2", "P1"), ("P2",)]))

@@ -37,6 +37,12 @@ EPILOGUE = """\
     [
         ("1", "", {"w": "channel"}, "stage(w, channel): there is no such loop"),
         (
+            "1",
+            "",
+            {"w": "in_parts"},
+            "stage(w, in_parts): this machine fetches whole tiles; name a loop instead",
+        ),
+        (
             "min(8, cols - col * 8)",
             "",
             {"x": "col"},

@@ -1,4 +1,4 @@
-"""What the operations of a nest use while the window plays them: units, buffers, slots, places.
+"""Units, buffers, slots and places that the operations of a nest use while a window plays them.
 
 In: a `Prepared` nest and a machine's prices. Out: the `OperationWindow` in which `cost.window`
 plays its candidates.

@@ -175,21 +175,23 @@ def copies(tensor: str) -> expr.Var:
 class InferDma:
     """Inserts the transfers that a schedule implies.
 
-    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`; a later
-    pass moves those `IN_PARTS`. With
-    `workspace` a strided operand of a matrix product that is read by vectors gets a buffer to be
-    packed into; with `early` what an epilogue reads beside the result is fetched as far out as
-    operands are.
+    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`, or to
+    `IN_PARTS` where a later pass cuts it (`in_parts`). With `workspace` a strided operand of a
+    matrix product that is read by vectors gets a buffer to be packed into; with `early` what an
+    epilogue reads beside the result is fetched as far out as operands are.
     """
 
     name: ClassVar[str] = "infer_dma"
     stages: Mapping[str, str]
     workspace: bool = True
     early: bool = False
+    in_parts: bool = False
 
     def apply(self, program: ir.Program) -> ir.Program:
-        """Staged-stage program: each transfer is followed by its wait, calls work on views."""
-        stages = self.stages
+        """Staged-stage program: each transfer is followed by its wait, calls work on views. Raises
+        ScheduleError for a place that the program or the machine has not.
+        """
+        stages = self.stages if self.in_parts else _uncut(self.stages)
         loops, body = chain_of(program.body)
         guard, inner = unguarded(body)
         main = main_call(inner)
@@ -232,6 +234,16 @@ class InferDma:
         parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
         tensors = tuple(t for t in program.tensors if t.name not in kept)
         return ir.Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
+
+
+def _uncut(stages: Mapping[str, str]) -> Mapping[str, str]:
+    """The places, none of them `IN_PARTS`."""
+    cut = next((tensor for tensor, at in stages.items() if at == IN_PARTS), None)
+    if cut is not None:
+        raise ScheduleError(
+            f"stage({cut}, {IN_PARTS}): this machine fetches whole tiles; name a loop instead"
+        )
+    return stages
 
 
 def _stage(tile: ir.Tile, loops: list[ir.For], stages: Mapping[str, str], written: bool) -> _Staged:

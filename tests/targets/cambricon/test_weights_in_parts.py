@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from support.cambricon_operators import KINDS
+from tilewright.common.errors import ScheduleError
 from tilewright.compiler.checking import program_inputs
 from tilewright.ir.interpret import interpret
+from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops import Conv2d, conv2d
@@ -18,6 +20,7 @@ from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, seeds_for, with_epilogue
 from tilewright.seeds.steps import IN_PARTS, Stage
 from tilewright.targets.cambricon.code import CODE
+from tilewright.targets.cambricon.finish_beside import FetchInParts
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.legal import structures_on
 from tilewright.tune.search import _Case, _price
@@ -94,3 +97,26 @@ def test_results_that_maps_take_are_left_to_other_schedules() -> None:
     every = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
     assert every
     assert not [s for s in every if Stage("w", IN_PARTS) in s.steps]
+
+
+def test_a_product_on_one_vector_is_refused() -> None:
+    program = parse("""\
+def dot():
+    w: tensor("i16", "input", m=32, k=32)
+    x: tensor("i16", "input", k=32)
+    y: tensor("i16", "output", m=32)
+    w_tile: buffer("i16", 1024)
+    x_tile: buffer("i16", 32)
+    y_tile: buffer("i16", 32)
+    get(x[at(0, 32)], x_tile[0])
+    wait(x_tile[0])
+    get(w[at(0, 32), at(0, 32)], w_tile[0])
+    wait(w_tile[0])
+    put(y_tile[0], y[at(0, 32)])
+""")
+    with pytest.raises(ScheduleError) as refused:
+        FetchInParts({"w": IN_PARTS}).apply(program)
+    assert str(refused.value) == (
+        "stage(w, in_parts): parts come beside a product whose loop over vectors is inside the "
+        "tiles of w and whose results are stored unchanged; name a loop instead"
+    )

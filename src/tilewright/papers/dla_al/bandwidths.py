@@ -1,7 +1,8 @@
 """The bandwidth at which each published ratio of two orders of blocks would hold, if any.
 
-No source states the bandwidth of main memory: a ratio is computed for each of several, in bytes a
-cycle, and the bandwidth that implies it lies between two neighbours that it lies between.
+No source states the bandwidth of main memory. A ratio is simulated at several, in bytes a cycle;
+where the published one lies between those of two neighbours, the bandwidth that implies it is
+interpolated between these.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from tilewright.papers.model import Findings, Row, compare
 TITLE = "the bandwidth that implies each published ratio"
 BANDWIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 """Bytes a cycle of loads and stores."""
+_NOTE = (
+    f"simulated at {', '.join(f'{own:g}' for own in BANDWIDTHS)} bytes a cycle; a bandwidth "
+    "between two of these is interpolated by its logarithm"
+)
 _ENGINES = ("get", "put", "get_matrix")
 _LAYERS = tuple(layer.name for layer in published_layers())
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
@@ -60,7 +65,7 @@ def run(lab: Lab) -> Findings:
         rows.append(_row(name, value, [of_all(own) for own in zip(*every, strict=True)]))
     if not lab.quick:
         rows += _fusion(lab)
-    return Findings(tuple(rows), notes=(f"bytes a cycle: {', '.join(map(_short, BANDWIDTHS))}",))
+    return Findings(tuple(rows), notes=(_NOTE,))
 
 
 def implied(ratios: Sequence[float], published: float) -> float | None:
@@ -123,7 +128,3 @@ def _fusion(lab: Lab) -> list[Row]:
     values = [n.value / (100 if n.unit == "%" else 1) for n in numbers]
     named = zip((n.subject for n in numbers), values, (faster, less), strict=True)
     return [_row(*own) for own in named]
-
-
-def _short(value: float) -> str:
-    return f"{value:g}"

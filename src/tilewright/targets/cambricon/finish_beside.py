@@ -343,7 +343,7 @@ class _Parts:
 
     @staticmethod
     def of(tensor: str, program: Program) -> _Parts:
-        """Those of a tensor. Raises ScheduleError where there are none."""
+        """The fetch, product and store of `tensor`. Raises ScheduleError where they differ."""
         loops = _chain(program.body)
         tiles, pixels = loops[-2:] if len(loops) > 1 else (None, None)
         match [s for s in (tiles.body if tiles else ()) if not isinstance(s, Wait)]:
@@ -415,8 +415,8 @@ class _Parts:
 
 def _refused(tensor: str) -> ScheduleError:
     return ScheduleError(
-        f"stage({tensor}, {IN_PARTS}): a loop over vectors of one product is inside those of "
-        f"{tensor}, whose results are stored as they are"
+        f"stage({tensor}, {IN_PARTS}): parts come beside a product whose loop over vectors is "
+        f"inside the tiles of {tensor} and whose results are stored unchanged; name a loop instead"
     )
 
 

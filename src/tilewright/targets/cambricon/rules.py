@@ -127,7 +127,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then rounding and a memory for each buffer."""
     return (
         SharedFirst(),
-        InferDma(stages, workspace=False, early=True),
+        InferDma(stages, workspace=False, early=True, in_parts=True),
         HandleBoundary(),
         RoundElements(),
         RoundProducts(),

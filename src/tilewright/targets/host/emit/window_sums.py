@@ -37,7 +37,7 @@ from tilewright.targets.host.vectors.window_text import (
 
 _NEAR, _MULTIPLIED = 1 / 8, 4
 """Share of the first cache for the rows of pixels of a block, where these are a stream; and how
-often each is multiplied where only those from beyond the second cache are.
+often a pixel is multiplied for an image within the second cache to be none.
 """
 
 

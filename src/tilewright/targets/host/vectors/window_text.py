@@ -101,9 +101,10 @@ class WindowFunction:
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. A block has the sums
     of so many lines at once, `summed`, each so many rows of points `behind` the one before. Where
-    pixels are `far` a line takes all channels before the next, as memory has them. Pixels that are
-    so many elements down or across hold zeros if these are not in `x_rows` or `x_columns`. Channels
-    that are `whole` vectors need no masks.
+    pixels are a stream from afar, channels go in parts of `part`, each of all lines, and a line is
+    a block of its own; 0 where they are near. Pixels that are so many elements down or across hold
+    zeros if these are not in `x_rows` or `x_columns`. Channels that are `whole` vectors need no
+    masks.
     """
 
     dtype: DType
