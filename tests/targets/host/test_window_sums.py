@@ -12,6 +12,12 @@ from support.fences import FENCE
 from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32, F64, DType
 from tilewright.common.errors import ToolError
+from tilewright.ir.parser import parse
+from tilewright.ir.primitives import WindowSums
+from tilewright.ir.visit import calls_of
+from tilewright.machine import load_machine
+from tilewright.targets.host.emit.products import instruction_set_of
+from tilewright.targets.host.emit.window_sums import window_function
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.window_text import (
@@ -127,6 +133,58 @@ def check(one: WindowFunction, name: str) -> str:
     for word in sorted(words, key=len, reverse=True):
         text = text.replace(word, str(words[word]))
     return emit_window_function(one, name) + text
+
+
+LAYER = """\
+def sums():
+    y: tensor("f32", "output", rows=28, cols=28, channels=192)
+    x: tensor("f32", "input", rows=57, cols=57, channels=192)
+    w: tensor("f32", "constant", kernel_rows=3, kernel_cols=3, channels=192)
+    window_sums(
+        y[at(0, 28), at(0, 28), at(0, 192)]("utg"),
+        x[at(0, 57), at(0, 57), at(0, 192)]("rcg"),
+        w[at(0, 3), at(0, 3), at(0, 192)]("xxg"),
+        rows=3,
+        cols=3,
+        stride=2,
+        row_stride=2,
+    )
+"""
+"""Five elements come or go for each 18 operations, of 57 x 57 x 192 x 4 = 2,495,232 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("second_bytes", "first", "second", "streamed"),
+    [
+        (2_495_231, 99, 17.7, True),
+        (2_495_231, 1, 17.8, False),
+        (2_495_232, 17.7, 99, True),
+        (2_495_232, 17.8, 1, False),
+        (4_990_463, 17.7, 99, True),
+        (4_990_464, 17.7, 99, False),
+    ],
+)
+def test_pixels_are_a_stream_where_they_come_more_slowly_than_they_are_multiplied(
+    second_bytes: int, first: float, second: float, streamed: bool
+) -> None:
+    """20 bytes in the 9 / 8 cycles of 16 operations each are 17.78 a cycle, from the second cache,
+    or from beyond it where that is smaller than the image.
+    """
+    machine = load_machine(
+        "host",
+        {
+            "core.f32.flops_per_cycle": 16,
+            "memory.caches.l1.fill_bytes_per_cycle": first,
+            "memory.caches.l2.fill_bytes_per_cycle": second,
+            "memory.caches.l2.capacity_bytes": second_bytes,
+        },
+    )
+    layer = parse(LAYER)
+    one = window_function(
+        next(calls_of(layer.body, WindowSums))[0], layer, instruction_set_of(machine), machine
+    )
+    assert one is not None
+    assert (one.part > 0, one.summed) == ((True, 1) if streamed else (False, 2))
 
 
 def program(isa: InstructionSet) -> str:

@@ -46,7 +46,6 @@ from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
-from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.taps import without_padding
 from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
@@ -150,9 +149,8 @@ def _artifact(
     isa = instruction_set_of(machine)
     far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
     text = KernelText(
-        program, naming, products, tensors, buffers, workspace, isa, ahead, epilogue, far,
-        machine.find_section(Caches),
-    )  # fmt: skip
+        program, naming, products, tensors, buffers, workspace, isa, machine, ahead, epilogue, far
+    )
     kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
     wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING
     libraries = ("-lm",) if has_expressions(program) else ()

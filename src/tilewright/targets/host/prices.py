@@ -69,28 +69,50 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
-    """For each vector of results and each point a multiply-add, or the loads where these take
-    longer: of each pixel once for a block where its windows share pixels, otherwise for each point;
-    of factors once for a line of a block. Results are stored once.
+    """A block's own cycles, and the longer of its multiply-adds and its loads and stores."""
+    dims, gemm = call.dims, _timing(machine, call.dtype)
+    work = _window_work(call.primitive, dims, call.dtype, machine)
+    loops = work.vectors * work.blocks * machine.section(VectorPrimitive).loop_cycles
+    return gemm.call_cycles + loops + np.maximum(work.loaded, work.added)
+
+
+@dataclass(frozen=True)
+class _WindowWork:
+    """Vectors of channels and blocks of windows of a call; cycles of what it loads and stores, and
+    of its multiply-adds, which go on side by side.
     """
-    windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
-    lanes, dims = core.lanes(call.dtype), call.dims
-    pixels, lines, terms = dims["t"], dims["u"], dims["k"]
+
+    vectors: Value
+    blocks: Value
+    loaded: Value
+    added: Value
+
+
+def _window_work(
+    windows: WindowSums, dims: Mapping[str, Value], kind: str, machine: Machine
+) -> _WindowWork:
+    """For each vector of results and each point a multiply-add. Each pixel is loaded once for a
+    block where its windows share pixels, otherwise for each point; factors once for a line of a
+    block, or for each multiply-add where registers hold none beside the sums of several lines.
+    Results are stored once.
+    """
+    core, pixels, lines, terms = machine.core, dims["t"], dims["u"], dims["k"]
+    lanes = core.lanes(kind)
     summed, block = _block(windows, pixels, lines, terms, machine)
     blocks = -(-pixels // block) * lines
-    vectors = dims["elements"] // (pixels * lines)
-    vectors = -(-vectors // lanes)
+    vectors = -(-(dims["elements"] // (pixels * lines)) // lanes)
     points = windows.rows * windows.cols * terms
     loaded = points * pixels * lines
+    added = points * pixels * lines * vectors * (2 * lanes / core.peak_flops_per_cycle(kind))
     if shares_pixels(windows.cols, 1, core.registers):
         row = windows.cols, windows.stride, windows.col_step
         once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
         loaded = np.where(terms == 1, once * _rows_read(windows, lines, summed), loaded)
-    loads = vectors * (loaded + points * blocks + pixels * lines) * vector.load_cycles
-    per_cycle = core.peak_flops_per_cycle(call.dtype)
-    added = points * pixels * lines * vectors * (2 * lanes / per_cycle)
-    gemm = _timing(machine, call.dtype)
-    return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)
+    beyond = points - np.maximum(0, (core.registers or points) - summed * block - 1)
+    again = np.where(np.greater(summed, 1), np.maximum(0, beyond), 0)
+    factors = (points - again) * blocks + again * pixels * lines
+    loads = vectors * (loaded + factors + pixels * lines)
+    return _WindowWork(vectors, blocks, loads * machine.section(VectorPrimitive).load_cycles, added)
 
 
 def _block(
@@ -399,10 +421,24 @@ def streamed_cycles(
         cycles = cycles + gone * moved * rate
     if windows is None:
         return cycles
-    _, inside = _in_image(windows, call, prepared, machine, env)
+    kept, inside = _in_image(windows, call, prepared, machine, env)
     refilled = _refilled(windows, streams, counts, inside, machine, caches)
+    idle = kept * calls * _idle_cycles(windows, streams, prepared.program, call, machine)
     exposed = cycles / loaded * caches.l2.exposed_cycles_per_byte
-    return np.maximum(np.maximum(refilled, exposed), cycles - busy)
+    return np.maximum(np.maximum(refilled - idle, exposed), cycles - busy)
+
+
+def _idle_cycles(
+    windows: WindowSums, streams: Sequence[_Stream], program: Program, call: Call, machine: Machine
+) -> Value:
+    """Cycles of a call in which it multiplies and adds, and loads nothing: the first cache is
+    filled meanwhile.
+    """
+    y, x, _ = streams
+    dims = {"u": 1, "k": 1, **y.extents, **{k: v for k, v in x.extents.items() if k == "k"}}
+    dims["elements"] = y.call_bytes // y.element_bytes
+    work = _window_work(windows, dims, program.element_type(call.operands[0]), machine)
+    return np.maximum(0, work.added - work.loaded)
 
 
 def _refilled(

@@ -122,6 +122,17 @@ def test_lines_that_are_summed_together_load_each_row_once():
     assert float(window_sums_cycles(on, call)) == 100 + 2 * 10 * 5 + loads * 9
 
 
+def test_lines_that_are_summed_together_load_factors_that_no_register_holds_each_time() -> None:
+    """Five lines of 6 windows of 5 x 5 points: beside 30 sums and a pixel one register of 32 holds
+    a factor, and the others are loaded for each window.
+    """
+    on = load_machine("host", {"primitives.vector.load_cycles": 9.0})
+    dims = {"t": 6, "u": 5, "elements": 5 * 6 * 16, "k": 1}
+    call = PricedCall(WindowSums(rows=5, cols=5), dims, "f32")
+    loads = 9 * 10 + 5 * (1 + 24 * 6) + 30
+    assert float(window_sums_cycles(on, call)) == 20 + 5 + loads * 9
+
+
 @pytest.mark.parametrize(("stride", "row"), [(1, 16 + 8), (2, 29 + 13)])
 def test_windows_of_one_term_load_each_pixel_of_a_row_once_for_a_block(stride, row):
     """Of a block of 14 pixels and one of 6: the rest is as where each point loads its own."""

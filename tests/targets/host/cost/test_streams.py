@@ -140,15 +140,19 @@ def sums():
 """
 
 
+LOADING = {"primitives.vector.load_cycles": "9"}
+"""Loads that take longer than multiply-adds: nothing comes meanwhile."""
+SMALL = {"memory.caches.l1.capacity_bytes": "10240", "memory.caches.l1.fill_bytes_per_cycle": "2"}
+
+
 @pytest.mark.parametrize(("streams", "capacity"), [(79, 10_240), (79, 40_960), (80, 10_240)])
 def test_rows_come_again_where_more_lines_are_read_than_are_fetched_ahead(
     streams: int, capacity: int
 ) -> None:
     """5 x (7 + 4) pixels and 5 x 5 factors, a line of each, which is 80: twice, once otherwise."""
-    machine = load_machine(
-        "host_avx2",
-        {"memory.caches.streams": str(streams), "memory.caches.l1.capacity_bytes": str(capacity)},
-    )
+    sizes = {"streams": str(streams), "l1.capacity_bytes": str(capacity)}
+    given = {f"memory.caches.{key}": value for key, value in sizes.items()}
+    machine = load_machine("host_avx2", {**given, **LOADING})
     read, written = (5 * 11 + 5 * 5) * 64 * 4, 7 * 64 * 4
     times = (2 if streams < 80 else 1) if capacity < read + written else 0
     expected = 7 * times * read / machine.section(Caches).l1.fill_bytes_per_cycle
@@ -174,11 +178,24 @@ def sums():
             cols=3,
         )
 """
-    prepared, machine = take_apart(parse(text)), load_machine("host")
+    prepared, machine = take_apart(parse(text)), load_machine("host", LOADING)
     assert PRICES.kept_share(prepared, machine, {}) == pytest.approx(kept / (21 * 21))
     read = 7 // lines * (rows * 7 + 3 * 3) * 512 * 4
     expected = read / machine.section(Caches).l1.fill_bytes_per_cycle
     assert streamed_cycles(prepared, machine, {}) == pytest.approx(expected)
+
+
+def test_pixels_come_while_a_block_multiplies_and_loads_nothing() -> None:
+    """A line of 7 windows of 5 x 5 points loads 5 x 11 pixels and 25 factors and stores 7 results;
+    of 4 vectors of channels, at 175 multiply-adds each.
+    """
+    fast, slow = (
+        load_machine("host", {"primitives.vector.load_cycles": cycles, **SMALL})
+        for cycles in ("1", "9")
+    )
+    idle = 7 * 4 * (175 - (55 + 25 + 7))
+    found = [streamed_cycles(take_apart(parse(ROWS)), one, {}) for one in (fast, slow)]
+    assert found == pytest.approx([found[1] - idle, 7 * (55 + 25) * 64 * 4 / 2])
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:

@@ -36,6 +36,7 @@ from tilewright.ir.primitives import MatrixProduct, Requantise, WinogradTransfor
 from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
+from tilewright.machine import Machine
 from tilewright.passes.split_ahead import Ahead
 from tilewright.targets.host.emit.copy import (
     Packing,
@@ -68,7 +69,6 @@ from tilewright.targets.host.emit.threads import (
 )
 from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
 from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
-from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import VARYING, Microkernel
@@ -94,11 +94,11 @@ class KernelText:
     buffers: tuple[BufferInfo, ...]
     workspace: Workspace
     isa: InstructionSet
+    machine: Machine
     ahead: Ahead | None = None
     epilogue: KernelEpilogue = PLAIN
     far: frozenset[str] = frozenset()
     """Tensors that the last cache cannot keep."""
-    caches: Caches | None = None
     index: str | None = None
     """C text of the number of a part, inside the loops that threads divide."""
 
@@ -153,7 +153,7 @@ class KernelText:
 
     def window_function(self, call: Call) -> WindowFunction | None:
         """The function of sums of windows that a call takes, if it is one."""
-        return window_function(call, self.program, self.isa, self.epilogue, self.caches)
+        return window_function(call, self.program, self.isa, self.machine, self.epilogue)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]]:
         """The distinct micro-kernels, their names, and the heights and widths of their blocks."""

@@ -16,6 +16,7 @@ from tilewright.common.expr import Const, Expr, evaluate, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Operand, Program, Tile, View
 from tilewright.ir.primitives import WindowSums
+from tilewright.machine import Machine
 from tilewright.targets.host.cost.stores import whole_bytes
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
@@ -35,18 +36,16 @@ from tilewright.targets.host.vectors.window_text import (
     summed_lines,
 )
 
-_NEAR, _MULTIPLIED = 1 / 8, 4
-"""Share of the first cache for the rows of pixels of a block, where these are a stream; and how
-often a pixel is multiplied for an image within the second cache to be none.
-"""
+_NEAR = 1 / 8
+"""Share of the first cache for the rows of pixels of a block, where these are a stream."""
 
 
 def window_function(
     call: Call,
     program: Program,
     isa: InstructionSet,
+    machine: Machine,
     epilogue: KernelEpilogue = PLAIN,
-    caches: Caches | None = None,
 ) -> WindowFunction | None:
     """The function that a call takes, None for one of another primitive."""
     windows = call.primitive
@@ -60,8 +59,8 @@ def window_function(
     shared = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
     pixels = block_pixels(isa.registers, shared)
     row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * terms
-    part = 0
-    if caches is not None and _is_streamed(call, program, caches):
+    caches, part = machine.find_section(Caches), 0
+    if caches is not None and _is_streamed(call, program, machine, caches):
         held = windows.rows * row * kind.size_bytes * isa.lanes(kind)
         part = max(1, int(caches.l1.capacity_bytes * _NEAR // held)) * isa.lanes(kind)
     return WindowFunction(
@@ -93,14 +92,21 @@ def window_function(
     )
 
 
-def _is_streamed(call: Call, program: Program, caches: Caches) -> bool:
-    """True if pixels come from beyond the second cache, or take half of it and little time."""
+def _is_streamed(call: Call, program: Program, machine: Machine, caches: Caches) -> bool:
+    """True if pixels take more than half of the second cache, and they and the results pass through
+    it, or from it, more slowly than the processor multiplies and adds.
+    """
     pixels, windows = call.operands[1], call.primitive
     if not isinstance(pixels, Tile) or not isinstance(windows, WindowSums):
         return False
-    taken = whole_bytes(program.tensor(pixels.tensor), {}) / caches.l2.capacity_bytes
-    each = windows.rows * windows.cols / (windows.row_stride * windows.stride)
-    return bool(taken > (1 / 2 if each < _MULTIPLIED else 1))
+    tensor, terms = program.tensor(pixels.tensor), _extent(as_view(pixels, program), "k")
+    size, second = dtype(tensor.dtype).size_bytes, caches.l2.capacity_bytes
+    taken = whole_bytes(tensor, {})
+    passed = (terms * windows.row_stride * windows.stride + 1) * size
+    behind = caches.l2 if taken > second else caches.l1
+    flops = 2 * windows.rows * windows.cols * terms
+    added = flops / machine.core.peak_flops_per_cycle(tensor.dtype)
+    return bool(taken > second / 2 and passed / behind.fill_bytes_per_cycle > added)
 
 
 def _vectors(views: Sequence[View]) -> Expr:
