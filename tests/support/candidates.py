@@ -54,7 +54,7 @@ ALGORITHMS = (
     "swdnn_batch",
 )
 HOST_ALGORITHMS = (
-    *ALGORITHMS, "winograd5", "winograd6", "direct", "depthwise", "pointwise", "loops",
+    *ALGORITHMS, "winograd3", "winograd5", "winograd6", "direct", "depthwise", "pointwise", "loops",
 )  # fmt: skip
 BATCHES = {
     "winograd2_fours": (32, 64),

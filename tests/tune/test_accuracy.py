@@ -30,7 +30,8 @@ def algorithms(machine=HOST, op=LAYER, **restricted):
 
 def test_larger_tiles_err_more_and_better_points_less():
     good, textbook = errors(), errors(addressed=False)
-    assert good["winograd2"] < good["winograd4"] < good["winograd5"] < good["winograd6"]
+    sizes = [good[f"winograd{size}"] for size in (2, 3, 4, 5, 6)]
+    assert sizes == sorted(sizes)
     assert good["winograd4"] < textbook["winograd4"] / 3
     assert good["winograd2"] == textbook["winograd2"]
 

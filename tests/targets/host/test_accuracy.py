@@ -17,7 +17,7 @@ LAYER = conv2d(
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["implicit", "winograd2", "winograd4", "winograd5", "winograd6"]
+    "algorithm", ["implicit", *(f"winograd{size}" for size in (2, 3, 4, 5, 6))]
 )
 def test_measured_errors_are_within_the_expected(algorithm):
     kernel = kernel_of(LAYER, NATIVE_HOSTS[0], algorithm=algorithm, measure=False)

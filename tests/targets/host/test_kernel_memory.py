@@ -19,8 +19,9 @@ from tilewright.targets.host.native import native_instruction_sets
 from tilewright.tune.choose import choose
 
 CHOSEN = (
-    "gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", "winograd5", "winograd6"
-)  # fmt: skip
+    *("gemm", "prepacked", "direct", "pointwise"),
+    *("winograd2", "winograd3", "winograd4", "winograd5", "winograd6"),
+)
 
 pytestmark = [
     pytest.mark.hypothesis,

@@ -32,6 +32,7 @@ from tilewright.seeds.steps import IN_PLACE
 
 POINTS = {
     2: "0 1 -1",
+    3: "2/5 -2/5 5/4 -5/4",
     4: "0 5/8 -5/8 3/2 -3/2",
     5: "1/3 -1/3 7/8 -7/8 8/5 -8/5",
     6: "0 1/2 -1/2 1 -1 2 -2",
@@ -61,6 +62,14 @@ _APART = 16
 def winograd2(op: Conv2d) -> Seed | None:
     """F(2x2, 3x3): 16 products, 2.25 times fewer multiplications."""
     return _blocked(2, op)
+
+
+@seed("conv2d", name="winograd3", addressed=True)
+def winograd3(op: Conv2d) -> Seed | None:
+    """F(3x3, 3x3): 25 products, 3.24 times fewer multiplications, for images of few tiles, as there
+    the kernels are read for few products each, and F(4x4, 3x3) has 36 of them.
+    """
+    return _blocked(3, op)
 
 
 @seed("conv2d", name="winograd4", addressed=True)
