@@ -11,7 +11,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
-from tilewright.partition.choices import choices_of
+from tilewright.partition.choices import PLANNED, _least_work, choices_of
 from tilewright.partition.grids import Grids
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
@@ -45,6 +45,15 @@ def test_strategies_by_name():
     ]  # fmt: skip
     with pytest.raises(PartitionError, match=r"^there is no strategy 'row'; known strategies: "):
         find_strategy("row")
+
+
+def test_grids_of_exactly_the_most_work_are_taken():
+    """Of 28 rows seven cores have four each; 5 / 28 is 1.25 times that, but not in floats."""
+    layer = NETWORKS["lenet5"][0]
+    most = {limit: _least_work(layer, choices_of(layer, 7, PLANNED, limit).grids).max()
+            for limit in (1.24, 1.25)}  # fmt: skip
+    assert 1.25 * (4 / 28) < 5 / 28 == pytest.approx(most[1.25])
+    assert most[1.24] < 0.99 * most[1.25]
 
 
 @given(st.sampled_from(LAYERS), cores_of, st.data())

@@ -147,6 +147,17 @@ def test_multicast_sends_what_several_take_once():
     assert [volume.weights for volume in fc7] == [4096 * 4096 + 4096] * 2
 
 
+@pytest.mark.parametrize("layer", [LENET[0], LENET[-1]], ids=["computes", "loads"])
+def test_a_core_computes_from_when_its_first_values_come_and_ends_when_it_has_all(layer):
+    plan = fixed_plan([layer], 1, "whole")
+    (time,) = layer_times(plan, MODEL)
+    volume = plan.layers[0].volume
+    loaded = (volume.inputs + volume.weights) / MODEL.load_values_per_cycle
+    assert finish_cycles(plan, MODEL, overlapped=True) == pytest.approx(
+        [MODEL.load_latency_cycles + max(time.compute_cycles, loaded)]
+    )
+
+
 def test_one_core_is_never_faster_overlapped_than_it_computes_and_loads():
     plan = fixed_plan(LENET, 1, "whole")
     times = layer_times(plan, MODEL)
