@@ -12,10 +12,11 @@ from support.routes import route
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
+from tilewright.machine.messages import hops_to
 from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.compiled import arrivals, busiest_links, busiest_sums
+from tilewright.partition.compiled import _hops, arrivals, busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
@@ -241,6 +242,14 @@ def test_links_of_messages_are_those_of_their_routes(topology, rings, rows, colu
         loads = Counter(link for one in routes for link in one)
         found = busiest_links(owned, owned, need, (rows, columns, rings), False)
         assert [n.item() for n in found] == [max(loads.values()), max(map(len, routes))]
+
+
+@pytest.mark.parametrize(("topology", "ring"), [("mesh", False), ("torus", True)])
+@pytest.mark.parametrize("length", [1, 2, 5, 6])
+def test_steps_along_a_column_are_those_of_the_fabric(topology, ring, length):
+    fabric = Fabric(topology, 1.0, rows=length, columns=1)
+    for source, target in np.ndindex(length, length):
+        assert _hops.py_func(source, target, length, ring) == hops_to(fabric, source, target)[1]
 
 
 MESSAGES = st.lists(
