@@ -24,7 +24,7 @@ from tilewright.partition.moves import Move, held, moves_to, needs
 from tilewright.partition.objective import TIME, Weights
 from tilewright.partition.plan import fixed_plan, given_plan, space
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.timing import layer_times, link_loads
+from tilewright.partition.timing import layer_times, layer_traffic, link_loads
 
 MACHINE = load_machine("bwdsp-56")
 MODEL = core_model(MACHINE, "f32")
@@ -107,6 +107,26 @@ def test_the_time_of_a_layer_by_hand():
     assert second.weights_cycles == 200 + 56 * (64 * 64 * 9 + 64) * 4 / 16
     assert second.messages == 110
     assert second.steps_cycles == 2064384 + 14372 + 517192
+
+
+@pytest.mark.parametrize("strategy", ["input_rows", "output_tiles"])
+def test_the_traffic_of_a_layer_is_what_its_messages_carry_and_its_cores_do(strategy):
+    """A layer of pools in the rows of what it reads has work and no traffic."""
+    plan = fixed_plan(LENET, 5, strategy, MODEL)
+    for planned, exchanges, found in zip(
+        plan.layers, plan.exchanges, layer_traffic(plan, MODEL), strict=True
+    ):
+        sent, received = Counter(), Counter()
+        for move in (move for moves in exchanges.each for move in moves):
+            sent[move.source] += MODEL.value_bytes * move.values
+            received.update(dict.fromkeys(move.targets, MODEL.value_bytes * move.box.size))
+        work = dict(zip(planned.cores, planned.shares, strict=True))
+        busy = sorted({*(core for core in work if work[core]), *sent, *received})
+        assert [
+            (one.core, one.work, one.sent_bytes, one.received_bytes) for one in found.cores
+        ] == [(core, work.get(core, 0.0), sent[core], received[core]) for core in busy]
+        loaded = planned.volume.inputs + planned.volume.weights
+        assert sum(one.loaded_bytes for one in found.cores) == MODEL.value_bytes * loaded
 
 
 GRIDS = [[*find_strategy("products").grids(layer, 15)] for layer in LENET[:6]]
