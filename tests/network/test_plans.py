@@ -21,6 +21,7 @@ from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.planning.layouts import WholeNetwork, fastest_of_each
 from tilewright.network.requirements import require_lowered
+from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import Binary, Softmax, gemm, relu
 from tilewright.report.network import network_explanation_text
@@ -63,6 +64,9 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     done = sum(s.gflops * s.cycles for s in found if s.cycles) * 1e9 / GROUP.clock_hz
     assert done == pytest.approx(sum(s.flops for s in plan.stages)) == pytest.approx(net.flops)
     assert figures.gflops * figures.milliseconds * 1e6 == pytest.approx(net.flops)
+    estimate = sum(s.estimate_milliseconds for s in found) * GROUP.clock_hz / 1e3
+    assert estimate == pytest.approx(plan.estimate_cycles)
+    assert [s.algorithm != "" for s in found] == [s.work == "product" for s in found]
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
@@ -98,6 +102,12 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     text = network_explanation_text(found)
     assert "\n1 change of layout, " in text
     assert text.endswith("\nthe graph was rewritten by identities")
+
+
+def test_a_run_without_bounds_is_explained_by_none():
+    found = explained(NetworkRun("n", "machine", "f64", (), 0.0, 0, 0))
+    bounds = found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles
+    assert (*bounds, found.estimate_cycles, found.lower_bound_product_cycles) == (0, 0, 0, 0)
 
 
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
