@@ -152,6 +152,11 @@ def test_a_definition_is_read_back_from_its_text(seed):
             {"x": (3,), "w": (4,)},
             "'y[n] = x[n] * w[n]', character 15: axis 'n' has 4 steps in w and 3 by x=3",
         ),
+        (
+            "y[n] = x[n]",
+            {"x": ()},
+            "'y[n] = x[n]', character 8: x has 0 dimensions, scalar, and 1 indices",
+        ),
         ("y[n] = x[n]", {"n": 3, "m": 2}, "'y[n] = x[n]' has no 'm'; it has the names n, x, y"),
         (
             "y[n] = x[m]",
