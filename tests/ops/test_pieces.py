@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tilewright import ops
@@ -137,6 +137,7 @@ def test_operators_that_compute_more_than_was_asked_are_among_those_above():
 
 
 @given(st.one_of(convolutions, products, others))
+@example(ops.Concat(((1, 2, 4), (1, 3, 4), (1, 1, 4))))
 def test_dimensions_of_the_result_and_of_each_operand_are_followed(op):
     assume(op.follows is not None)
     shapes = (op.out_shape, *op.input_shapes)
