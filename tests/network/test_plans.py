@@ -19,11 +19,12 @@ from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
+from tilewright.network.planning.form import row_major
 from tilewright.network.planning.layouts import WholeNetwork, fastest_of_each
 from tilewright.network.requirements import require_lowered
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import described, simulate_plan
-from tilewright.ops import Binary, Softmax, gemm, relu
+from tilewright.ops import Binary, Softmax, gemm, max_pool2d, relu
 from tilewright.report.network import network_explanation_text
 
 
@@ -111,8 +112,13 @@ def test_a_run_without_bounds_is_explained_by_none():
 
 
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
-    whole = lenet_plan(fuse=False)
-    monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
+    whole, layouts = lenet_plan(fuse=False), list[WholeNetwork]()
+
+    def fastest(own, refills):
+        layouts.append(own)
+        return _fastest_of_each(own, refills)
+
+    monkeypatch.setattr(WholeNetwork, "cheapest", fastest)
     plan = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
     copies = [[s.name for s in p.stages if s.work == "layout"] for p in (plan, whole)]
     own = [sum(s.flops for s in p.stages) for p in (plan, whole)]
@@ -120,6 +126,9 @@ def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
     assert copies == [["s4_layout"], []], "c5 takes the layout of c3, and is hardly slower"
     assert whole.estimate_cycles < plan.estimate_cycles
     assert whole.lower_bound_cycles == plan.lower_bound_cycles < whole.estimate_cycles
+    pool = max_pool2d((1, 6, 8, 8), 1)
+    (own,), form = layouts, row_major(pool.out_shape)
+    assert own._pooling(pool, form) == own._pass(form), "windows of one place are a pass"
 
 
 def test_values_that_live_together_do_not_overlap():
