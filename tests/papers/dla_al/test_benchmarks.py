@@ -55,6 +55,9 @@ def test_automatic_schedules_are_no_slower_than_blocks() -> None:
     assert ours is not None
     assert 0.85 < ours <= 1
     assert rows["mean of ten: hand-optimised over blocks, backward"].published == 0.96
+    assert [name for name in rows if name.startswith(("FC", "worst"))] == [
+        f"{of}: hand-optimised over blocks, forward" for of in ("FC", "worst case")
+    ]
 
 
 def test_the_tables_of_the_paper() -> None:
@@ -129,6 +132,16 @@ def test_the_program_of_vgg16_has_the_weights_of_the_network() -> None:
     expected = [(s[0], *s[2:], s[1]) if len(s) == 4 else (s[0], 1, 1, s[1]) for s in shapes]
     expected[13] = (4096, 7, 7, 512)
     assert [tuple(map(int, shape)) for shape in found] == expected
+
+
+@pytest.mark.parametrize("program", [alexnet, vgg16_blocks])
+def test_segments_divide_the_channels_and_are_those_of_the_next_layer(program) -> None:
+    pattern = r"@synapse \w+, (\d+), \d+, \d+, (\d+), (\d+), \d+, \d+, (\d+)"
+    before = (3, 3)
+    for maps, depth, part, segment in (map(int, s) for s in re.findall(pattern, program())):
+        assert (depth, segment) == before
+        assert maps % part == 0
+        before = maps, part
 
 
 @pytest.mark.parametrize("row", published_layers(), ids=lambda row: row.name)
