@@ -163,8 +163,10 @@ def test_groups_take_all_images_of_what_computes_across_them(axis, groups):
     whole = net.build((net.apply(Softmax((8, 5), axis), x, name="y"),))
     plan = build_plan(whole, load_machine("sw26010"))
     assert plan.groups == groups
+    assert [name for name, _ in plan.given] == ["x"]
     numbers = np.random.default_rng(0).standard_normal((8, 5))
     planned = PlannedNetwork(whole, plan)
+    assert planned.images == tuple(slice(i, i + 2) for i in range(0, 8, 2) if groups == 4)
     found, expected = planned.run(numbers), whole.evaluate({"x": numbers})
     with pytest.raises(GraphError) as caught:
         planned.run(numbers, numbers)
