@@ -153,6 +153,16 @@ def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
         assert [int(n) for n in found[name].split(", ")] == [1, sides[name], sides[name], maps]
 
 
+@pytest.mark.parametrize(
+    "row", [row for row in published_layers()[:10] if row.kind == "conv"], ids=lambda row: row.name
+)
+def test_a_gradient_of_a_convolution_takes_what_the_table_says(row: LayerRow) -> None:
+    program = next(block.program for block in backward.BACKWARD if block.name == row.name)
+    found = dict(re.findall(r"@neuron (\w+), \d+, (\d+, \d+, \d+),", program))
+    assert found["x"] == found["din"] == f"{row.in_side}, {row.in_side}, {row.in_maps}"
+    assert found["dout"] == f"{row.out_side}, {row.out_side}, {row.out_maps}"
+
+
 def test_the_images_of_alexnet_are_as_large_as_those_of_the_network() -> None:
     """Behind each convolution and pooling; the sixth layer's windows are whole images."""
     found = re.findall(r"@neuron [cp]\d, 1, (\d+), \1, (\d+),", alexnet())
