@@ -4,6 +4,7 @@ import pytest
 
 from support.explicit_programs import GEMM
 from tilewright.common.errors import ProgramError
+from tilewright.ir.nodes import Tensor, memory_words
 from tilewright.ir.parser import parse
 
 PROGRAM = parse(GEMM)
@@ -13,6 +14,17 @@ EMPTY = parse("def p():\n    barrier()")
 def test_declarations_by_name():
     assert PROGRAM.tensor("b").dims == ("k", "n")
     assert PROGRAM.buffer("c_tile").offset_bytes == 2048
+
+
+def test_a_program_is_given_inputs_and_constants_and_has_the_rest_as_results():
+    kinds = ("input", "constant", "output", "updated", "scratch")
+    made = [Tensor("x", "f64", kind, (), ()) for kind in kinds]
+    assert [x.kind for x in made if x.is_given] == ["input", "constant"]
+    assert [x.kind for x in made if x.is_result] == ["output", "updated"]
+
+
+def test_a_memory_is_told_by_its_name_unless_it_is_the_default():
+    assert [memory_words(name) for name in ("spm", "synapse")] == ["scratchpad", "memory 'synapse'"]
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,11 @@ ADVICE = "use ASCII letters, digits and underscores, no leading digit and no Pyt
             "def p(a\x00):\n    pass",
             "not the text of a program: source code string cannot contain null bytes",
         ),
+        (
+            "def p(a\ud800):\n    pass",
+            "not the text of a program: 'utf-8' codec can't encode character '\\ud800' in position "
+            "7: surrogates not allowed",
+        ),
     ],
 )
 def test_what_is_no_program(text: str, message: str) -> None:

@@ -181,6 +181,19 @@ def test_refused_types(change, message):
     assert str(refusal.value).endswith(message)
 
 
+def test_a_map_has_an_operand_for_each_that_its_expression_reads():
+    text = """\
+def f():
+    y: tensor("f32", "output", rows=4)
+    x: tensor("f32", "input", rows=4)
+    map(y[at(0, 4)]("p"), x[at(0, 4)]("p"), expression="x0 * x0")
+"""
+    verify(parse(text), "seed")
+    with pytest.raises(ProgramError) as caught:
+        verify(parse(text.replace("x0 * x0", "x0 * x1")), "seed")
+    assert caught.value.message == "map of 'x0 * x1' reads 2 operands, found 1"
+
+
 def test_integers_have_whole_attributes_and_floats_any():
     text = PRODUCT.format(
         a="i16", b="i16", c="i16", sums="i32", shift=0, rounding="floor", saturate=0

@@ -1,5 +1,6 @@
 """Dependence graphs: what must stay in order, at which distance, and what may cross."""
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -17,7 +18,7 @@ from tilewright.isa.dependence import (
     build_dependences,
 )
 from tilewright.isa.effects import Bus, Effect
-from tilewright.isa.instruction import Memory, Register, make_instruction
+from tilewright.isa.instruction import Memory, Register, SymbolReference, make_instruction
 from tilewright.isa.load import load_table
 from tilewright.isa.operations import operations_of
 from tilewright.isa.table import IssueRules
@@ -131,6 +132,11 @@ def test_accesses_meet_as_early_as_their_bytes_do(first, second, step, stores):
     assert edges(body, DependenceKind.MEMORY) == expected
 
 
+def test_loads_have_no_order_among_themselves():
+    body = [load(1, 9, 0), load(2, 9, 0)]
+    assert edges(body, DependenceKind.MEMORY) == []
+
+
 def test_different_bases_meet_unless_they_are_declared_disjoint():
     body = [load(1, 8, 0), store(1, 9, 0)]
     # The RAW edge of register 1 is longer than the memory edge of the same pair.
@@ -151,6 +157,31 @@ def test_loads_may_cross_constant_additions_to_their_base():
 def test_a_base_that_is_stored_itself_does_not_cross():
     body = [store(9, 9, 0), advance(9, 32)]
     assert build_dependences(body, rules=RULES).address_uses == ()
+
+
+def test_an_access_crosses_the_additions_to_its_own_base():
+    body = [load(1, 8, 0), load(2, 9, 0), advance(8, 16), advance(9, 32)]
+    uses = build_dependences(body, rules=RULES).address_uses
+    assert uses == (AddressUse(0, 2, 16), AddressUse(1, 3, 32))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [load(1, 9, 0), advance(9, 8), Operation("move", (3,), (9,), P0)],
+        [replace(load(9, 9, 0), increment_bytes=8)],
+    ],
+    ids=["overwritten", "advanced by the access"],
+)
+def test_a_base_that_more_than_additions_change_is_read_where_it_stands(body):
+    assert build_dependences(body, rules=RULES).address_uses == ()
+
+
+def test_an_address_that_only_the_linker_knows_may_be_anywhere():
+    table = load_table("sw26010_cpe")
+    operands = (Register(2), Memory(SymbolReference("place"), Register(1)))
+    (access,) = operations_of((make_instruction(table, "ldl", operands),))
+    assert (access.memory, access.barrier) == (None, True)
 
 
 def test_communication_keeps_its_order_per_channel():

@@ -8,7 +8,7 @@ from tilewright.common.errors import CapacityError
 from tilewright.isa import modulo
 from tilewright.isa.dependence import AddressUse, DependenceGraph, MemoryAccess, Operation
 from tilewright.isa.modulo import Effort, modulo_schedule
-from tilewright.isa.modulo_bounds import control_operations, crossings
+from tilewright.isa.modulo_bounds import control_operations, crossings, resource_bounds
 from tilewright.isa.modulo_solver import is_schedule
 from tilewright.isa.table import IssueRules
 
@@ -171,6 +171,17 @@ def test_an_access_crosses_as_many_additions_as_its_displacement_holds(rule, lat
         within |= rule == "next_cycle" and load_time in dict(map(reversed, additions))
         allowed = abs(8 * (crossed - missed)) <= 8 and not within
         assert is_schedule(graph, rules, interval, (load_time, addition)) == allowed, load_time
+
+
+def test_units_are_counted_alone_and_with_others():
+    units = [P0, P0, EITHER, ("P1", "P2"), ("P1", "P2")]
+    body = [Operation("a", units=each, occupancy_cycles=3) for each in units]
+    assert resource_bounds(DependenceGraph(tuple(body), ())) == (
+        ("P0", 6),
+        ("P0+P1", 5),
+        ("P1+P2", 3),
+        ("P0+P1+P2", 5),
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import Memory, Operand, Register, SymbolReference, load_table, make_instruction
 from tilewright.isa.load import _check_distinct, parse_table, read_table, table_files, table_names
+from tilewright.isa.operand_rules import operand_rules_of
 from tilewright.isa.table import fixed_bits
 
 CPE = load_table("sw26010_cpe")
@@ -33,6 +34,17 @@ def test_each_word_has_one_meaning(name: str) -> None:
             if word & mask == value:
                 meanings.append(other.mnemonic)
         assert meanings == [spec.mnemonic]
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_numbers_fill_their_field_unless_the_table_says_less(name: str) -> None:
+    table = load_table(name)
+    for rules in operand_rules_of(table).values():
+        for rule in rules.operands:
+            limited = rule.spec.minimum is not None or rule.spec.maximum is not None
+            if rule.numbers and not limited:
+                assert len(rule.numbers) == rule.number_mask + 1, rules.spec.mnemonic
+                assert rule.numbers[-1] == rule.number_mask >> rule.spec.signed
 
 
 @pytest.mark.parametrize(

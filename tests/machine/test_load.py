@@ -352,9 +352,10 @@ def test_sources_that_are_no_table(tmp_path):
     assert refusal(path) == "m.toml: sources: expected a table, found 3"
 
 
-def test_a_part_that_is_no_table(tmp_path):
-    path = write(tmp_path, "m.toml", 'base = "sw26010"\ndma = 7\n[sources]\ndma = "x"')
-    assert refusal(path) == f"{path}: dma: expected a table, found 7"
+@pytest.mark.parametrize("part", ["dma", "fabrics"])
+def test_a_part_that_is_no_table(tmp_path, part):
+    path = write(tmp_path, "m.toml", f'base = "sw26010"\n{part} = 7\n[sources]\n{part} = "x"')
+    assert refusal(path) == f"{path}: {part}: expected a table, found 7"
 
 
 def test_unknown_override_key():

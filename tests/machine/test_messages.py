@@ -43,12 +43,8 @@ def test_a_route_joins_neighbours_and_ends_at_its_target(topology, rows, columns
 
 
 def test_halfway_round_a_ring_even_places_go_up_and_odd_ones_down():
-    assert [hops_to(CNS1, source, (source + 16) % 32) for source in (0, 1, 30, 31)] == [
-        (16, 0),
-        (-16, 0),
-        (16, 0),
-        (-16, 0),
-    ]
+    found = [hops_to(CNS1, source, (source + 16) % 32) for source in range(32)]
+    assert found == 16 * [(16, 0), (-16, 0)]
 
 
 def test_a_core_with_one_port_passes_it_at_both_ends():

@@ -39,6 +39,15 @@ def test_the_memories_of_a_core_are_added_up_without_a_main_memory_of_its_own():
     assert load_machine("sw26010").of_one_program.cores == 64
 
 
+def test_doubles_stand_in_for_single_precision_alone():
+    core = load_machine("sw26010").core
+    doubles = structs.replace(core, arithmetic={"f64": core.of("f64")})
+    assert doubles.of("f32") == core.of("f64")
+    with pytest.raises(MachineError) as caught:
+        doubles.of("i8")
+    assert str(caught.value) == "the cores do not compute in i8; take one of their types: f64"
+
+
 def test_types_are_those_of_the_file_and_floats_of_half_the_size():
     node, group = load_machine("cns1-128").core, load_machine("sw26010_cg").core
     assert (node.usual_type, group.usual_type) == ("i16", "f64")

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from support.plans import GROUP
+from tilewright.common.expr import Const
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.ir.nodes import Range
+from tilewright.ir.parser import parse
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.planning.bordered import Bordered, bordered
+from tilewright.network.planning.bordered import Bordered, _behind, _names_in_place, bordered
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import unbordered
 from tilewright.network.planning.memory import with_border as with_border
@@ -174,3 +177,22 @@ def test_transformed_tiles_take_epilogues_and_borders_and_are_exact(algorithm):
     block = constant_block(plan, weights)
     (found,) = run_emulated(artifact, {**inputs, artifact.block: block}).values()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * scale)
+
+
+def test_what_lies_inside_a_border_is_moved_up_to_where_it_ends():
+    whole, part = Range(Const(2), Const(3)), Range(Const(2), Const(3), stop=Const(4))
+    assert _behind(whole, 1) == Range(Const(2) + 1, Const(3))
+    assert _behind(part, 1) == Range(Const(2) + 1, Const(3), stop=Const(4) + 1)
+
+
+def test_a_tensor_is_named_in_place_where_a_call_takes_its_tiles():
+    program = parse("""\
+def p():
+    x: tensor("f64", "input", cols=4)
+    y: tensor("f64", "output", cols=4)
+    tile: buffer("f64", 4)
+    get(x[at(0, 4)], tile[0])
+    wait(tile[0])
+    copy(y[at(0, 4)]("a"), tile[0](shape=(4,), roles="a"))
+""")
+    assert [_names_in_place(program, name) for name in ("x", "y")] == [False, True]

@@ -1,15 +1,27 @@
 """Epilogues: steps behind a product, computed on its tiles."""
 
 from dataclasses import replace
+from math import prod
+from types import SimpleNamespace
+
+import pytest
 
 from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.network.build import rank_network
-from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
+from tilewright.network.planning.epilogues import (
+    _PATIENCE,
+    Epilogue,
+    Rankings,
+    Request,
+    _saved,
+    ranked_epilogues,
+)
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import variants
+from tilewright.network.waits import moving_cycles
 from tilewright.ops import Bias, Conv2d, Unary, conv2d, gemm, max_pool2d, relu
 from tilewright.ops.op import Op
 from tilewright.seeds.convolution.winograd import applies
@@ -113,3 +125,18 @@ def test_among_products_with_an_epilogue_are_some_whose_routines_share_the_cache
     assert found[0].refill_cycles > 0.3 * found[0].cycles
     assert best.refill_cycles == 0
     assert best.cycles < 0.7 * found[0].cycles
+
+
+def test_an_epilogue_saves_the_pass_that_would_read_what_it_reads_whole():
+    """The pass moves the result twice, and as much again for a tensor of its shape."""
+    op = conv2d(batch=8, in_channels=8, out_channels=64, height=32, width=32, kernel=1)
+    ranked = SimpleNamespace(groups=1)
+    adds = Epilogue("x0 + x1", (), (("r", True),))
+    saved = [
+        _saved(op, epilogue, ranked, GROUP)
+        for epilogue in (Epilogue("x0", (), ()), replace(adds, beside=(("r", False),)), adds)
+    ]
+    size = 8 * prod(op.out_shape)
+    more = moving_cycles(GROUP, 2 * size, size, 1) - moving_cycles(GROUP, size, size, 1)
+    assert saved[0] == 0 < saved[1]
+    assert saved[2] - saved[1] == pytest.approx(_PATIENCE * more)

@@ -47,6 +47,12 @@ def test_what_is_stored_is_read_back_and_zeros_stand_between() -> None:
     np.testing.assert_array_equal(BLOCKED.read(memory), x)
 
 
+def test_the_places_of_a_form_lie_its_strides_apart() -> None:
+    blocks = Form((8, 3), (StoredDim(0, 4, 2), StoredDim(1, 1, 3), StoredDim(0, 1, 4)), (0, 0))
+    assert blocks.strides == (12, 4, 1)
+    assert row_major((8, 3)).strides == (3, 1)
+
+
 def test_a_form_is_found_from_the_numbers_of_its_elements() -> None:
     numbers = (BLOCKED.places() + 1).reshape(2, 7, 8, 16)
     assert form_of(SHAPE, numbers) == BLOCKED

@@ -19,10 +19,12 @@ from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
+from tilewright.network.planning.form import row_major
 from tilewright.network.planning.layouts import WholeNetwork, fastest_of_each
 from tilewright.network.requirements import require_lowered
+from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import described, simulate_plan
-from tilewright.ops import Binary, Softmax, gemm, relu
+from tilewright.ops import Binary, Softmax, gemm, max_pool2d, relu
 from tilewright.report.network import network_explanation_text
 
 
@@ -63,6 +65,9 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     done = sum(s.gflops * s.cycles for s in found if s.cycles) * 1e9 / GROUP.clock_hz
     assert done == pytest.approx(sum(s.flops for s in plan.stages)) == pytest.approx(net.flops)
     assert figures.gflops * figures.milliseconds * 1e6 == pytest.approx(net.flops)
+    estimate = sum(s.estimate_milliseconds for s in found) * GROUP.clock_hz / 1e3
+    assert estimate == pytest.approx(plan.estimate_cycles)
+    assert [s.algorithm != "" for s in found] == [s.work == "product" for s in found]
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
@@ -100,9 +105,20 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     assert text.endswith("\nthe graph was rewritten by identities")
 
 
+def test_a_run_without_bounds_is_explained_by_none():
+    found = explained(NetworkRun("n", "machine", "f64", (), 0.0, 0, 0))
+    bounds = found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles
+    assert (*bounds, found.estimate_cycles, found.lower_bound_product_cycles) == (0, 0, 0, 0)
+
+
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
-    whole = lenet_plan(fuse=False)
-    monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
+    whole, layouts = lenet_plan(fuse=False), list[WholeNetwork]()
+
+    def fastest(own, refills):
+        layouts.append(own)
+        return _fastest_of_each(own, refills)
+
+    monkeypatch.setattr(WholeNetwork, "cheapest", fastest)
     plan = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
     copies = [[s.name for s in p.stages if s.work == "layout"] for p in (plan, whole)]
     own = [sum(s.flops for s in p.stages) for p in (plan, whole)]
@@ -110,6 +126,9 @@ def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
     assert copies == [["s4_layout"], []], "c5 takes the layout of c3, and is hardly slower"
     assert whole.estimate_cycles < plan.estimate_cycles
     assert whole.lower_bound_cycles == plan.lower_bound_cycles < whole.estimate_cycles
+    pool = max_pool2d((1, 6, 8, 8), 1)
+    (own,), form = layouts, row_major(pool.out_shape)
+    assert own._pooling(pool, form) == own._pass(form), "windows of one place are a pass"
 
 
 def test_values_that_live_together_do_not_overlap():
@@ -144,8 +163,10 @@ def test_groups_take_all_images_of_what_computes_across_them(axis, groups):
     whole = net.build((net.apply(Softmax((8, 5), axis), x, name="y"),))
     plan = build_plan(whole, load_machine("sw26010"))
     assert plan.groups == groups
+    assert [name for name, _ in plan.given] == ["x"]
     numbers = np.random.default_rng(0).standard_normal((8, 5))
     planned = PlannedNetwork(whole, plan)
+    assert planned.images == tuple(slice(i, i + 2) for i in range(0, 8, 2) if groups == 4)
     found, expected = planned.run(numbers), whole.evaluate({"x": numbers})
     with pytest.raises(GraphError) as caught:
         planned.run(numbers, numbers)

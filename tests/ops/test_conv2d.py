@@ -162,6 +162,29 @@ def test_outputs_see_the_pixels_of_their_taps(stride, dilation):
 
 
 @pytest.mark.parametrize(
+    ("groups", "kinds"),
+    [
+        (1, ["rows", "batch", "out_channels", "rows_out_channels"]),
+        (2, ["rows", "batch", "channel_groups"]),
+        (4, ["rows", "batch", "channel_groups"]),
+    ],
+)
+def test_divided_pieces_compute_each_element_of_the_result_once(groups, kinds):
+    layer = {**LAYER, "batch": 1, "in_channels": 4, "out_channels": 8, "height": 10}
+    op = conv2d(**layer, groups=groups)
+    x, w = (np.arange(np.prod(shape)).reshape(shape) % 7 - 3.0 for shape in op.input_shapes)
+    whole = op.reference(x, w)
+    found = dict(op.divided(4))
+    assert list(found) == kinds
+    for pieces in found.values():
+        total = np.zeros_like(whole)
+        for own in pieces:
+            total[own.result.slices] += own.op.reference(*own.take((x, w)))
+        assert np.array_equal(total, whole)
+    assert {own.result.sides[2] for own in found["rows"]} == {(i, i + 2) for i in (0, 2, 4, 6)}
+
+
+@pytest.mark.parametrize(
     ("channels", "groups"), [((0, 12), 3), ((4, 12), 2), ((4, 8), 1), ((4, 6), 1), ((8, 12), 1)]
 )
 def test_a_part_has_the_groups_that_its_channels_are_of(channels, groups):

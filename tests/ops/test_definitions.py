@@ -8,6 +8,8 @@ import pytest
 from support.definitions import by_index, integers_for
 from support.random_operators import random_operator
 from tilewright.ops import gemm
+from tilewright.ops.definitions import Assembly
+from tilewright.ops.notation import operator_of
 
 KINDS = ("gemm", "batched_matmul", "conv2d", "pool2d", "reduce", "unary", "binary", "bias",
          "batch_norm", "softmax", "local_response_norm", "transpose", "pad", "slice", "resize",
@@ -50,6 +52,12 @@ def test_operators_mean_their_definitions(kind, seed):
         assert np.allclose(found, expected, rtol=1e-6, atol=1e-13, equal_nan=True)
     else:
         assert np.array_equal(found, expected)
+
+
+def test_an_assembly_is_no_operator_of_a_name():
+    op = operator_of("y[2*i+j] += x[i] * w[j]", i=3, j=4)
+    assert isinstance(op, Assembly)
+    assert (op.is_named, gemm(3, 4, 5).is_named) == (False, True)
 
 
 def test_contractions_count_the_operations_of_the_named_operator():

@@ -67,6 +67,37 @@ def test_factors_are_multiplied_in_the_cheapest_order():
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("y[i,j] += x[i,k] * w[k,j]", "gemm m3 n4 k5"),
+        ("y[i,j] += x[k,i] * w[k,j]", "gemm m3 n4 k5 transpose_a"),
+        ("y[i,j] += x[i,k] * w[j,k]", "gemm m3 n4 k5 transpose_b"),
+        ("y[i,j] += x[k,i] * w[j,k]", "gemm m3 n4 k5 transpose_a transpose_b"),
+        ("y[j,i] += x[i,k] * w[k,j]", "gemm m4 n3 k5 transpose_a transpose_b"),
+    ],
+)
+def test_a_product_is_read_as_its_factors_lie(text, found):
+    assert steps(text, i=3, j=4, k=5) == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("y[i] = x[i] + w[i]", "i8:i32"), ("y[i] max= x[i,j]", "f32"), ("y[i] = x[i] * 2", "i8:i16")],
+)
+def test_a_map_and_a_gathering_in_one_type_are_one_step(text, dtype):
+    op = operator_of(text, dtype=dtype, i=3, **({"j": 4} if "j" in text else {}))
+    assert [step.op for step in normal_form(op)] == [op]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_axis_of_a_contraction_has_one_role(seed):
+    op = convolution(random_convolution(np.random.default_rng(seed)))
+    roles = matrix_roles(op)
+    every = (*roles.m, *roles.n, *roles.k, *roles.wide_m, *roles.wide_n, *roles.loops, *roles.taps)
+    assert sorted(every) == [a for a, extent in enumerate(op.extents) if extent > 1]
+
+
 def test_axes_of_any_name_and_order_are_those_of_a_product():
     assert steps("y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", b=2, h=3, q=4, k=5, d=6) == [
         "reshape 2x3x4x6 -> 6x4x6",

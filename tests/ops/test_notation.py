@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.definitions import CONVOLUTION, mutated_text, random_definition
 from tilewright.common.errors import TilewrightError
 from tilewright.ops import conv2d
-from tilewright.ops.notation import operator_of
+from tilewright.ops.notation import operator_of, parse_statement
 
 
 def integers(op, seed=0):
@@ -152,6 +152,11 @@ def test_a_definition_is_read_back_from_its_text(seed):
             {"x": (3,), "w": (4,)},
             "'y[n] = x[n] * w[n]', character 15: axis 'n' has 4 steps in w and 3 by x=3",
         ),
+        (
+            "y[n] = x[n]",
+            {"x": ()},
+            "'y[n] = x[n]', character 8: x has 0 dimensions, scalar, and 1 indices",
+        ),
         ("y[n] = x[n]", {"n": 3, "m": 2}, "'y[n] = x[n]' has no 'm'; it has the names n, x, y"),
         (
             "y[n] = x[m]",
@@ -206,6 +211,22 @@ def test_what_is_refused(text, sizes, message):
     with pytest.raises(TilewrightError) as refused:
         operator_of(text, **sizes)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("y[i,j] += x[i,k] * w[k,j]", True),
+        ("y[i,j] += w[k,j] * x[i,k]", True),
+        ("y[2*i+j] += x[i,k] * w[k,j]", False),
+        ("y[2*i+j,n] += x[i,k] * w[k,j,n]", False),
+        ("y[i] max= x[i,k] * w[k]", False),
+        ("y[i] += x[i,k]", False),
+        ("y[i] += x[i,k] * w[k] * v[k]", False),
+    ],
+)
+def test_a_product_has_two_factors_and_an_axis_for_each_dimension(text, found):
+    assert parse_statement(text).is_product == found
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tilewright import ops
@@ -136,6 +136,14 @@ def test_operators_that_compute_more_than_was_asked_are_among_those_above():
     assert own == {*drawn, Assembly}  # an assembly follows no dimension
 
 
+@given(st.one_of(convolutions, products, others))
+@example(ops.Concat(((1, 2, 4), (1, 3, 4), (1, 1, 4))))
+def test_dimensions_of_the_result_and_of_each_operand_are_followed(op):
+    assume(op.follows is not None)
+    shapes = (op.out_shape, *op.input_shapes)
+    assert [len(follows) for follows in op.follows] == [len(shape) for shape in shapes]
+
+
 @given(others)
 def test_what_sums_no_products_has_no_terms(op):
     assert op.terms == ()
@@ -159,6 +167,10 @@ def test_pieces_of_the_sums_add_up(op, data):
     np.testing.assert_array_equal(total, op.reference(*operands))
 
 
+POOLED_BEYOND = ops.max_pool2d((1, 1, 6, 6), 3, stride=2, ceil_mode=True)
+"""The third window of a side has two places, and beyond."""
+
+
 @pytest.mark.parametrize(
     ("op", "asked", "computed"),
     [
@@ -178,8 +190,25 @@ def test_pieces_of_the_sums_add_up(op, data):
             Box.of((0, 1), (0, 1), (0, 1), (5, 6)),
             Box.of((0, 1), (0, 1), (0, 3), (3, 6)),
         ),
+        (
+            POOLED_BEYOND,
+            Box.of((0, 1), (0, 1), (2, 3), (1, 2)),
+            Box.of((0, 1), (0, 1), (1, 3), (1, 2)),
+        ),
+        (
+            POOLED_BEYOND,
+            Box.of((0, 1), (0, 1), (1, 2), (0, 2)),
+            Box.of((0, 1), (0, 1), (1, 2), (0, 2)),
+        ),
     ],
-    ids=["whole vectors", "whole images of a channel", "whole groups", "pixels of the image"],
+    ids=[
+        "whole vectors",
+        "whole images of a channel",
+        "whole groups",
+        "pixels of the image",
+        "a window beyond the end",
+        "a window inside",
+    ],
 )
 def test_what_no_operator_computes_alone_grows(op, asked, computed):
     assert operator_piece(op, asked).result == computed

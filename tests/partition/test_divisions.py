@@ -1,5 +1,7 @@
 """Strategies, what cores have and take, and what they send each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,12 +13,12 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
-from tilewright.partition.choices import choices_of
-from tilewright.partition.grids import Grids
+from tilewright.partition.choices import PLANNED, _least_work, choices_of
+from tilewright.partition.grids import ROWS, Grids, along, cut, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
-from tilewright.partition.parts import divide
+from tilewright.partition.parts import box_of, divide
 from tilewright.partition.plan import space
 from tilewright.partition.strategies import STRATEGIES, find_strategy
 from tilewright.partition.volumes import grid_options, moved_values
@@ -45,6 +47,15 @@ def test_strategies_by_name():
     ]  # fmt: skip
     with pytest.raises(PartitionError, match=r"^there is no strategy 'row'; known strategies: "):
         find_strategy("row")
+
+
+def test_grids_of_exactly_the_most_work_are_taken():
+    """Of 28 rows seven cores have four each; 5 / 28 is 1.25 times that, but not in floats."""
+    layer = NETWORKS["lenet5"][0]
+    most = {limit: _least_work(layer, choices_of(layer, 7, PLANNED, limit).grids).max()
+            for limit in (1.24, 1.25)}  # fmt: skip
+    assert 1.25 * (4 / 28) < 5 / 28 == pytest.approx(most[1.25])
+    assert most[1.24] < 0.99 * most[1.25]
 
 
 @given(st.sampled_from(LAYERS), cores_of, st.data())
@@ -102,6 +113,17 @@ def test_both_ways_to_count_what_moves(name, data, cores):
 def test_grids_of_vgg16(name, cores, strategy, grid):
     found = [one.describe() for one in find_strategy(strategy).grids(VGG[name], cores)]
     assert grid in found
+
+
+def test_cells_of_rows_and_of_rows_of_the_kernel_need_what_both_say():
+    layer = NETWORKS["lenet5"][2]
+    taps = cut(6, 6), cut(5, 3), cut(5, 5)
+    grid = replace(along(undivided(layer), ROWS, cut(10, 5)), terms=taps)
+    parts = divide(layer, grid, "own").parts
+    ((_, (boxes,)),) = grid_options(layer, Grids.of(layer, [grid]), 4).needs
+    needed = [layer.needed(part.summed, part.terms)[0][1] for part in parts]
+    assert [box_of(sides) for sides in boxes] == needed
+    assert len({box.sides[ROWS] for box in needed}) == 4
 
 
 def test_the_last_tile_of_a_row_may_be_smaller():

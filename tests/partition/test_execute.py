@@ -8,7 +8,8 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import conv2d, relu
-from tilewright.partition.divided import SUMS, Execution
+from tilewright.ops.box import Box
+from tilewright.partition.divided import SUMS, Execution, _require_all_terms
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.plan import fixed_plan, given_plan, space
@@ -96,4 +97,17 @@ def test_what_a_core_never_got_is_named():
     assert str(caught.value) == (
         "core 0 reads element (0, 0, 7, 0) of 'c1_tanh', which it neither computed nor got; "
         "a move is missing in the plan"
+    )
+
+
+def test_an_element_that_lacks_parts_of_its_sum_is_named_by_its_place_in_the_result():
+    region, counts = Box.of((0, 1), (4, 6), (2, 5)), np.full((1, 2, 3), 2)
+    layer = layers_of(network("lenet5", 1))[0]
+    _require_all_terms(layer, 7, region, counts, 2)
+    counts[0, 1, 2] = 1
+    with pytest.raises(PartitionError) as caught:
+        _require_all_terms(layer, 7, region, counts, 2)
+    assert str(caught.value) == (
+        "core 7 finishes element (0, 5, 4) of c1 with 1 of 2 parts of its sum; a move is missing "
+        "in the plan"
     )

@@ -8,7 +8,16 @@ import pytest
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import conv2d
 from tilewright.partition.compiled import _wrapped
-from tilewright.partition.grids import channel_cuts, equal_cuts
+from tilewright.partition.grids import (
+    ROWS,
+    Grids,
+    along,
+    channel_cuts,
+    cut,
+    equal_cuts,
+    parts_in,
+    undivided,
+)
 from tilewright.partition.layers import layers_of
 from tilewright.partition.strategies import _divisor_cuts
 from tilewright.partition.volumes import lifted, sizes
@@ -39,6 +48,20 @@ def test_channels_of_a_grouped_convolution_are_cut_inside_each_group_or_between_
 
 def test_channels_of_one_group_are_cut_as_any_extent():
     assert channel_cuts(layer(1), equal_cuts, 7) == equal_cuts(24, 7)
+
+
+def test_cells_are_numbered_both_ways_where_these_differ():
+    cuts = [[cut(4, 4), cut(4, 2)], [cut(6, 6), cut(6, 3)]]
+    grids = Grids.products(2, cuts, 4, turned=True)
+    described = [grids.grid(number).describe() for number in range(len(grids))]
+    assert described == ["1x1", "1x2", "2x1", "2x2", "2x2*"]
+
+
+def test_of_cells_that_overlap_each_owns_what_the_next_does_not_have():
+    grid = Grids.of(layer(1), [along(undivided(layer(1)), ROWS, ((0, 3), (2, 4)))])
+    parts = parts_in(grid)
+    assert parts.kept[:, ROWS].tolist() == [[0, 3], [2, 4]]
+    assert parts.owned[:, ROWS].tolist() == [[0, 2], [2, 4]]
 
 
 def test_a_place_beyond_an_end_of_a_ring_is_at_the_other_end():

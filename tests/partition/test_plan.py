@@ -1,12 +1,16 @@
 """Plans: what the best division of a whole network moves, and what it is bounded by."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.machine import load_machine
 from tilewright.ops import Softmax, add, max_pool2d, relu
 from tilewright.partition.choices import reference_work
+from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import ROWS, along, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves_to, needs, reductions
@@ -118,6 +122,25 @@ def test_halos_are_computed_again_where_that_moves_less_and_the_limit_allows_it(
     after = pyramid.layers[pyramid.layers.index(recomputed[0]) + 1]
     assert after.volume.activations == 0
     assert counted(pyramid) == pyramid.volume
+
+
+def test_halos_that_several_take_at_once_are_not_computed_again():
+    """Sending one to all who need it is never more than each of them computing it."""
+    grid = load_machine("bwdsp-56", {"fabrics.grid.multicast": "path"})
+    model = replace(core_model(grid, "f32"), buffer_values=1 << 30)
+    options = {"most_work": 1.5, "model": model}
+    again = space(IMAGES[:2], 8, ACTIVATIONS, **options, recompute=True).best()
+    assert again == space(IMAGES[:2], 8, ACTIVATIONS, **options).best()
+
+
+def test_a_plan_is_proven_if_the_grids_that_were_left_out_cost_no_less():
+    costs = space(layers_of(network("lenet5", 1))[:3], 4, ACTIVATIONS)
+    least = costs.best()
+    assert least.proven
+    costs.others = least.cost
+    assert costs.best() == least
+    costs.others = least.cost - 1
+    assert costs.best() == replace(least, proven=False, bound=least.cost - 1)
 
 
 def test_inputs_count_where_they_have_a_weight():

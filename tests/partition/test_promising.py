@@ -1,5 +1,7 @@
 """Bounds of grids, and plans that are made of the grids that they leave."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from tilewright.machine import load_machine
 from tilewright.partition import promising
 from tilewright.partition.choices import PLANNED, choices_of
 from tilewright.partition.core_model import core_model
+from tilewright.partition.grids import Grids, cut, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.partition.plan import ChoiceCosts, given_plan, space
@@ -54,6 +57,23 @@ def test_an_outline_is_what_the_regions_of_all_cells_are(seed, model):
             assert (longest <= extents.longest).all()
             if model is not MULTICAST:
                 np.testing.assert_array_equal(extents.values, sizes(boxes).sum(axis=1))
+
+
+def test_outlines_of_convolutions_products_and_pools_look_at_no_cell(monkeypatch):
+    """A product whose layer drops its places of one element, too."""
+    monkeypatch.setattr(promising, "grid_options", None)
+    for layer in layers_of(network("lenet5", 1)):
+        outline(layer, choices_of(layer, CORES, ("products",), None).grids, CORES, None)
+
+
+def test_cells_that_share_a_sum_keep_parts_of_its_longest_side():
+    layer = layers_of(network("lenet5", 1))[4]
+    assert layer.shape == (1, 120, 1, 1)
+    whole = undivided(layer)
+    terms = [(cut(5, 5), cut(5, 5)), (cut(5, 2), cut(5, 5)), (cut(5, 1), cut(5, 1))]
+    grids = Grids.of(layer, [replace(whole, terms=(cut(16, 16), *own)) for own in terms])
+    kept = outline(layer, grids, 25, None).kept
+    assert kept.tolist() == [[1, 120, 1, 1], [1, 40, 1, 1], [1, 5, 1, 1]]
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from support.routes import route
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
+from tilewright.machine.messages import hops_to
 from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.compiled import arrivals, busiest_links, busiest_sums
+from tilewright.partition.compiled import _hops, arrivals, busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
@@ -23,7 +24,7 @@ from tilewright.partition.moves import Move, held, moves_to, needs
 from tilewright.partition.objective import TIME, Weights
 from tilewright.partition.plan import fixed_plan, given_plan, space
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.timing import layer_times, link_loads
+from tilewright.partition.timing import layer_times, layer_traffic, link_loads
 
 MACHINE = load_machine("bwdsp-56")
 MODEL = core_model(MACHINE, "f32")
@@ -108,6 +109,26 @@ def test_the_time_of_a_layer_by_hand():
     assert second.steps_cycles == 2064384 + 14372 + 517192
 
 
+@pytest.mark.parametrize("strategy", ["input_rows", "output_tiles"])
+def test_the_traffic_of_a_layer_is_what_its_messages_carry_and_its_cores_do(strategy):
+    """A layer of pools in the rows of what it reads has work and no traffic."""
+    plan = fixed_plan(LENET, 5, strategy, MODEL)
+    for planned, exchanges, found in zip(
+        plan.layers, plan.exchanges, layer_traffic(plan, MODEL), strict=True
+    ):
+        sent, received = Counter(), Counter()
+        for move in (move for moves in exchanges.each for move in moves):
+            sent[move.source] += MODEL.value_bytes * move.values
+            received.update(dict.fromkeys(move.targets, MODEL.value_bytes * move.box.size))
+        work = dict(zip(planned.cores, planned.shares, strict=True))
+        busy = sorted({*(core for core in work if work[core]), *sent, *received})
+        assert [
+            (one.core, one.work, one.sent_bytes, one.received_bytes) for one in found.cores
+        ] == [(core, work.get(core, 0.0), sent[core], received[core]) for core in busy]
+        loaded = planned.volume.inputs + planned.volume.weights
+        assert sum(one.loaded_bytes for one in found.cores) == MODEL.value_bytes * loaded
+
+
 GRIDS = [[*find_strategy("products").grids(layer, 15)] for layer in LENET[:6]]
 
 
@@ -145,6 +166,17 @@ def test_multicast_sends_what_several_take_once():
     fc7 = unicast.layers[1].volume, multicast.layers[1].volume
     assert [volume.activations for volume in fc7] == [55 * 4096, 4096]
     assert [volume.weights for volume in fc7] == [4096 * 4096 + 4096] * 2
+
+
+@pytest.mark.parametrize("layer", [LENET[0], LENET[-1]], ids=["computes", "loads"])
+def test_a_core_computes_from_when_its_first_values_come_and_ends_when_it_has_all(layer):
+    plan = fixed_plan([layer], 1, "whole")
+    (time,) = layer_times(plan, MODEL)
+    volume = plan.layers[0].volume
+    loaded = (volume.inputs + volume.weights) / MODEL.load_values_per_cycle
+    assert finish_cycles(plan, MODEL, overlapped=True) == pytest.approx(
+        [MODEL.load_latency_cycles + max(time.compute_cycles, loaded)]
+    )
 
 
 def test_one_core_is_never_faster_overlapped_than_it_computes_and_loads():
@@ -230,6 +262,14 @@ def test_links_of_messages_are_those_of_their_routes(topology, rings, rows, colu
         loads = Counter(link for one in routes for link in one)
         found = busiest_links(owned, owned, need, (rows, columns, rings), False)
         assert [n.item() for n in found] == [max(loads.values()), max(map(len, routes))]
+
+
+@pytest.mark.parametrize(("topology", "ring"), [("mesh", False), ("torus", True)])
+@pytest.mark.parametrize("length", [1, 2, 5, 6])
+def test_steps_along_a_column_are_those_of_the_fabric(topology, ring, length):
+    fabric = Fabric(topology, 1.0, rows=length, columns=1)
+    for source, target in np.ndindex(length, length):
+        assert _hops.py_func(source, target, length, ring) == hops_to(fabric, source, target)[1]
 
 
 MESSAGES = st.lists(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from support.mappings import as_stored, candidate_of, inputs_of, mappings, reductions
 from tilewright.codegen.artifact import EMITS
-from tilewright.common.errors import ShapeError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
@@ -128,35 +127,3 @@ def test_the_generated_code_computes_the_reference(op):
     meant = interpret(program, stored, MESH)["y"].reshape(op.out_shape)
     written = ~np.isnan(meant)
     np.testing.assert_array_equal(found[written], meant[written])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: InMemory((4,), straight((3,)), ()),
-            "map: dimension 0 of 3 is addressed from 0 to 3",
-        ),
-        (
-            lambda: InMemory((4,), straight((4,)), (), "x0"),
-            "map: 'x0' reads more than 0 operands",
-        ),
-        (
-            lambda: InMemory((4, 2), straight((4,)), (), "1"),
-            "map: the result is written twice by steps of i1; gather them: += for their sum, "
-            "max= for the largest",
-        ),
-        (
-            lambda: InMemory((2, 4), straight((4,), (1,)), (straight((2, 4)),), "x0", "sum"),
-            "reduce: axis 0 stands before those of the result",
-        ),
-        (
-            lambda: InMemory((4,), Access((4,), (((0, 1),),), ()), (), "1"),
-            "map: each of 1 dimensions needs one place",
-        ),
-    ],
-)
-def test_what_no_stage_computes_is_refused(make, message):
-    with pytest.raises(ShapeError) as error:
-        make()
-    assert str(error.value) == message

@@ -187,7 +187,7 @@ def parse(text: str) -> ir.Program:
         where = f"line {error.lineno}" if error.lineno else ""
         raise ProgramError(f"not the text of a program: {error.msg}", where=where) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        reason = str(error)[:80] or "it is nested too deep"
+        reason = str(error) or "it is nested too deep"
         raise ProgramError(f"not the text of a program: {reason}") from error
 
 

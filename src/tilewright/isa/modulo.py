@@ -99,7 +99,7 @@ class ModuloSchedule:
         if self.proven_minimum:
             return f"{head}, proven minimum ({proof})"
         gap = self.interval_cycles - self.lower_bound_cycles
-        listed = ", ".join(map(str, self.undecided_intervals)) or "none"
+        listed = ", ".join(map(str, self.undecided_intervals))
         kind = "pipelined" if self.pipelined else "list schedule"
         distance = f"gap {gap} to the bound {self.lower_bound_cycles}"
         return f"{head}, {kind}, {distance} ({proof}; undecided: {listed})"

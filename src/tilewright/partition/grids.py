@@ -399,7 +399,7 @@ def with_balanced(cuts: Cuts) -> Cuts:
 def channel_cuts(layer: Layer, cuts: Cuts, cores: int) -> list[Cut]:
     """Cuts of the channels; of a convolution in groups inside each of them, or between them."""
     op = layer.op.convolution
-    if op is None or op.groups == 1:
+    if op is None:
         return cuts(layer.shape[CHANNELS], cores)
     outputs = op.out_channels // op.groups
     starts = range(0, op.out_channels, outputs)

@@ -205,6 +205,13 @@ def test_functions_of_the_library_are_those_that_texts_call():
         assert called <= {*LIBRARY_FUNCTIONS, name}, name
 
 
+def test_parameters_of_a_function_stand_behind_its_element():
+    counts = {name: own.parameters for name, own in FUNCTIONS.items() if own.parameters}
+    one = {"thresholded_relu", "celu", "elu", "swish", "leaky_relu"}
+    two = {"shrink", "clip", "selu", "hard_sigmoid"}
+    assert counts == {**dict.fromkeys(one, 1), **dict.fromkeys(two, 2)}
+
+
 @pytest.mark.parametrize("name", [n for n, own in FUNCTIONS.items() if isinstance(own, Composite)])
 def test_an_expression_reads_every_operand_of_its_function(name):
     used = {int(number) for number in re.findall(r"\bx(\d+)", FUNCTIONS[name].expression)}

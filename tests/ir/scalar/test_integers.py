@@ -35,7 +35,8 @@ EXPRESSIONS = [
     "x0 + x1 * x2", "x0 * x0 * x0 - x1", "-x0", "abs(x0) + abs(x1)", "max(x0, x1) - min(x1, x2)",
     "x0 + x1 < x2", "(x0 < x1) + (x0 <= x1) + 2 * (x0 == x1)", "x0 >= x1 and not x1 != x2 or x0",
     "x0 & x1 | x2 ^ 5", "~(x0 - x1)", "x0 << 3", "x0 >> 2", "x0 + x1 << x2", "x0 + x1 >> x2",
-    "relu(x0 * x1)", "clip(x0 + x1, -3.0, 9.0)", "x0 if x1 + x2 else -x1", "sign(x0 - x1)",
+    "relu(x0 * x1)", "quo(x0, x1 - x2)", "clip(x0 + x1, -3.0, 9.0)", "x0 if x1 + x2 else -x1",
+    "sign(x0 - x1)",
 ]  # fmt: skip
 
 

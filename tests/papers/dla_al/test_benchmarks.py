@@ -55,6 +55,9 @@ def test_automatic_schedules_are_no_slower_than_blocks() -> None:
     assert ours is not None
     assert 0.85 < ours <= 1
     assert rows["mean of ten: hand-optimised over blocks, backward"].published == 0.96
+    assert [name for name in rows if name.startswith(("FC", "worst"))] == [
+        f"{of}: hand-optimised over blocks, forward" for of in ("FC", "worst case")
+    ]
 
 
 def test_the_tables_of_the_paper() -> None:
@@ -131,6 +134,16 @@ def test_the_program_of_vgg16_has_the_weights_of_the_network() -> None:
     assert [tuple(map(int, shape)) for shape in found] == expected
 
 
+@pytest.mark.parametrize("program", [alexnet, vgg16_blocks])
+def test_segments_divide_the_channels_and_are_those_of_the_next_layer(program) -> None:
+    pattern = r"@synapse \w+, (\d+), \d+, \d+, (\d+), (\d+), \d+, \d+, (\d+)"
+    before = (3, 3)
+    for maps, depth, part, segment in (map(int, s) for s in re.findall(pattern, program())):
+        assert (depth, segment) == before
+        assert maps % part == 0
+        before = maps, part
+
+
 @pytest.mark.parametrize("row", published_layers(), ids=lambda row: row.name)
 def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
     block = next(block for block in LAYERS if block.name == row.name)
@@ -138,6 +151,16 @@ def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
     sides = {"x": row.in_side or 1, "y": row.out_side or 1}
     for name, maps in (("x", row.in_maps), ("y", row.out_maps)):
         assert [int(n) for n in found[name].split(", ")] == [1, sides[name], sides[name], maps]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in published_layers()[:10] if row.kind == "conv"], ids=lambda row: row.name
+)
+def test_a_gradient_of_a_convolution_takes_what_the_table_says(row: LayerRow) -> None:
+    program = next(block.program for block in backward.BACKWARD if block.name == row.name)
+    found = dict(re.findall(r"@neuron (\w+), \d+, (\d+, \d+, \d+),", program))
+    assert found["x"] == found["din"] == f"{row.in_side}, {row.in_side}, {row.in_maps}"
+    assert found["dout"] == f"{row.out_side}, {row.out_side}, {row.out_maps}"
 
 
 def test_the_images_of_alexnet_are_as_large_as_those_of_the_network() -> None:

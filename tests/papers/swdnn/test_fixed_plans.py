@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.cost.roofline import roofline
 from tilewright.machine import load_machine
 from tilewright.papers.swatop.manual import TUNED
 from tilewright.papers.swdnn.fixed_plans import (
+    _DOUBLE,
     SEEDS,
     Plan,
+    _elements_per_operation,
+    _gets,
     execution_efficiency,
     layer,
     swdnn_plan,
@@ -45,6 +49,16 @@ def test_no_plan_takes_fewer_cycles_than_the_tuners_pick_of_its_space(name: str)
         candidate = swdnn_plan(op, plan, MEASURED, promoted=promoted)
         assert candidate is not None
         assert choice.best.candidate.cycles <= candidate.cycles
+
+
+@pytest.mark.parametrize(("plan", "promoted"), PLANS)
+def test_the_papers_model_counts_what_the_program_fetches(plan: Plan, promoted: bool) -> None:
+    candidate = swdnn_plan(LAYERS["wide"], plan, MEASURED, promoted=promoted)
+    assert candidate is not None
+    roof = roofline(candidate.program(MEASURED), MEASURED, candidate.op.flops)
+    bytes_per_operation = _DOUBLE * _elements_per_operation(candidate, promoted)
+    found = _gets(roof).required_bytes_per_second
+    assert found == pytest.approx(bytes_per_operation * roof.peak_flops)
 
 
 def test_a_layer_without_shared_columns_has_no_plan_by_columns() -> None:

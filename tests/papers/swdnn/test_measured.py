@@ -10,7 +10,7 @@ import pytest
 from tilewright.common.errors import CapacityError
 from tilewright.machine import load_machine
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, compare
+from tilewright.papers.model import ExperimentError, Result, compare
 from tilewright.papers.swdnn import measured
 from tilewright.papers.swdnn.measured import MeasuredRow, rank_correlation, simulate_row
 
@@ -27,6 +27,17 @@ def test_simulated_speeds_are_near_the_measured_ones() -> None:
     held_out, fitted = (result.summary[f"{k}, rows compared"] for k in ("held out", "fitted"))
     assert held_out + fitted == 16
     assert [row.kind for row in result.rows].count("fitted") == fitted > 0
+
+
+def test_rows_that_were_fitted_are_drawn_apart() -> None:
+    rows = (
+        compare("a", 10.0, 11.0, "fitted"),
+        compare("b", 20.0, 21.0, "simulated"),
+        compare("c", None, 3.0, "simulated"),
+    )
+    (axes,) = measured.draw(Result("swdnn", "measured", "t", rows, {})).axes
+    drawn = {each.get_label(): each.get_offsets().tolist() for each in axes.collections}
+    assert drawn == {"fitted": [[10, 11]], "held out": [[20, 21]]}
 
 
 def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""Places in memory of what loops read and write."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.common.errors import ProgramError
+from tilewright.network.planning.access import _of_diagonals, access_of
+from tilewright.network.planning.form import row_major
+from tilewright.ops.access import Access
+
+EXTENTS = (2, 3)
+terms = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(1, 3)), max_size=2, unique_by=lambda term: term[0]
+).map(tuple)
+
+
+@given(st.lists(st.tuples(terms, st.integers(0, 2)), min_size=1, max_size=3))
+def test_dimensions_of_a_diagonal_are_one_with_the_same_places(dims):
+    """No loop runs along two dimensions of what is left."""
+    access = Access((12,) * len(dims), *zip(*dims, strict=True))
+    found = _of_diagonals(access)
+    moved = [loop for own in found.terms for loop, _ in own]
+    assert len(moved) == len(set(moved))
+    assert prod(found.shape) == prod(access.shape)
+    places = []
+    for each in (access, found):
+        index = np.broadcast_arrays(*each.index(EXTENTS))
+        places.append(np.broadcast_to(np.ravel_multi_index(index, each.shape), EXTENTS))
+    np.testing.assert_array_equal(*places)
+
+
+def test_an_index_beside_the_only_one_of_a_dimension_is_refused():
+    form = row_major((1, 3))
+    assert access_of(form, [((), 0), (((0, 1),), 0)], (3,)).shape == (3,)
+    with pytest.raises(ProgramError):
+        access_of(form, [((), 1), (((0, 1),), 0)], (3,))
