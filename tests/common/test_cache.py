@@ -13,6 +13,7 @@ import pytest
 from tilewright.common.cache import (
     CacheError,
     CacheStore,
+    aside,
     clear,
     damaged_entries,
     folders,
@@ -379,12 +380,12 @@ class TestSeveralAtOnce:
         assert [path.name for path in found[0][0].parents[1].iterdir()] == [KEY]
 
     def test_what_a_killed_process_left_is_removed_and_what_a_live_one_makes_is_not(self, root):
-        made(digest("first"))
         left = root / "things" / ".aside-left"
-        left.mkdir()
+        left.mkdir(parents=True)
         (left / "one").write_text("half")
 
         def make(folder: Path) -> None:
+            aside._sweep_once.cache_clear()  # as another process would
             made(digest("meanwhile"))
             (folder / "one").write_text("text")
 

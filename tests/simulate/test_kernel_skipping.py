@@ -13,7 +13,6 @@ from support.examples import examples
 from support.meshes import small_mesh
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, minimum
-from tilewright.cost.prices import call_costs
 from tilewright.ir.nodes import (
     Barrier,
     Buffer,
@@ -180,7 +179,7 @@ class _Contents:
 def test_what_a_run_leaves_in_the_instruction_cache_is_known_without_it(
     program: Program, code: int
 ) -> None:
-    prepared, costs = prepare(program, MACHINE), KernelCosts(MACHINE, call_costs(MACHINE))
+    prepared, costs = prepare(program, MACHINE), KernelCosts(MACHINE)
     fetches: Any = _Contents()
     executor = level._Executor(
         prepared, MACHINE, costs, Timeline(0),

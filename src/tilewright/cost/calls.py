@@ -7,7 +7,7 @@ its_function}` in its place. `cost.elementwise` has what simple loops over vecto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
@@ -38,6 +38,11 @@ class PricedCall(Generic[P]):
     dtype: str = "f64"
     packed: bool = False
     operand_dtypes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Hashable:
+        """All that its time depends on but the extents."""
+        return self.primitive, self.dtype, self.packed, self.operand_dtypes
 
 
 CallCost: TypeAlias = Callable[[Machine, PricedCall[Any]], Value]

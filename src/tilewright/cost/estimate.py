@@ -108,12 +108,11 @@ class PricedItem:
         if isinstance(step, CallStep):
             own = self.call
             assert own is not None
-            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes, tuple(step.dims))
+            kind = (own.kind, *step.dims)
             if isinstance(own.primitive, Repack):
                 return kind
             return *kind, *(None if isinstance(n, np.ndarray) else n for n in self.numbers)
-        place = (step.space, step.lines, step.moved, len(step.tensor_shape))
-        return (step.stmt.direction, step.element_bytes, step.shared, *place)
+        return step.kind
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:

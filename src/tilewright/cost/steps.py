@@ -6,7 +6,7 @@ for every candidate at once, `cost.totals` counts, and the kernel simulator play
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TypeAlias, assert_never
@@ -95,6 +95,12 @@ class TransferStep:
     lines: tuple[str, ...]
     moved: tuple[int, ...]
     placed: bool = False
+
+    @property
+    def kind(self) -> Hashable:
+        """All that its time depends on but the shape of the tensor and the numbers."""
+        way, place = self.stmt.direction, (self.space, self.lines, self.moved, self.placed)
+        return way, self.element_bytes, self.shared, *place, len(self.tensor_shape)
 
     def anywhere(self) -> TransferStep:
         """The step without the numbers that say how it moves."""

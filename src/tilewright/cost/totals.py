@@ -79,11 +79,15 @@ def executed(
 
 def executed_calls(program: Program, machine: Machine) -> tuple[CallGroup, ...]:
     """Every call that `program` executes. Errors: ProgramError for free parameters."""
-    env, found = first_core(machine), list[CallGroup]()
+    return tuple(group for groups in calls_of_statements(program, machine) for group in groups)
+
+
+def calls_of_statements(program: Program, machine: Machine) -> Iterator[tuple[CallGroup, ...]]:
+    """The calls that each statement executes, in the order of the text; raises as above."""
+    env = first_core(machine)
     for occurrence in _every(program, machine):
         if isinstance(occurrence.step, CallStep):
-            found += _calls(occurrence.step, occurrence, env)
-    return tuple(found)
+            yield tuple(_calls(occurrence.step, occurrence, env))
 
 
 def _every(program: Program, machine: Machine) -> Iterator[_Occurrence]:

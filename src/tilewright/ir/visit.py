@@ -169,28 +169,39 @@ def instantiate(program: ir.Program, bindings: Mapping[str, IntLike]) -> ir.Prog
         tuple(p for p in program.parameters if p not in bindings),
         tuple(tensor(t) for t in program.tensors),
         tuple(buffer(b) for b in program.buffers),
-        simplify_body(map_body(program.body, bound)),
+        _simplified(program.body, bindings, bound),
     )
 
 
 def simplify_body(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
     """Drop empty loops and decided conditions, dissolve loops of one iteration."""
+    return _simplified(body, {}, substitution({}))
+
+
+def _simplified(
+    body: tuple[ir.Stmt, ...], bindings: Mapping[str, IntLike], bound: ExprMap
+) -> tuple[ir.Stmt, ...]:
+    """`simplify_body` with symbols `bound` to values: each statement is rebuilt once, however many
+    loops around it dissolve.
+    """
     result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:
-            case ir.For(var, Const(1), inner, 1):
-                at_zero = substitution({var: Const(0)})
-                result.extend(simplify_body(map_body(inner, at_zero)))
-            case ir.For(_, extent, inner):
-                simple = simplify_body(inner)
-                if simple and extent != Const(0):
-                    result.append(replace(stmt, body=simple))
-            case ir.If(Const(value), then, orelse):
-                result.extend(simplify_body(then if value else orelse))
+            case ir.For(var, extent, inner, threads):
+                extent = bound(extent)
+                if extent == Const(1) and threads == 1:
+                    at_zero = {**bindings, var: 0}
+                    result.extend(_simplified(inner, at_zero, substitution(at_zero)))
+                elif extent != Const(0) and (simple := _simplified(inner, bindings, bound)):
+                    result.append(ir.For(var, extent, simple, threads))
             case ir.If(condition, then, orelse):
-                branches = simplify_body(then), simplify_body(orelse)
-                if any(branches):
-                    result.append(ir.If(condition, *branches))
+                match bound(condition):
+                    case Const(value):
+                        result.extend(_simplified(then if value else orelse, bindings, bound))
+                    case condition:
+                        branches = (_simplified(part, bindings, bound) for part in (then, orelse))
+                        if any(both := tuple(branches)):
+                            result.append(ir.If(condition, *both))
             case _:
-                result.append(stmt)
+                result.append(map_stmt(stmt, bound) if bindings else stmt)
     return tuple(result)

@@ -54,7 +54,7 @@ class _Pricing:
 
 
 class _Kept(NamedTuple):
-    """All of a structure that takes time to find; None where it is not priced."""
+    """All of a structure that takes time to find; None where it is not priced, or by one alike."""
 
     steps: tuple[Step, ...]
     staged: Program
@@ -98,7 +98,13 @@ def _found(
         kept = cast(list[_Kept], pickle.loads(content))
         return tuple(_recalled(own, pricing, machine, space, dtype) for own in kept)
     found = structures_on(machine, seed, space, dtype)
-    made = [_Kept(s.steps, s.staged, s.aligned, s.alike, _priceable(s, pricing)) for s in found]
+    priced = {*{s.alike or s: s for s in reversed(found)}.values()}  # the first of those alike
+    made = [
+        _Kept(
+            s.steps, s.staged, s.aligned, s.alike, _priceable(s, pricing) if s in priced else None
+        )
+        for s in found
+    ]
     _KEPT.remember(key, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
     return found
 

@@ -1,6 +1,7 @@
 """Routines of a kernel that do not fit the instruction cache together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Any
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from support.cross_check.check import checked_time, missing_lines
 from tilewright import ops
+from tilewright.common.expr import Value
+from tilewright.cost.calls import Costs, PricedCall, call_cycles
 from tilewright.cost.fetches import CodeLines, Fetches
+from tilewright.cost.prices import call_costs
 from tilewright.ir.nodes import Program
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel import level
+from tilewright.simulate.kernel import cost, level
 from tilewright.simulate.kernel import program as level_program
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.program import PreparedProgram
@@ -80,6 +84,23 @@ def test_runs_without_and_with_refills_are_prepared_once(monkeypatch: pytest.Mon
     assert warm == simulate(program, MACHINE, refills=False)
     assert refilled == simulate(program, MACHINE)
     assert refilled.cycles > warm.cycles
+
+
+def test_what_programs_have_in_common_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, priced = best_without_refills().program(MACHINE), list[str]()
+    cost._priced_on.cache_clear()
+    alone = simulate(program, MACHINE)
+
+    def noted(machine: Machine, call: PricedCall[Any], costs: Costs) -> Value:
+        priced.append(call.primitive.name)
+        return call_cycles(machine, call, costs)
+
+    monkeypatch.setattr(cost, "call_cycles", noted)
+    assert simulate(replace(program, name="twin"), MACHINE) == alone
+    assert priced == []
+    own = simulate(program, MACHINE, costs=call_costs(MACHINE))  # might be others
+    assert own == alone
+    assert set(priced) == {"fill", "gemm", "repack"}
 
 
 def test_of_two_candidates_the_one_whose_routines_fit_is_chosen() -> None:

@@ -36,6 +36,7 @@ from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.kernel import cost
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.elementwise.routines import all_routines
@@ -289,6 +290,7 @@ def test_a_wrong_price_is_seen_by_the_text_and_not_by_the_simulation(
 ) -> None:
     """Model and kernel simulation share their prices, so they go wrong together."""
     case, machine = best(PRODUCT, "gemm"), MACHINE
+    monkeypatch.setattr(cost, "_priced_on", lambda _: cost._Priced())  # nothing priced before
     if what == SEEDED[0]:
         monkeypatch.setattr(timing, "moved_bytes_per_block", without_waste)
     elif what == SEEDED[1]:

@@ -1,8 +1,8 @@
 """Folders beside the entries: being filled, or taken away, and gone with the process at work.
 
 A folder aside is locked for as long as its process lives. So the leftovers of a killed process are
-recognised, and the next process that makes an entry removes them. On file systems without locks
-they stay.
+recognised, and the next process that makes an entry of that kind removes them. On file systems
+without locks they stay.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ PREFIX = ".aside-"
 def aside(place: Path) -> Iterator[Path]:
     """A folder in `place` to fill; it may be renamed, or is removed. Raises OSError."""
     with locked(place):
-        sweep(place)
+        _sweep_once(place)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         lock = _lock(folder)
     try:
@@ -32,6 +33,12 @@ def aside(place: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _unlock(lock)
+
+
+@cache
+def _sweep_once(place: Path) -> None:
+    """`sweep` where this process did not yet: it lists all entries, which may be many thousands."""
+    sweep(place)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ product on a tile that reaches beyond its tensor spends cycles on padding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
+from tilewright.cost.prices import call_costs as usual_costs
+from tilewright.cost.steps import TransferStep
 from tilewright.cost.timing import (
     asked_bytes,
     issue_cycles,
@@ -120,13 +122,31 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
     return found
 
 
-class KernelCosts:
-    """The costs of prepared statements on a machine, each computed once."""
+@dataclass(frozen=True)
+class _Priced:
+    """What statements cost by all that decides it: programs of one search have most in common."""
 
-    def __init__(self, machine: Machine, call_costs: Costs) -> None:
+    moves: dict[Hashable, MoveCost] = field(default_factory=dict)
+    calls: dict[Hashable, int] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=4)
+def _priced_on(machine: Machine) -> _Priced:
+    """The statements that were priced on a machine by its own costs."""
+    del machine
+    return _Priced()
+
+
+class KernelCosts:
+    """The costs of prepared statements on a machine, each computed once; `call_costs` replace those
+    that the machine's family gives to primitives.
+    """
+
+    def __init__(self, machine: Machine, call_costs: Costs | None = None) -> None:
         self._machine = machine
         self._rule = engine_rule_of(machine)
-        self._call_costs = call_costs
+        self._priced = _priced_on(machine) if call_costs is None else _Priced()
+        self._call_costs = usual_costs(machine) if call_costs is None else call_costs
         self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
         self._calls: dict[tuple[int, Values], tuple[int, int, int, int]] = {}
@@ -139,13 +159,16 @@ class KernelCosts:
         """Cost of a transfer whose extents and steps on core (0, 0) are `numbers`."""
         key = (move.number, numbers)
         if key not in self._moves:
-            self._moves[key] = self._move(move, numbers)
+            whole = tuple(int(evaluate(e, {})) for e in move.step.tensor_shape)
+            alike = move.step.kind, whole, numbers
+            if alike not in self._priced.moves:
+                self._priced.moves[alike] = self._move(move.step, whole, numbers)
+            self._moves[key] = self._priced.moves[alike]
         return self._moves[key]
 
-    def _move(self, move: TransferStatement, numbers: Values) -> MoveCost:
-        machine, step = self._machine, move.step
-        shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
-        direction = step.stmt.direction
+    def _move(self, step: TransferStep, whole: Values, numbers: Values) -> MoveCost:
+        machine, direction = self._machine, step.stmt.direction
+        shape = step.shape(whole, numbers)
         service = self._rule.service_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
             elements=int(shape.asked_bytes) // step.element_bytes,
@@ -208,9 +231,11 @@ class KernelCosts:
         return self._calls[key]
 
     def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
-        call = replace(work.priced, dims=dims)
-        cycles: int = ceil(call_cycles(self._machine, call, self._call_costs))
-        return cycles
+        alike, known = (work.priced.kind, *dims.items()), self._priced.calls
+        if alike not in known:
+            call = replace(work.priced, dims=dims)
+            known[alike] = ceil(call_cycles(self._machine, call, self._call_costs))
+        return known[alike]
 
     def _dims(self, work: CallStatement, values: Values) -> dict[str, int]:
         return dict(zip(work.dims, work.dims_of(values), strict=True))

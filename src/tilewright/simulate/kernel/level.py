@@ -20,7 +20,7 @@ from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
 from tilewright.cost.fetches import CodeLines, Fetches
 from tilewright.cost.pipeline_types import APART, OWN
-from tilewright.cost.prices import call_costs, prices_of
+from tilewright.cost.prices import prices_of
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
 from tilewright.ir.primitives import MatrixProduct
@@ -515,7 +515,7 @@ def simulate(
     if own is not None:
         return replace(own.simulate(program, machine), outputs=outputs)
     lines = prices_of(machine).code(program, machine) if refills else None
-    own_costs = KernelCosts(machine, call_costs(machine) if costs is None else costs)
+    own_costs = KernelCosts(machine, costs)
     prepared = prepare(program, machine)
     execute = partial(
         _Executor, prepared, machine, own_costs, skip=skip, barrier_cycles=barrier_cycles
@@ -527,7 +527,7 @@ def without_and_with(
     lines: CodeLines, program: Program, machine: Machine
 ) -> tuple[KernelRun, KernelRun]:
     """`simulate` without refills and with those of `lines`: statements have their price once."""
-    prepared, own_costs = prepare(program, machine), KernelCosts(machine, call_costs(machine))
+    prepared, own_costs = prepare(program, machine), KernelCosts(machine)
     execute = partial(_Executor, prepared, machine, own_costs, skip=True, barrier_cycles=0)
     warm, refilled = (
         _run(execute, prepared, machine, own, Timeline(0), None) for own in (None, lines)

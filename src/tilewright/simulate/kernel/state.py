@@ -60,11 +60,11 @@ class ServedAsk(NamedTuple):
         clocks, asked = self.clocks.after(cycles), self.asked.after(cycles)
         return self._replace(clocks=clocks, asked=asked, free=self.free + cycles)
 
-    def until_start(self) -> ServedAsk:
-        """Without what is past at the start of the clock."""
-        past = self.asked.last <= 0
-        asked, free = (START, 0) if past else (self.asked, self.free)
-        return self._replace(clocks=self.clocks.until(START), asked=asked, free=free)
+    def since(self, cycle: int) -> ServedAsk:
+        """Relative to a cycle, without what is past then."""
+        clocks, past = self.clocks.after(-cycle).until(START), self.asked.last <= cycle
+        asked, free = (START, 0) if past else (self.asked.after(-cycle), self.free - cycle)
+        return ServedAsk(clocks, asked, self.queue, self.service_cycles, free)
 
 
 class Pending(NamedTuple):
@@ -342,7 +342,7 @@ class KernelState:
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
         own, apart = self.clocks
         clocks = own.after(-now), apart.after(-now) if self.own else START
-        ready = [(at, r.after(-early).until_start()) for at, r in sorted(self.ready.items())]
+        ready = [(at, served.since(early)) for at, served in sorted(self.ready.items())]
         return (
             (*clocks, self.own, self.spared),
             queues,

@@ -6,7 +6,7 @@ executes the lines that its routine does on the simulated cores with the call's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from math import prod
@@ -20,15 +20,13 @@ from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
 from tilewright.common.expr import Value
 from tilewright.cost.calls import PricedCall, priced_call
 from tilewright.cost.fetches import CodeLines
-from tilewright.cost.steps import BranchStep, CallStep, LoopStep, steps_of
-from tilewright.cost.totals import executed_calls
+from tilewright.cost.totals import calls_of_statements
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.passes.lowering import lowering_of
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.expressions import ROUTINES
 from tilewright.targets.sw26010.calls.nest_rows import has_loops
@@ -82,28 +80,27 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
     instances = {id(call): every for call, every in called_instances(bound, machine)}
     words: dict[str, int] = {}
     calls: dict[tuple[int, tuple[int, ...]], tuple[str, _Runs]] = {}
-    for group in executed_calls(bound, machine):
-        if min(group.dims.values(), default=1) > 0:
+    for number, groups in enumerate(calls_of_statements(bound, machine)):
+        for group in groups:
             call = priced_call(group.stmt, group.dims, bound)
-            found = _routine(call, instances.get(id(group.stmt), ()))
+            some = min(group.dims.values(), default=1) > 0
+            found = _routine(call, instances.get(id(group.stmt), ())) if some else None
             if found is not None:
                 routine, runs = found
                 symbol = routine.symbol if isinstance(routine, GemmInstance) else routine.name
                 words[symbol] = _instructions(routine)
-                calls[id(group.stmt), tuple(group.dims.values())] = symbol, runs
+                calls[number, tuple(group.dims.values())] = symbol, runs
     order = sorted(words, key=lambda routine: not routine.startswith("tw_"))
     counts = [-(-words[one] * table.word_bits // 8 // own.line_bytes) for one in order]
     if sum(counts) <= own.sets * own.ways:
         return None
     starts = dict(zip(order, accumulate(counts[:-1], initial=0), strict=True))
-    numbers = {id(step.stmt): n for n, step in enumerate(_calls(bound, machine))}
     per_line = own.line_bytes * 8 // table.word_bits
     lines = []
     for symbol, runs in calls.values():
         places = np.unique(np.concatenate([run(name) for run in runs]) // per_line)
         lines.append(tuple((starts[symbol] + places).tolist()))
-    keys = ((numbers[at], dims) for at, dims in calls)
-    return CodeLines(own, tuple(lines), {key: n for n, key in enumerate(keys)})
+    return CodeLines(own, tuple(lines), {call: n for n, call in enumerate(calls)})
 
 
 def _routine(
@@ -219,21 +216,6 @@ def _of_product(instance: GemmInstance, table: str) -> _Places:
 
 def _frame(instance: GemmInstance) -> int:
     return len([*frame("", chain=instance.shape.links > 1)])
-
-
-def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
-    """The calls of a program in the order of its text."""
-    waiting = list(reversed(steps_of(program, chains=lowering_of(machine).chains)))
-    while waiting:
-        match waiting.pop():
-            case LoopStep(_, body):
-                waiting += reversed(body)
-            case BranchStep(_, then, orelse):
-                waiting += reversed((*then, *orelse))
-            case CallStep() as step:
-                yield step
-            case _:
-                pass
 
 
 @cache
