@@ -112,7 +112,7 @@ class PricedItem:
             if isinstance(own.primitive, Repack):
                 return kind
             return *kind, *(None if isinstance(n, np.ndarray) else n for n in self.numbers)
-        place = (step.space, step.lines, step.moved, len(step.tensor_shape))
+        place = (step.space, step.lines, step.moved, step.placed, len(step.tensor_shape))
         return (step.stmt.direction, step.element_bytes, step.shared, *place)
 
 
