@@ -21,7 +21,7 @@ LAYER_KEYS = {
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
     "total_milliseconds", "checks", "timings", "candidates_fitting_total",
-    "candidates_priced_total", "fitted_machine", "fitted_milliseconds",
+    "candidates_priced_total", "fitted_machine", "fitted_milliseconds", "refill_note",
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def test_one_experiment_prints_its_table_and_writes_its_files(tmp_path):
     text = run("swdnn/table2", "--jobs", 1, "-o", tmp_path).stdout
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
     assert lines[0] == "swdnn/table2: DMA bandwidth of one core group by block size"
-    assert "get of 128 bytes [GB/s] 17.25 17.51 +1.5 % fitted" in lines
+    assert "get of 128 bytes 17.25 17.51 +1.5 % fitted fitted" in lines
     files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     assert files == [
         "records.sqlite",
@@ -36,7 +36,9 @@ def test_one_experiment_prints_its_table_and_writes_its_files(tmp_path):
     ]
     with (tmp_path / "swdnn/table2.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["name", "published", "ours", "deviation", "kind", "note", "unit"]
+    assert list(rows[0]) == [
+        "name", "published", "ours", "deviation", "kind", "note", "unit", "verdict",
+    ]  # fmt: skip
     assert rows[0]["published"] == "4.31"
 
 

@@ -238,9 +238,9 @@ def test_windows_lie_side_by_side_with_those_that_start_at_their_end(
     assert moved_bytes_per_block(128, shape) * cores == 128 * counted
 
 
-@given(st.integers(1, 90), st.integers(1, 40), st.integers(2, 5))
+@given(st.integers(1, 90), st.integers(1, 40), st.integers(2, 5), st.integers(0, 20))
 def test_turns_start_their_blocks_where_they_move_them(
-    elements: int, move: int, turns: int
+    elements: int, move: int, turns: int, first: int
 ) -> None:
     """Placed turn by turn, by the element at which each starts, the transactions are counted; all
     turns at once are their mean where the blocks are whole transactions or the turns are many.
@@ -248,8 +248,8 @@ def test_turns_start_their_blocks_where_they_move_them(
     at = [transfer_shape(8, [999], [elements], [1], offset=t * move % 16) for t in range(turns)]
     counted = [(t * move * 8 % 128 + elements * 8 - 1) // 128 + 1 for t in range(turns)]
     assert [moved_bytes_per_block(128, one) / 128 for one in at] == counted
-    many = transfer_shape(8, [999], [elements], [1], moves=[(0, move, 16)])
-    every = [((t * move * 8) % 128 + elements * 8 - 1) // 128 + 1 for t in range(16)]
+    many = transfer_shape(8, [999], [elements], [1], moves=[(0, move, 16)], offset=first)
+    every = [((first + t * move) * 8 % 128 + elements * 8 - 1) // 128 + 1 for t in range(16)]
     assert moved_bytes_per_block(128, many) == pytest.approx(128 * np.mean(every))
     few = transfer_shape(8, [999], [16], [1], moves=[(0, move, turns)])
     here = [1 if t * move % 16 == 0 else 2 for t in range(min(turns, 16 // np.gcd(move, 16)))]

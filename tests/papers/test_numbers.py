@@ -9,6 +9,8 @@ import pytest
 from support.golden import Golden
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
+from tilewright.papers.model import Row
+from tilewright.report.reproduction import verdict_text
 
 SLOW = {"all_nodes", "chapter4", "conventions", "digits", "figure3_2", "sensitivity"}
 """Tables that take seconds: learning, and simulations of many nodes."""
@@ -29,5 +31,13 @@ def test_predicted_numbers(group: str, golden: Golden) -> None:
     for name in own:
         if name.partition("/")[2] not in SLOW:
             rows = load_experiment(name).run(Lab(quick=True)).rows
-            lines += [f"{name}: {row.name}: {row.ours:.6g} {row.note}".rstrip() for row in rows]
+            lines += [_line(name, row) for row in rows]
     golden(f"{group}.txt", "\n".join([*lines, ""]))
+
+
+def _line(name: str, row: Row) -> str:
+    verdict = verdict_text(row)
+    said = ", ".join(
+        filter(None, ("" if row.note.startswith(f"{verdict}:") else verdict, row.note))
+    )
+    return f"{name}: {row.name}: {row.ours:.6g} {', '.join(said)}".rstrip()

@@ -302,3 +302,9 @@ def test_a_rejected_candidate_that_reads_like_the_pick_says_what_differs() -> No
         "  implicit over batch, c 8: 9 cycles\n"
         "    it waits\n"
     )
+
+
+def test_the_head_says_how_refills_are_priced_where_that_is_not_as_usual():
+    head, *_ = explain_text(EXPLANATION).split("\n\n")
+    unpriced = msgspec.structs.replace(EXPLANATION, refill_note="refills are not priced")
+    assert explain_text(unpriced).split("\n\n")[0] == f"{head}\nrefills are not priced"

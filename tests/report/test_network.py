@@ -89,6 +89,8 @@ def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
         fitted_machine="sw26010_measured",
     )  # fmt: skip
     assert plan_totals(whole) == TOTALS
+    unpriced = msgspec.structs.replace(whole, refill_note="refills are not priced")
+    assert "\nrefills are not priced\n" in plan_totals(unpriced)
     other = msgspec.structs.replace(whole, layout_choice=LayoutChoice(3900, 3000, False, False))
     assert NOT_PROVEN in plan_totals(other)
 

@@ -112,6 +112,11 @@ def test_totals_say_what_the_fitted_machine_takes():
     assert lines[1:] == [LEGEND]
 
 
+def test_totals_say_how_refills_are_priced_where_that_is_not_as_usual():
+    unpriced = msgspec.structs.replace(RESULT, refill_note="refills are not priced")
+    assert total_lines(unpriced, 1e12).splitlines()[1:] == ["refills are not priced", LEGEND]
+
+
 def test_totals_say_how_a_rate_can_be_beyond_the_peak():
     fast = msgspec.structs.replace(LAYER, peak_fraction=1.5)
     lines = total_lines(msgspec.structs.replace(RESULT, layers=(fast, LAYER)), 1e12).splitlines()

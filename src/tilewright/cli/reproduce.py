@@ -18,7 +18,7 @@ from tilewright.codegen.folder import write_bytes, write_text
 from tilewright.papers.discovery import Experiment, load_experiment, select, titles
 from tilewright.papers.lab import Lab, ResultRecords
 from tilewright.papers.model import Result, Row
-from tilewright.report.reproduction import reproduction_notes, reproduction_table
+from tilewright.report.reproduction import reproduction_notes, reproduction_table, verdict_table
 from tilewright.report.table import plain_table
 from tilewright.tune.executors import open_executor
 
@@ -44,6 +44,8 @@ def run(asked: Reproduce) -> None:
             output.show(reproduction_table(result), *reproduction_notes(result), "")
             results.append(result)
     single = asked.experiment in names
+    if not single:
+        output.show(verdict_table(results))
     output.value(results[0] if single else {"results": results})
 
 

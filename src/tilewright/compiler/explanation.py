@@ -237,6 +237,7 @@ def explanation(
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),
         adding=_adding(option),
+        refill_note=prices_of(machine).refill_note(machine),
     )
 
 

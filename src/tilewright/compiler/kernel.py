@@ -48,6 +48,7 @@ from tilewright.compiler.explanation import (
     routines_of,
     simulated_account,
 )
+from tilewright.cost.prices import prices_of
 from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
@@ -369,6 +370,7 @@ class Kernels:
             checks=self.checks,
             timings=dict(self.timings),
             fitted_machine=self.machine.fitted,
+            refill_note=prices_of(self.machine).refill_note(self.machine),
             fitted_milliseconds=None if None in fitted else sum(f for f in fitted if f is not None),
         )
 

@@ -187,6 +187,12 @@ class Prices:
         """The routines of a program, where they do not fit a core's instruction cache together."""
         return None
 
+    def refill_note(self, machine: Machine) -> str:
+        """How refills of the instruction cache are priced where that is not as usual, or that they
+        are not; empty otherwise.
+        """
+        return ""
+
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
     ) -> Iterable[Limited]:

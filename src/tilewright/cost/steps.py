@@ -82,7 +82,7 @@ class BranchStep:
 class TransferStep:
     """A transfer; `numbers` are extents, steps, distances, cores and what is left of all ranges,
     one after the other, then (indices, turns) in which the region moves along the dimensions
-    `moved` (`CorePlaces`), or, if it is `placed`, the element at which it starts. `lines` are the
+    `moved` (`CorePlaces`), and, if it is `placed`, the element at which it starts. `lines` are the
     cores along whose lines it ends, `space` is the memory of its buffer.
     """
 
@@ -104,7 +104,8 @@ class TransferStep:
 
     def anywhere(self) -> TransferStep:
         """The step without the numbers that say how it moves."""
-        return replace(self, numbers=self.numbers[: 5 * len(self.tensor_shape)], moved=())
+        fixed = self.numbers[: 5 * len(self.tensor_shape)]
+        return replace(self, numbers=fixed, moved=(), placed=False)
 
     def at_place(self, unit: int) -> TransferStep:
         """The step of each turn for itself, by where it starts within `unit` elements."""
@@ -124,8 +125,8 @@ class TransferStep:
         extents, steps, *along = (numbers[i * rank : (i + 1) * rank] for i in range(5))
         distances, cores, left = along
         rest = numbers[5 * rank :]
-        moves = [*zip(self.moved, rest[::2], rest[1::2], strict=True)] if self.moved else []
-        place = self.space, moves, rest[0] if self.placed else 0
+        moves = [(d, *rest[2 * i : 2 * i + 2]) for i, d in enumerate(self.moved)]
+        place = self.space, moves, rest[-1] if self.placed else 0
 
         def shape_of(
             own: Sequence[Value], cores: Sequence[Value], before: Sequence[Value] = ()
@@ -187,6 +188,14 @@ def _dims(call: Call, parameters: tuple[str, ...], turns: _Turns) -> dict[str, E
 @lru_cache(maxsize=_MOST_KEPT)
 def _places(ranges: tuple[Range, ...], turns: _Turns) -> CorePlaces:
     return places_of(ranges, dict(turns))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _first_start(
+    shape: tuple[Expr, ...], ranges: tuple[Range, ...], loops: tuple[str, ...]
+) -> Expr:
+    """The element at which the region of core (0, 0) starts in the first turn of all loops."""
+    return substitute(offset_of(shape, ranges), dict.fromkeys(loops, 0))
 
 
 def first_core(machine: Machine) -> dict[str, int]:
@@ -272,15 +281,18 @@ def _transfer(stmt: Transfer, whole: _Whole) -> TransferStep:
     at = _places(stmt.ranges, whole.sorted_turns)
     sizes = (r.extent for r in stmt.ranges), (r.step for r in stmt.ranges)
     numbers = (*sizes, at.distances, at.cores, at.left, *(move for _, *move in at.moves))
+    start = _first_start(tensor.shape, stmt.ranges, tuple(whole.turns))
+    placed = start != Const(0)
     return TransferStep(
         stmt,
         dtype(tensor.dtype).size_bytes,
         tensor.shape,
         tensor.shared,
-        tuple(e for group in numbers for e in group),
+        (*(e for group in numbers for e in group), *([start] if placed else [])),
         space,
         at.lines,
         tuple(d for d, *_ in at.moves),
+        placed,
     )
 
 

@@ -250,10 +250,10 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
     Within a turn blocks start at the multiples of g = gcd(distances, transaction) within a
     transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T transactions:
-    exact over a period (the waste of swATOP Eq. 1). The first turn is aligned, the others start at
-    the multiples of the gcd of their moves, too. Where the blocks of neighbouring cores lie side
-    by side and are no smaller than a transaction, the one that two of them touch is moved once:
-    measured swDNN kernels are no slower at blocks of 160 or 224 bytes
+    exact over a period (the waste of swATOP Eq. 1). The first turn starts where it is placed, the
+    others multiples of the gcd of their moves behind it. Where the blocks of neighbouring cores lie
+    side by side and are no smaller than a transaction, the one that two of them touch is moved
+    once: measured swDNN kernels are no slower at blocks of 160 or 224 bytes
     (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known. A block that ends
     others moves what the run of all has more than these.
     """
@@ -288,7 +288,7 @@ def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size:
     turns = np.minimum(turns, places)
     if np.all(np.equal(turns, 1)):
         return first
-    mean = (length - 1) // least * least + size
+    mean = (length - 1 + start % least) // least * least + size
     others = (mean * places - first) / np.maximum(places - 1, 1)
     return first / turns + others * (1 - 1 / turns)
 

@@ -117,7 +117,8 @@ class NetworkRun(Struct, frozen=True):
     `passes` the milliseconds of a training step's passes, layouts and what is computed again apart,
     `images` those of a step.
     `saturated` are the elements that did not fit fixed point in a run by stage. `fitted_machine` is
-    the description of this machine with constants fitted to measured kernels.
+    the description of this machine with constants fitted to measured kernels; `refill_note` says
+    how refills of the instruction cache are priced where that is not as usual.
     """
 
     network: str
@@ -147,6 +148,7 @@ class NetworkRun(Struct, frozen=True):
     live_bytes: int = 0
     saturated: dict[str, int] = {}
     fitted_machine: str = ""
+    refill_note: str = ""
 
     def with_passes(self, passes: Mapping[str, str], images: int) -> NetworkRun:
         """With the time of each pass of a step of so many images, as far as it is known; `passes`

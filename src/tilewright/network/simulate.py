@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tilewright.common.progress import Progress, silent
+from tilewright.cost.prices import prices_of
 from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.planning.form import form_text
 from tilewright.network.planning.products import one_group
@@ -102,6 +103,7 @@ def described(run: PlanRun, flops: int, *, plan_seconds: float = 0.0) -> Network
         state_bytes=plan.state_bytes,
         live_bytes=plan.live_bytes,
         fitted_machine=plan.machine.fitted,
+        refill_note=prices_of(plan.machine).refill_note(plan.machine),
     )
 
 

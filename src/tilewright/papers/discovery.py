@@ -20,6 +20,7 @@ from tilewright.common.modules import titled_below
 from tilewright.papers.figures import save_figure
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Findings, Result
+from tilewright.report.reproduction import verdict_counts
 
 _ROOT = Path(__file__).parent
 
@@ -45,7 +46,8 @@ class Experiment:
         paper, _, own = self.name.partition("/")
         found = getattr(self.module, own if self._is_one_of_several else "run")(lab)
         assert isinstance(found, Findings), self.name
-        return Result(paper, own, self.title, found.rows, found.summary, found.notes)
+        summary = {**found.summary, **verdict_counts(found.rows)}
+        return Result(paper, own, self.title, found.rows, summary, found.notes)
 
     def save_figure(self, result: Result, stem: Path) -> list[Path]:
         """Write the picture as `stem`.svg and `stem`.png; no files where there is none."""

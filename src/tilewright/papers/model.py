@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from tilewright.common.errors import TilewrightError
 from tilewright.report.reproduction import Kind as Kind
 from tilewright.report.reproduction import Result as Result
 from tilewright.report.reproduction import Row as Row
+from tilewright.report.reproduction import Verdict as Verdict
 
 WORTH_EXPLAINING = 0.1
 """A published number that ours is further from needs a reason."""
@@ -39,12 +41,38 @@ def compare(
     note: str = "",
     unit: str = "",
     explanation: str = "",
+    limits: tuple[float, float] | None = None,
+    printed: bool = True,
 ) -> Row:
-    """A row with its deviation; the `explanation` is for one beyond `WORTH_EXPLAINING`."""
+    """A row with its deviation and verdict; the `explanation` is for one beyond `WORTH_EXPLAINING`.
+
+    `limits` are those that a paper prints in place of a number. Without `printed` the other number
+    is one of ours, too, and nothing is judged.
+    """
     deviation = ours / published - 1 if published and ours is not None else None
     if explanation and deviation is not None and abs(deviation) > WORTH_EXPLAINING:
         note = "; ".join(filter(None, (note, explanation)))
-    return Row(name, published, ours, deviation, kind, note, unit)
+    verdict = None
+    if printed and published is not None and ours is not None:
+        verdict = _verdict(published, ours, kind, limits)
+    return Row(name, published, ours, deviation, kind, note, unit, verdict)
+
+
+def _verdict(
+    published: float, ours: float, kind: Kind, limits: tuple[float, float] | None
+) -> Verdict | None:
+    if kind in ("published", "fitted"):
+        return "fitted" if kind == "fitted" else None
+    if limits is not None:
+        return "within a printed limit" if limits[0] < ours < limits[1] else "off"
+    exact = float(published).is_integer()
+    digits = Decimal(int(published) if exact else repr(published))
+    return "as printed" if ours == published or rounds_to(ours, digits) else "off"
+
+
+def rounds_to(value: float, printed: Decimal) -> bool:
+    """True if a number rounded to the digits of the printed one is that."""
+    return Decimal(repr(round(value, 9))).quantize(printed, ROUND_HALF_UP) == printed
 
 
 def sampled(count: int, total: int, what: str = "cases") -> str:

@@ -97,6 +97,8 @@ def _head(e: view.Explanation) -> Iterator[str]:
         f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak; "
         f"scratchpad {e.scratchpad_bytes} of {e.scratchpad_limit_bytes} bytes"
     )
+    if e.refill_note:
+        yield e.refill_note
 
 
 def _adding(e: view.Explanation) -> Iterator[str]:

@@ -119,6 +119,8 @@ def plan_totals(found: NetworkRun) -> str:
         *_passes(found, "simulated"),
         shared("by cause: ", found.causes, total),
     ]
+    if found.refill_note:
+        lines.append(found.refill_note)
     if found.groups == 1 and any(stage.groups > 1 for stage in found.stages):
         lines.append("by core groups that compute, the others wait: " + _by_groups(found))
     if found.unfused_cycles is not None:

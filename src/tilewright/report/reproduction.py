@@ -1,15 +1,16 @@
 """Results of a paper's experiment: the values of the `--json` contract, and their table.
 
-name              published  ours    deviation  kind       note
-get of 128 bytes      17.25  17.51      +1.5 %  fitted
+name              published  ours    deviation  verdict  kind    note
+get of 128 bytes      17.25  17.51      +1.5 %  fitted   fitted
 
 In: a `Result`. Out: a table, and lines of text below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Literal, get_args
 
 from msgspec import Struct
 from rich.table import Table
@@ -21,9 +22,15 @@ Kind = Literal["model", "simulated", "measured", "exact", "published", "fitted"]
 hand), a count or text that follows exactly; "published" where it restates what is printed, "fitted"
 where an input of ours was derived from it."""
 
+Verdict = Literal["as printed", "within a printed limit", "slip", "off", "fitted"]
+"""What became of a printed number. A slip is other arithmetic that gives its whole column."""
+
 
 class Row(Struct, frozen=True):
-    """One number. `deviation` is ours / published - 1; None where either is missing or 0."""
+    """One number. `deviation` is ours / published - 1; None where either is missing or 0.
+
+    `verdict` is None where no paper prints the other number, or nothing of ours stands beside it.
+    """
 
     name: str
     published: float | None
@@ -32,6 +39,7 @@ class Row(Struct, frozen=True):
     kind: Kind
     note: str = ""
     unit: str = ""
+    verdict: Verdict | None = None
 
 
 class Result(Struct, frozen=True):
@@ -48,17 +56,20 @@ class Result(Struct, frozen=True):
 def reproduction_table(result: Result) -> Table:
     """One line per row; the unit stands with the name."""
     table = plain_table(f"{result.paper}/{result.experiment}: {result.title}")
-    noted = any(row.note for row in result.rows)
+    noted, judged = (any(getattr(row, of) for row in result.rows) for of in ("note", "verdict"))
     table.add_column("name", overflow="fold")
     for column in ("published", "ours", "deviation"):
         table.add_column(column, justify="right", min_width=9)
+    if judged:
+        table.add_column("verdict")
     table.add_column("kind", min_width=9)
     if noted:
         table.add_column("note", overflow="fold", max_width=60)
     for row in result.rows:
         name = f"{row.name} [{row.unit}]" if row.unit else row.name
         numbers = (number_text(row.published), number_text(row.ours), _percent(row.deviation))
-        table.add_row(name, *numbers, row.kind, *([row.note] if noted else []))
+        verdict = [verdict_text(row)] if judged else []
+        table.add_row(name, *numbers, *verdict, row.kind, *([row.note] if noted else []))
     return table
 
 
@@ -67,6 +78,35 @@ def reproduction_notes(result: Result) -> Iterator[str]:
     for key, value in result.summary.items():
         yield f"{key}: {value if isinstance(value, str) else number_text(value)}"
     yield from (f"note: {note}" for note in result.notes)
+
+
+def verdict_table(results: Iterable[Result]) -> Table:
+    """Printed numbers of each table by what became of them, then those of all."""
+    table, totals = plain_table("printed numbers by what became of them"), Counter[str]()
+    table.add_column("table")
+    for verdict in get_args(Verdict):
+        table.add_column(verdict, justify="right")
+    for result in results:
+        if found := verdict_counts(result.rows):
+            totals.update(found)
+            table.add_row(f"{result.paper}/{result.experiment}", *map(str, found.values()))
+    table.add_row("all", *(str(totals[verdict]) for verdict in get_args(Verdict)))
+    return table
+
+
+def verdict_counts(rows: Iterable[Row]) -> dict[str, int]:
+    """Numbers of rows by verdict; empty where nothing is judged."""
+    found = Counter(row.verdict for row in rows if row.verdict is not None)
+    return {verdict: found[verdict] for verdict in get_args(Verdict)} if found else {}
+
+
+def verdict_text(row: Row) -> str:
+    """The verdict, of a row that is off by how much; empty for None."""
+    if row.verdict != "off":
+        return row.verdict or ""
+    assert row.ours is not None
+    assert row.published is not None
+    return f"off by {row.ours - row.published:+.3g}"
 
 
 def number_text(value: float | None) -> str:

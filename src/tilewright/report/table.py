@@ -179,6 +179,8 @@ def _simulated(result: NetworkResult) -> Iterator[str]:
             f"{result.fitted_machine}, whose constants were fitted to measured kernels, takes "
             f"{duration(result.fitted_milliseconds)} for these schedules ({100 * more:+.1f} %)"
         )
+    if result.refill_note:
+        yield result.refill_note
     yield _LEGEND
 
 

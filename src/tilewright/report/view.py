@@ -83,6 +83,7 @@ class NetworkResult(Struct, frozen=True):
 
     `fitted_machine` is the description of this machine with constants fitted to measured kernels;
     `fitted_milliseconds` is what the same schedules take there, where it is another one.
+    `refill_note` says how refills of the instruction cache are priced where that is not as usual.
     """
 
     machine: str
@@ -98,6 +99,7 @@ class NetworkResult(Struct, frozen=True):
     candidates_priced_total: int = 0
     fitted_machine: str = ""
     fitted_milliseconds: float | None = None
+    refill_note: str = ""
 
     @property
     def timed_by(self) -> TimedBy:
@@ -206,6 +208,7 @@ class Explanation(Struct, frozen=True):
     routines: tuple[RoutineCycles, ...] = ()
     arranged: tuple[Arranged, ...] = ()
     adding: Adding | None = None
+    refill_note: str = ""
 
 
 class StageTensor(Struct, frozen=True):

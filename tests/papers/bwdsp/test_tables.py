@@ -18,16 +18,19 @@ def run(name):
 def test_one_rule_yields_all_rows_of_table_4():
     result = run("table4")
     assert len(result.rows) == 40
-    assert all(row.published == row.ours for row in result.rows)
+    assert {row.verdict for row in result.rows} == {"as printed", "slip", "fitted"}
     assert [row.name for row in result.rows if row.kind == "fitted"] == [
         "conv4_3 optimised: input columns",
         "conv4_3 optimised: output columns",
     ]
-    assert result.summary == {
-        "rows of 10 by the formulas as printed": 3,
-        "rows of 10 by the formulas corrected, without rounding to even": 9,
-        "rows of 10 by the formulas with rounding to even": 10,
-    }
+    assert (
+        result.summary.items()
+        >= {
+            "rows of 10 by the formulas as printed": 3,
+            "rows of 10 by the formulas corrected, without rounding to even": 9,
+            "rows of 10 by the formulas with rounding to even": 10,
+        }.items()
+    )
     assert {note for note in result.notes if note.startswith(("conv4", "conv5"))} == {
         "conv4_3 general: 28 of 56 cores have rows",
         "conv5_3 general: 14 of 56 cores have rows",
@@ -39,18 +42,27 @@ def test_one_rule_yields_all_rows_of_table_4():
 
 def test_table_3_is_the_network_of_the_zoo():
     result = run("table3")
-    assert result.summary == {"equal": 66, "rows": 66}
+    assert (result.summary["as printed"], len(result.rows)) == (66, 66)
 
 
-def test_corrected_equations_give_the_tables():
-    rows = run("equations").rows
-    assert all(row.published == row.ours for row in rows)
-    literal = {row.name: row.note for row in rows if row.note}
-    assert literal["Eq. 1 SAME, conv1_1: O_H"] == "as printed: 75"
-    assert literal["Eq. 4, conv1_2: AVG_H"] == "as printed: 226"
-    assert literal["Eq. 5, conv4_3: AVG_W"] == "as printed: 9"
-    assert "Eq. 5, conv5_3: AVG_W" not in literal
-    assert [row.name for row in rows if row.kind == "fitted"] == ["Eq. 5, conv4_3: AVG_W"]
+def test_corrected_equations_give_what_the_printed_ones_do_not():
+    rows = {row.name: row for row in run("equations").rows}
+    assert {row.verdict for row in rows.values()} == {"as printed", "slip", "fitted"}
+    wrong = {name: (row.ours, row.note) for name, row in rows.items() if row.note}
+    assert wrong["Eq. 1 SAME, conv1_1: O_H"] == (
+        75,
+        "slip: the stride in the place of the kernel gives 224",
+    )
+    assert wrong["Eq. 4, conv1_2: AVG_H"] == (
+        226,
+        "slip: a core's share of the output gives 6",
+    )
+    assert wrong["Eq. 5, conv4_3: AVG_W"] == (
+        9,
+        "fitted: that widths are rounded to even, which this row alone shows",
+    )
+    assert "Eq. 5, conv5_3: AVG_W" not in wrong
+    assert [name for name, row in rows.items() if row.kind == "fitted"] == ["Eq. 5, conv4_3: AVG_W"]
 
 
 def test_channels_and_padding_are_in_no_formula():

@@ -4,7 +4,6 @@ import csv
 import re
 import tomllib
 from collections import Counter
-from decimal import Decimal
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -12,26 +11,24 @@ from typing import get_args
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from msgspec.structs import replace
 
+from support.readings import judged as judged_table
+from support.readings import verdicts_of_moved_numbers
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import design, printed
+from tilewright.papers.cns1 import design
 from tilewright.papers.cns1.formulas import _terms
 from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
-    Printed,
-    Reading,
-    Verdict,
     _require_counterparts,
     printed_numbers,
-    prints_as,
     reproduced,
-    verdicts,
 )
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError, Result, compare
+from tilewright.papers.model import ExperimentError, Result, Verdict, compare
 from tilewright.papers.published import read_published
+from tilewright.papers.readings import Printed, Reading, verdicts
+from tilewright.report.reproduction import verdict_counts, verdict_text
 
 COUNTS = {
     "table2_1": (5, 0, 0, 0, 9),
@@ -95,14 +92,7 @@ def test_no_table_is_left_out():
 @pytest.fixture(scope="module", name="judged")
 def _judged():
     """For each table its (printed numbers, ours, readings), and its result."""
-    found = {}
-    for name in COUNTS:
-        with pytest.MonkeyPatch.context() as patch:
-            given = []
-            patch.setattr(printed, "verdicts", lambda *a, to=given: to.append(a) or verdicts(*a))
-            result = load_experiment(f"cns1/{name}").run(Lab())
-        found[name] = given[-1], result
-    return found
+    return {name: judged_table(f"cns1/{name}") for name in COUNTS}
 
 
 def test_every_printed_number_is_judged(judged):
@@ -162,11 +152,11 @@ def test_the_list_of_the_reports_numbers_names_rows_and_keys_that_exist():
 
 
 def test_a_row_says_what_became_of_it(judged):
-    beginnings = {"off": "off by ", "slip": "slip: ", "fitted": "fitted: "}
+    beginnings = {"slip": "slip: ", "fitted": "fitted: "}
     for given, result in judged.values():
         for verdict, row in zip(verdicts(*given), result.rows, strict=False):
-            said = row.note.rpartition("; ")[2] if verdict == "off" else row.note
-            assert said.startswith(beginnings.get(verdict, ("", "printed as "))), row
+            assert row.verdict == verdict
+            assert row.note.startswith(beginnings.get(verdict, ("", "printed as "))), row
             assert (row.kind == "fitted") is (verdict == "fitted")
 
 
@@ -197,30 +187,9 @@ def test_readings_fail_for_numbers_that_are_not_printed(judged):
     """A reading gives no column in which one number is moved by one to three of its last digits:
     what is called a slip could not have been read into any other number.
     """
-    cells = moved = still = 0
-    for table, ours, readings in (given for given, _ in judged.values()):
-        for i, cell in enumerate(table):
-            if cell.column not in readings:
-                continue
-            cells += 1
-            for digits in (-3, -2, -1, 1, 2, 3):
-                last = Decimal(1).scaleb(Decimal(cell.value).as_tuple().exponent)
-                other = replace(cell, value=str(Decimal(cell.value) + digits * last))
-                found = verdicts([*table[:i], other, *table[i + 1 :]], ours, readings)
-                column = [v for v, c in zip(found, table, strict=True) if c.column == cell.column]
-                moved, still = moved + 1, still + ("slip" in column)
-    assert cells > 50
-    assert still <= 0.05 * moved
-
-
-def test_a_reading_gives_its_whole_column_or_nothing():
-    table = [Printed(name, "2", column="c") for name in "abcd"]
-    ours = {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0}
-    whole = Reading("two", dict.fromkeys("abcd", 2.1))
-    assert verdicts(table, ours, {"c": whole}) == ["as printed", "slip", "slip", "slip"]
-    part = Reading("two but once", {**whole.values, "a": 3.0})
-    assert verdicts(table, ours, {"c": part}) == ["as printed", "off", "off", "off"]
-    assert verdicts(table[1:], ours, {"c": whole}) == ["off", "off", "off"]  # too few to tell
+    found = [moved for given, _ in judged.values() for moved in verdicts_of_moved_numbers(given)]
+    assert len(found) > 6 * 50
+    assert sum("slip" in column for column in found) <= 0.05 * len(found)
 
 
 def test_inputs_that_were_fitted_are_said_where_they_were_fitted(judged):
@@ -267,23 +236,6 @@ def test_machines_and_networks_have_the_numbers_that_describe_them(name, judged)
     assert [row.ours for row in result.rows] == [row.published for row in result.rows]
 
 
-@pytest.mark.parametrize(
-    ("value", "printed", "agrees"),
-    [
-        (21.55, Printed("x", "21.6"), True),
-        (21.54, Printed("x", "21.6"), False),
-        (0.1726, Printed("x", "0.17"), True),
-        (2.6499999996, Printed("x", "2.7"), True),  # a half, but for what doubles add
-        (5.6, Printed("x", "7", "<"), True),
-        (5.2, Printed("x", "5.5", ">"), False),
-        (5.5, Printed("x", "5.5", ">"), False),
-        (7.0, Printed("x", "7", "<"), False),
-    ],
-)
-def test_agreement_is_to_the_printed_digit(value, printed, agrees):
-    assert prints_as(value, printed) is agrees
-
-
 def test_a_row_without_a_counterpart_is_refused():
     with pytest.raises(ExperimentError) as caught:
         reproduced(Lab(), "chapter3", {"connections": 1.0})
@@ -297,7 +249,7 @@ def test_a_users_rows_take_the_place_of_the_printed_ones(tmp_path):
     path.write_text("# source: mine\nname,value\na,1.5\nb,2.0\n")
     ours = {"a": 1.52, "b": 2.16}
     result = reproduced(Lab(rows=path), "chapter3", ours)
-    assert [row.note for row in result.rows] == ["", "off by +0.16"]
+    assert [verdict_text(row) for row in result.rows] == ["as printed", "off by +0.16"]
 
 
 VERDICTS = """\
@@ -320,13 +272,13 @@ def test_numbers_are_counted_by_what_became_of_them(tmp_path):
     path.write_text(VERDICTS)
     ours = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 2.16, "g": 3.0}
     half = Reading("a half more", {"a": 1.5, "b": 2.5, "c": 3.5, "d": 4.5})
-    result = reproduced(Lab(rows=path), "chapter3", ours, {"c": half})
-    assert result.summary == {
-        "rows": 7, "as printed": 1, "within a printed limit": 1, "slip": 3, "off": 1, "fitted": 1,
+    rows = reproduced(Lab(rows=path), "chapter3", ours, {"c": half}).rows
+    assert verdict_counts(rows) == {
+        "as printed": 1, "within a printed limit": 1, "slip": 3, "off": 1, "fitted": 1,
     }  # fmt: skip
-    assert [row.note for row in result.rows] == [
+    assert [row.note for row in rows] == [
         "", *(f"slip: a half more gives {n}.5" for n in (2, 3, 4)), "printed as an upper limit",
-        "off by +0.16", "fitted: the text",
+        "", "fitted: the text",
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from numpy.typing import NDArray
 
 from support.cross_check.check import checked_time, missing_lines
@@ -17,8 +18,9 @@ from tilewright import ops
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall, call_cycles
 from tilewright.cost.fetches import CodeLines, Fetches
-from tilewright.cost.prices import call_costs
+from tilewright.cost.prices import call_costs, prices_of
 from tilewright.ir.nodes import Program
+from tilewright.isa import load_table
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
@@ -27,6 +29,7 @@ from tilewright.simulate.kernel import program as level_program
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.program import PreparedProgram
 from tilewright.simulate.runs import CoreRun
+from tilewright.targets.sw26010 import prices
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.code_lines import _of_map, _of_nest, _of_reduce, code_lines
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
@@ -172,3 +175,37 @@ def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
     first = with_refills(best_without_refills(), MACHINE)
     monkeypatch.delattr("tilewright.tune.refills.simulate")
     assert with_refills(best_without_refills(), MACHINE).refill_cycles == first.refill_cycles > 0
+
+
+def _with_core(machine: Machine, **of_core: Any) -> Machine:
+    return structs.replace(machine, core=structs.replace(machine.core, **of_core))
+
+
+def test_a_machine_says_how_its_refills_are_priced_where_that_is_not_as_usual(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert prices_of(MACHINE).refill_note(MACHINE) == ""
+    bare = _with_core(MACHINE, instruction_table=None)
+    assert prices_of(bare).refill_note(bare) == (
+        "refills of the instruction cache are not priced on sw26010_cg: it names no table"
+    )
+    candidate = best_without_refills()
+    assert with_refills(candidate, bare) is candidate
+    shipped = load_table(TABLE)
+    assert shipped.instruction_cache is not None
+    small = structs.replace(shipped.instruction_cache, capacity_bytes=4096)
+    for cache_, expected in (
+        (
+            None,
+            "refills of the instruction cache are not priced on sw26010_cg: its table "
+            "sw26010_cpe has no instruction cache",
+        ),
+        (
+            small,
+            "the instruction cache of sw26010_cg has 4096 bytes, a routine up to 16384: a call "
+            "fetches each line that it lacks once, in 30 cycles",
+        ),
+    ):
+        own = structs.replace(shipped, instruction_cache=cache_)
+        monkeypatch.setattr(prices, "load_table", lambda _, own=own: own)
+        assert prices_of(MACHINE).refill_note(MACHINE) == expected

@@ -9,16 +9,18 @@ Each table or figure is a function by its name in `TITLES`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil, floor
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from tilewright.ops.window import seen
 from tilewright.papers.bwdsp import network
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Findings, Kind, Row, compare
+from tilewright.papers.model import Findings, Row, compare
 from tilewright.papers.published import read_published
+from tilewright.papers.readings import Printed, Reading, judged_rows
 from tilewright.partition.strategies import input_rows, output_tile
 
 TITLES = {
@@ -59,7 +61,6 @@ def table3(lab: Lab) -> Findings:
             rows.append(compare(f"{line.layer}: {what}", published, found, "exact"))
     return Findings(
         rows=tuple(rows),
-        summary={"equal": sum(row.published == row.ours for row in rows), "rows": len(rows)},
         notes=(f"published: {table.source}",),
     )
 
@@ -97,11 +98,13 @@ def equation5(height: int, width: int, kernel: int) -> int:
 
 
 def equations(lab: Lab) -> Findings:
-    """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4."""
+    """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4: as they are
+    printed, and each equation as it must read as the reading of its column.
+    """
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
     reads = read_published("bwdsp", "table4", network.PrintedLayer).rows
-    rows = [*_sizes(sizes), *_reads(reads)]
-    wrong = sum("as printed" in row.note for row in rows)
+    rows = _judged([*_sizes(sizes), *_reads(reads)])
+    wrong = sum(row.published != row.ours for row in rows)
     return Findings(
         rows=tuple(rows),
         summary={"rows": len(rows), "rows that the printed formula misses": wrong},
@@ -116,33 +119,64 @@ def equations(lab: Lab) -> Findings:
     )
 
 
-def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
+class _Extent(NamedTuple):
+    """A printed extent, by its formula as printed and as corrected, which all of a column have."""
+
+    column: str
+    name: str
+    printed: int
+    literal: int
+    corrected: int
+    fitted: str = ""
+
+
+_CORRECTED = {
+    "Eq. 1": "the stride in the place of the kernel",
+    "Eq. 2": "the stride in the place of the kernel",
+    "Eq. 3": "at least as many rows as the kernel has",
+    "Eq. 4": "a core's share of the output",
+    "Eq. 5": "an even width of the output",
+    "Table 4": "Eqs. 3 to 5, corrected,",
+}
+"""How the formula of each column must read."""
+_EVEN = "that widths are rounded to even, which this row alone shows"
+
+
+def _judged(extents: Sequence[_Extent]) -> list[Row]:
+    """Formulas as printed beside what the tables print; the corrected ones are readings."""
+    columns = {extent.column for extent in extents}
+    table = [Printed(e.name, str(e.printed), "=", e.column, e.fitted) for e in extents]
+    readings = {
+        column: Reading(
+            _CORRECTED[column], {e.name: e.corrected for e in extents if e.column == column}
+        )
+        for column in columns
+    }
+    return judged_rows(table, {e.name: e.literal for e in extents}, readings, "exact")
+
+
+def _sizes(printed: dict[str, Layer3]) -> Iterator[_Extent]:
     for layer in network.image_layers(network.vgg16()):
         op = layer.op.convolution or layer.op.pooling
         assert op is not None
         height, kernel, stride = op.input_shapes[0][2], op.kernel[0], op.stride[0]
         if op.convolution is not None:
-            own, literal, name = same(height, stride), same(height, kernel), "Eq. 1 SAME"
+            own, literal, column, kind = same(height, stride), same(height, kernel), "Eq. 1", "SAME"
         else:
             own, literal = valid(height, kernel, stride), valid(height, kernel, kernel)
-            name = "Eq. 2 VALID"
+            column, kind = "Eq. 2", "VALID"
         found = printed[layer.name.replace("pool", "maxpool")].height
-        yield _row(f"{name}, {layer.name}: O_H", found, own, literal)
+        yield _Extent(column, f"{column} {kind}, {layer.name}: O_H", found, literal, own)
 
 
-def _reads(printed: tuple[network.PrintedLayer, ...]) -> Iterator[Row]:
+def _reads(printed: tuple[network.PrintedLayer, ...]) -> Iterator[_Extent]:
     for line in printed:
         own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
-        number = 3 if line.strategy == "general" else 4 if _is_large(line) else 5
+        column = "Eq. 3" if line.strategy == "general" else "Eq. 4" if _is_large(line) else "Eq. 5"
         for axis, letter in enumerate("HW"):
-            kind: Kind = "exact" if own[axis] == odd[axis] else "fitted"
-            name = f"Eq. {number}, {line.layer}: AVG_{letter}"
-            yield _row(name, line.region[axis], own[axis], literal[axis], kind)
-
-
-def _row(name: str, printed: int, own: int, literal: int, kind: Kind = "exact") -> Row:
-    note = "" if literal == printed else f"as printed: {literal}"
-    return compare(name, printed, own, kind, note=note)
+            name = f"{column}, {line.layer}: AVG_{letter}"
+            fitted = "" if own[axis] == odd[axis] else _EVEN
+            yield _Extent(column, name, line.region[axis], literal[axis], own[axis], fitted)
 
 
 # Table 1: the parameters of the formulas, and how many of Eqs. 1 to 5 use each.
@@ -226,17 +260,17 @@ def table2(lab: Lab) -> Findings:
 
 
 def table4(lab: Lab) -> Findings:
-    """Four rows for each of the table's ten, with what the formulas as printed give."""
+    """Four rows for each of the ten by the formulas as printed; the rule is their reading."""
     table = lab.published("bwdsp", "table4", network.PrintedLayer)
-    rows: list[Row] = []
+    extents: list[_Extent] = []
     right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}
     for line in table.rows:
         own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
         for key, found in zip(right, (literal, odd, own), strict=True):
             right[key] += found == line.region
-        rows += _extents(line, own, literal, odd)
+        extents += _extents(line, own, literal, odd)
     return Findings(
-        rows=tuple(rows),
+        rows=tuple(_judged(extents)),
         summary={f"rows of 10 by the formulas {key}": count for key, count in right.items()},
         notes=(
             f"published: {table.source}",
@@ -297,14 +331,14 @@ def _input_region(line: network.PrintedLayer, tile: tuple[int, int]) -> network.
 
 def _extents(
     line: network.PrintedLayer, own: network.Region, literal: network.Region, odd: network.Region
-) -> Iterator[Row]:
-    """Rows of all extents; those that even widths change are fitted, as they showed it."""
+) -> Iterator[_Extent]:
+    """All extents; those that even widths change are fitted, as they showed it."""
     names = ("input rows", "input columns", "output rows", "output columns")
-    extents = zip(names, line.region, own, literal, odd, strict=True)
-    for name, printed, found, formula, unrounded in extents:
-        kind: Kind = "exact" if found == unrounded else "fitted"
-        note = "" if formula == printed else f"the formula as printed gives {formula}"
-        yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, kind, note=note)
+    found = zip(names, line.region, literal, own, odd, strict=True)
+    for name, printed, formula, rule, unrounded in found:
+        fitted = "" if rule == unrounded else _EVEN
+        name = f"{line.layer} {line.strategy}: {name}"
+        yield _Extent("Table 4", name, printed, formula, rule, fitted)
 
 
 def _coverage(lines: tuple[network.PrintedLayer, ...]) -> Iterator[str]:

@@ -160,7 +160,7 @@ def _part_of(label: str) -> str:
 
 def simulated_row(name: str, said: float | None, cycles: float, note: str = "") -> Row:
     """Cycles that are simulated, beside those of the closed form, a listing or a table."""
-    return compare(name, said, cycles, "simulated", note=note, unit="cycles")
+    return compare(name, said, cycles, "simulated", note=note, unit="cycles", printed=False)
 
 
 def rows_of_parts(name: str, closed: Parts, found: Parts, why: Mapping[str, str]) -> Iterator[Row]:

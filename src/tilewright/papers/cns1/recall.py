@@ -20,9 +20,10 @@ from tilewright.papers.cns1.cases import (
     recall_rate,
     recall_share,
 )
-from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
+from tilewright.papers.cns1.printed import printed_numbers, reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
+from tilewright.papers.readings import Reading
 from tilewright.targets.cns1.timing.forward import Conditions, forward_times
 from tilewright.targets.cns1.timing.layers import on_each_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles

@@ -23,10 +23,11 @@ from tilewright.papers.cns1.cases import (
     training_rate,
     training_share,
 )
-from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
+from tilewright.papers.cns1.printed import printed_numbers, reproduced
 from tilewright.papers.cns1.recall import chapter5, one_pattern_cycles, recall_rate_of
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
+from tilewright.papers.readings import Reading
 from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes
 from tilewright.targets.cns1.timing.layers import on_each_node
 from tilewright.targets.cns1.timing.memory import (

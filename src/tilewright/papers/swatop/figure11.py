@@ -11,6 +11,7 @@ of its multiply-adds that are on zeros.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -195,8 +196,9 @@ def _limits(shown: Found, limits: Mapping[str, float], of: str) -> Iterator[Row]
     if worst < share:
         note += "; only the last tile of an axis is re-packed, in the scratchpad"
     yield compare(
-        "lightweight copying, highest of those shown", share, worst, "simulated", note=note
-    )
+        "lightweight copying, highest of those shown", share, worst, "simulated", note=note,
+        limits=(-math.inf, share),
+    )  # fmt: skip
     for name, costs in (("lightweight", light), ("classic", classic)):
         mean = statistics.fmean(cost.copying for cost in costs)
         yield compare(f"{name} copying, mean of those shown", None, mean, "simulated")

@@ -8,6 +8,7 @@ override its numbers (`primitives.gemm.switch_cycles=9`).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -113,12 +114,14 @@ def _statistic(sentence: PrintedSentence, found: Found, reading: str, total: int
     note = "; ".join(filter(None, (f"printed: {sentence.printed}", sampled(count, total))))
     if missing:
         note += f"; {missing} cases exceed main memory"
+    over = sentence.printed.startswith("over")
     if ours is not None and abs(ours / sentence.efficiency - 1) > 0.1:
-        bound = "a lower bound; " if sentence.printed.startswith("over") else ""
+        bound = "a lower bound; " if over else ""
         note += f"; {bound}{_where_time_goes(sentence, found)}"
     batches = sentence.batches.replace("+", ", ")
     name = f"{sentence.algorithm}, batch {batches}, {sentence.statistic} ({reading})"
-    return compare(name, sentence.efficiency, ours, "simulated", note=note)
+    limits = (sentence.efficiency, math.inf) if over else None
+    return compare(name, sentence.efficiency, ours, "simulated", note=note, limits=limits)
 
 
 def _where_time_goes(sentence: PrintedSentence, found: Found) -> str:

@@ -76,7 +76,8 @@ def _row(logged: LoggedRange, part: SharedLayer, result: Simulated) -> Row:
     name = f"Ni {part.in_channels}, No {part.out_channels}, {part.output} x {part.output}"
     whose = "filters to itself" if part.groups == 1 else "as if three other groups read the filters"
     note = f"{whose}; logged {logged.lowest_gflops:g} to {logged.highest_gflops:g}"
-    return compare(name, middle, ours, "simulated", note=note, unit="Gflop/s")
+    logged_range = logged.lowest_gflops, logged.highest_gflops
+    return compare(name, middle, ours, "simulated", note=note, unit="Gflop/s", limits=logged_range)
 
 
 def _inside(logged: LoggedRange, row: Row) -> bool:

@@ -9,6 +9,7 @@ convolutions by our model. The configurations are those of the scripts of Fig. 8
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -220,6 +221,7 @@ def _claim_rows(claim: _Claim, by_way: dict[Way, list[float]], total: int) -> It
             note=sampled(len(speeds), total, "configurations"),
             unit=claim.unit,
             explanation=_LOWER_BOUND,
+            limits=(claim.value, math.inf),
         )
 
 

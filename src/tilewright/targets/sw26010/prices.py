@@ -18,6 +18,7 @@ from tilewright.cost.fetches import CodeLines
 from tilewright.cost.prices import Limited, Prices
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
+from tilewright.isa import load_table
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compiled_reduce
 from tilewright.targets.sw26010.calls.prices import (
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from tilewright.targets.sw26010 import code_lines
 else:  # heavy: the assembler
     code_lines = Deferred("tilewright.targets.sw26010.code_lines")
+
+
+ROUTINE_BYTES = 16 * 1024
+"""The most that generated routines take, whatever the machine (`gemm.steps`)."""
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -88,6 +93,21 @@ class MeshPrices(Prices):
     """Prices of a mesh that computes a matrix product together."""
 
     costs = COSTS
+
+    def refill_note(self, machine: Machine) -> str:
+        """Of a core without a cache in an instruction table, and of one smaller than a routine."""
+        name = machine.core.instruction_table
+        cache = load_table(name).instruction_cache if name else None
+        if cache is None:
+            lacks = f"its table {name} has no instruction cache" if name else "it names no table"
+            return f"refills of the instruction cache are not priced on {machine.name}: {lacks}"
+        if cache.capacity_bytes >= ROUTINE_BYTES:
+            return ""
+        return (
+            f"the instruction cache of {machine.name} has {cache.capacity_bytes} bytes, a routine "
+            f"up to {ROUTINE_BYTES}: a call fetches each line that it lacks once, in "
+            f"{cache.miss_cycles} cycles"
+        )
 
     def code(self, program: Program, machine: Machine) -> CodeLines | None:
         return code_lines.code_lines(program, machine)
