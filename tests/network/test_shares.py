@@ -95,7 +95,7 @@ def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
     [
         gemm(m=16, n=16, k=2048, transpose_b=True),
         gemm(m=8, n=24, k=1024, alpha=2.0, dtype="f32"),
-        gemm(m=24, n=8, k=1024, transpose_a=True),
+        gemm(m=24, n=8, k=2048, transpose_a=True),
     ],
     ids=["slices of rows", "slices of one operand are rows", "slices of both are rows"],
 )

@@ -11,7 +11,7 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -35,12 +35,12 @@ from tilewright.network.plan import (
     overwritable,
     use_of,
 )
-from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
+from tilewright.network.planning.copies import compose, copying_cycles, pairs_of, without_copies
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
-from tilewright.network.planning.form import Form, along_axes, row_major
+from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork, fastest_of_each
 from tilewright.network.planning.lowering import lowered
@@ -145,7 +145,9 @@ def _cheapest(
     progress("lay out", 3, 3)
     for builder in drafts:
         if not planner.views:
-            builder.read_inside(planner)
+            builder.write_rows(planner)
+            least = partial(copying_cycles, builder.memory, machine, own.groups)
+            builder.without_copies(planner, least)
         if own.shared:
             builder.divide(machine)
     _schedule(drafts, known, planner, refills, machine, progress, divide=divide)
@@ -171,9 +173,17 @@ def _schedule(
     """Add the schedules of work that is not `known`, and price refills in all drafts."""
     every = reversed([d for b in drafts for d in b.memory.drafts if d.scheduled is None])
     ops = {d.op: d.name for d in every}
-    new = {op: name for op, name in ops.items() if op not in known}
     steps = partial(progress, "schedule")
-    known |= planner.scheduled(new, steps, divide=divide)
+
+    def own_cycles(draft: Draft) -> float:
+        return (draft.scheduled or known[draft.op]).cycles
+
+    while new := {op: name for op, name in ops.items() if op not in known}:
+        known |= planner.scheduled(new, steps, divide=divide)
+        for builder in drafts:
+            builder.without_copies(planner, own_cycles)
+            builder.compose(known)
+        ops = {op: d.name for b in drafts for d, _, op in pairs_of(b.memory)}
     for builder in drafts:
         builder.refill(refills)
         if planner.alone:
@@ -402,48 +412,21 @@ class _Builder:
         """Have products write their parts of tensors that are put together of these."""
         self._merged(parts_written(self.memory, self.parts, planner.bordered))
 
-    def read_inside(self, planner: Planner) -> None:
-        """Have products read operands inside their borders, in place of copies out of these, and
-        write rows inside those of others.
+    def write_rows(self, planner: Planner) -> None:
+        """Have products write rows inside the borders of others."""
+        self._merged(planner.rows_written(self.memory))
+
+    def without_copies(self, planner: Planner, cycles: Callable[[Draft], float]) -> None:
+        """Have products write where copies of so many `cycles` would, and read where these did."""
+        for found in without_copies(self.memory, planner, cycles):
+            self._merged(found)
+
+    def compose(self, known: Schedules) -> None:
+        """Have one map do the work of one and of the copy behind it where that is `known` to be no
+        slower.
         """
-        memory = self.memory
-        self._merged(planner.rows_written(memory))
-        for name in [d.name for d in memory.drafts if self._leaves_border(d)]:
-            copy = next(d for d in memory.drafts if d.name == name)
-            readers = [n for n, d in enumerate(memory.drafts)
-                       if copy.arguments[-1][1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
-            found = [self._reading_inside(copy, memory.drafts[n], planner) for n in readers]
-            inside = [draft for draft in found if draft is not None]
-            if inside and len(inside) == len(found):
-                for number, draft in zip(readers, inside, strict=True):
-                    memory.drafts[number] = draft
-                memory.drafts.remove(copy)
-                self._merged({copy.arguments[-1][1]: copy.arguments[0][1]})
-
-    def _leaves_border(self, draft: Draft) -> bool:
-        """True for a copy of a tensor out of its border."""
-        if draft.work != "layout" or draft.heading.nodes or not keeps_order(draft.op):
-            return False
-        before, after = (self.memory.values[value] for _, value in draft.arguments)
-        return before.form.has_zeros and not after.form.has_zeros and after.role == "scratch"
-
-    def _reading_inside(self, copy: Draft, reader: Draft, planner: Planner) -> Draft | None:
-        """A product that reads what is copied where it lies, None where there is none."""
-        before, after = (self.memory.values[value] for _, value in copy.arguments)
-        scheduled = reader.scheduled
-        candidate = None if scheduled is None else scheduled.candidate
-        if scheduled is None or candidate is None:
-            return None
-        number = copy.arguments[-1][1]
-        operands = [name for name, value in reader.arguments if value == number]
-        form = along_axes(before.form, after.form)
-        if form is None or len(operands) != 1:
-            return None
-        found = planner.reading(candidate, operands[0], after.form, form)
-        if found is None:
-            return None
-        taken = replace(scheduled, cycles=found.cycles, candidate=found)
-        return replace(reader, scheduled=taken)
+        while found := compose(self.memory, known):
+            self._merged(found)
 
     def _merged(self, others: Mapping[int, int]) -> None:
         """Have all stages use the `others` in place of values."""

@@ -8,7 +8,7 @@ operators whatever the tensors are called.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -16,6 +16,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.network.planning.form import Form
 from tilewright.ops import Op
 from tilewright.ops.access import Access, Term
+from tilewright.ops.definition import Definition
 from tilewright.ops.mapping import InMemory
 
 Index = tuple[tuple[Term, ...], int]
@@ -99,6 +100,59 @@ def blocked_loops(
             outer = step
         index.append((tuple(terms), 0))
     return tuple(extents), tuple(index)
+
+
+def steps_in_memory(access: Access, axes: int) -> tuple[list[int], int]:
+    """The places that one step of each axis is in memory, and the place where all begin."""
+    found, first = [0] * axes, 0
+    for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
+        stride = prod(access.shape[d + 1 :])
+        first += offset * stride
+        for axis, step in terms:
+            found[axis] += step * stride
+    return found, first
+
+
+def counted_places(access: Access, extents: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """For each axis that counts places of a tensor, innermost first, the places that one step is,
+    the number of steps and the axis; None unless all places are counted once.
+
+    >>> counted_places(Access((2, 3), (((1, 1),), ((0, 1),)), (0, 0)), (3, 2))
+    [(1, 3, 0), (3, 2, 1)]
+    """
+    steps, start = steps_in_memory(access, len(extents))
+    loops = sorted((steps[a], n, a) for a, n in enumerate(extents) if n > 1)
+    reach = 1
+    for step, count, _ in loops:
+        if step != reach:
+            return None
+        reach *= count
+    whole = reach == prod(access.shape) and not start and access.fill is None
+    return loops if whole else None
+
+
+def index_of(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
+    """The index along each axis of a tensor, by the new numbers of loops."""
+    return tuple(zip(access.renamed(number).terms, access.offsets, strict=True))
+
+
+def along_blocks(op: Definition, form: Form) -> Definition:
+    """A copy with axes that run along and through the blocks of its operand's form."""
+    for d, place in enumerate(op.operands[0].terms):
+        for step in [own.step for own in form.along(d) if own.step > 1]:
+            axis, number = place[0][0], len(op.extents)
+            outer = op.extents[axis] // step
+            extents = (*op.extents[:axis], step, *op.extents[axis + 1 :], outer)
+            accesses = [_in_steps(x, axis, number, step) for x in (op.result, *op.operands)]
+            op = replace(op, extents=extents, result=accesses[0], operands=tuple(accesses[1:]))
+    return op
+
+
+def _in_steps(access: Access, axis: int, outer: int, size: int) -> Access:
+    """The access where every so many steps of an axis are one of an `outer` one."""
+    own = (((outer, s * size) for a, s in place if a == axis) for place in access.terms)
+    terms = ((*more, *place) for more, place in zip(own, access.terms, strict=True))
+    return replace(access, terms=tuple(terms))
 
 
 @dataclass(frozen=True)

@@ -78,20 +78,9 @@ def bordered(
             staged = _inside(staged, name, border) if staged and border else None
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, borders, candidate.values, machine))
+        nests.append(priced_anew(nest, staged, _text(borders), candidate.values, machine))
     parts = (candidate.op, candidate.seed, tuple(nests), candidate.blocks)
     return Bordered(*parts, form=form, around=beside) if nests else None
-
-
-def reading_inside(
-    candidate: Candidate, name: str, own: Form, form: Form, machine: Machine
-) -> Candidate | None:
-    """The candidate with an operand, which it takes in its `own` form, read inside a border; None
-    where there is no such candidate. It is a convolution that one group computes whole.
-    """
-    border = border_around(own, form)
-    whole = candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
-    return reading_parts(candidate, {name: border}, machine) if whole and border else None
 
 
 def reading_parts(
@@ -107,7 +96,7 @@ def reading_parts(
             staged = _inside(staged, name, border) if staged else None
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, borders, candidate.values, machine))
+        nests.append(priced_anew(nest, staged, _text(borders), candidate.values, machine))
     return replace(candidate, nests=tuple(nests))
 
 
@@ -147,7 +136,7 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
     own = tensors[name]
     if not border.keys() <= set(own.dims):
         border = {f"kernel_{dim}": around for dim, around in border.items()}
-    if own.storage or not border.keys() <= set(own.dims) or _names_in_place(program, name):
+    if own.storage or not border.keys() <= set(own.dims) or names_in_place(program, name):
         return None
     around = [border.get(dim, (0, 0)) for dim in own.dims]
     shape = (n + sum(places) for n, places in zip(own.shape, around, strict=True))
@@ -157,31 +146,35 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
         if not isinstance(stmt, Transfer) or stmt.tensor != name:
             return None
         pairs = zip(stmt.ranges, around, strict=True)
-        return (replace(stmt, ranges=tuple(_behind(r, before) for r, (before, _) in pairs)),)
+        return (replace(stmt, ranges=tuple(range_behind(r, before) for r, (before, _) in pairs)),)
 
     return replace(program, tensors=tuple(tensors.values()), body=rewrite(program.body, moved))
 
 
-def _names_in_place(program: Program, name: str) -> bool:
+def names_in_place(program: Program, name: str) -> bool:
     """True if a primitive call takes tensor `name` in place."""
     calls = (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
     return any(isinstance(o, Tile) and o.tensor == name for call in calls for o in call.operands)
 
 
-def _behind(r: Range, places: int) -> Range:
+def range_behind(r: Range, places: int) -> Range:
     stop = None if r.stop is None else r.stop + places
     return replace(r, start=r.start + places, stop=stop)
 
 
-def _priced_anew(
+def _text(borders: Mapping[str, Border | None]) -> str:
+    return f"inside {sorted(borders.items())}"
+
+
+def priced_anew(
     nest: NestChoice,
     staged: Program,
-    borders: Mapping[str, Border | None],
+    change: str,
     values: Mapping[str, int],
     machine: Machine,
 ) -> NestChoice:
-    """The nest by a program of the same schedule with tensors inside borders: its price differs as
-    the estimates do.
+    """The nest by a program of the same schedule with tensors in other places: its price differs
+    as the estimates do.
     """
     if staged is nest.structure.staged:
         return nest
@@ -190,7 +183,7 @@ def _priced_anew(
         float(estimate(program, machine, bound).cycles.min())
         for program in (nest.structure.staged, staged)
     )
-    changes = (*nest.structure.changes, f"inside {sorted(borders.items())}")
+    changes = (*nest.structure.changes, change)
     structure = replace(nest.structure, program=lambda: staged, changes=changes)
     return replace(nest, structure=structure, cycles=nest.cycles + after - before)
 

@@ -9,6 +9,7 @@ by the plans that come out (`network.build`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -33,6 +34,7 @@ from tilewright.network.planning.memory import (
     ordered_like,
     unbordered,
 )
+from tilewright.network.planning.placed import lies_in_boxes, places_between, places_within
 from tilewright.network.planning.products import Ranked, constants_of
 from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import CONTRACTIONS, Op
@@ -220,6 +222,13 @@ class WholeNetwork:
         arranged = planner.arranges
         self._held = {t.name: [given_form(t.shape, arranged=arranged)] for t in network.inputs}
         self._wanted = self._all_wanted()
+        self._boxes: dict[tuple[str, str, Form, Form], bool] = {}
+        read = Counter(name for node in network.nodes for name in node.inputs)
+        self._placeable = {
+            chain.output
+            for chain in chains
+            if chain.first.op.kind in CONTRACTIONS and read[chain.output] == 1
+        } - {*network.outputs}
 
     def cheapest(self, refills: Refills) -> Layouts:
         """The cheapest combination of ways, by their cycles and those of copies between them. Where
@@ -297,7 +306,7 @@ class WholeNetwork:
     def _edge(self, node: Node, name: str, held: Form, way: _Way) -> float:
         """Cycles for a way of a fused node to take a tensor that is held in a form."""
         if way.is_put_together:
-            held = unbordered(held)
+            return self._part(node, name, held, way)
         if name == way.follows:
             if not is_unblocked(held):
                 return 0.0 if self.planner.views else self._copy(held, unbordered(held))
@@ -311,13 +320,37 @@ class WholeNetwork:
             return self._copy(held, ordered_like(way.form, held.shape))
         return against * self._moving(held) / 2
 
+    def _part(self, node: Node, name: str, held: Form, way: _Way) -> float:
+        """Cycles to copy a tensor into its place in the one that is put together, none where it is
+        a product's that writes it there.
+        """
+        own = unbordered(held)
+        if name == way.follows and _order(own) != _order(way.takes[name]):
+            return _OTHER_ORDER * self._moving(held)
+        if name in self._placeable and self._is_placed(node, name, held, way.form):
+            return 0.0
+        return self._moving(held) * self._reading(own, way.form)
+
+    def _is_placed(self, node: Node, name: str, held: Form, form: Form) -> bool:
+        """True if a tensor in a form is a box of memory where a node puts it."""
+        key = node.name, name, held, form
+        if key not in self._boxes:
+            parts = [a.definition for a in node.op.definitions[-1].addends
+                     if [node.inputs[n] for n in a.reads] == [name]]  # fmt: skip
+            there = places_between(parts[0], held, form) if len(parts) == 1 else None
+            self._boxes[key] = there is not None and lies_in_boxes(held, there)
+        return self._boxes[key]
+
     def _reading_inside(self, node: Node, name: str, held: Form, way: _Way) -> float | None:
         """Cycles that reading a tensor inside its border adds to a product, None if it cannot."""
         wanted, own = way.takes[name], way.candidate
         if own is None or not held.has_zeros or unbordered(held) != wanted:
             return None
         taken = [o for o, x in zip(own.seed.operands, node.inputs, strict=False) if x == name]
-        found = self.planner.reading(own, taken[0], wanted, held) if len(taken) == 1 else None
+        there = places_within(wanted, held)
+        if there is None or len(taken) != 1:
+            return None
+        found = self.planner.reading(own, taken[0], there)
         return None if found is None else found.cycles - own.cycles
 
     def _known_ways(self, chain: NodeChain) -> list[_Way]:

@@ -8,7 +8,7 @@ are filled first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -19,7 +19,13 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, renumbered
 from tilewright.network.plan import Work
-from tilewright.network.planning.access import Index, access_of, forwards_gathered, normalised
+from tilewright.network.planning.access import (
+    access_of,
+    along_blocks,
+    forwards_gathered,
+    index_of,
+    normalised,
+)
 from tilewright.network.planning.form import Form, canonical, permuted, row_major
 from tilewright.network.planning.memory import (
     Heading,
@@ -290,7 +296,7 @@ class _Stages:
                                                    if turned & {a for a, _ in place}]))  # fmt: skip
         if self.together and form.dims[-1].axis != self.together.dims[-1].axis:
             return _Source(memory.in_form(held, ordered_like(self.together, form.shape)))
-        if _runs_along_blocks(op, form):
+        if runs_along_blocks(op, form):
             return _Source(memory.held[held][0])
         return _Source(memory.as_it_lies(held))
 
@@ -484,11 +490,11 @@ class _Stages:
             return InMemory(op.extents, op.result, op.operands, op.body, dtype=op.dtype)
         for source in sources:
             if not is_unblocked(source.place.form):
-                op = _along_blocks(op, source.place.form)
+                op = along_blocks(op, source.place.form)
         order = (*op.kept, *op.gathered)
         number, extents = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
         result, *operands = (
-            access_of(place.form, _index(access, number), extents)
+            access_of(place.form, index_of(access, number), extents)
             for place, access in zip(
                 (y, *(s.place for s in sources)), (op.result, *op.operands), strict=True
             )
@@ -510,32 +516,13 @@ class _Stages:
         return InMemory(extents, result, tuple(given), body, gather, finish, dtype)
 
 
-def _runs_along_blocks(op: Definition, form: Form) -> bool:
+def runs_along_blocks(op: Definition, form: Form) -> bool:
     """True if an axis of a copy counts the indices along each dimension that lies in blocks."""
     if is_unblocked(form) or form.has_zeros or op.gather is not None or len(op.operands) > 1:
         return False
     (access,) = op.operands
     blocked = [d for d in range(len(form.shape)) if len(form.along(d)) > 1]
     return all(len(access.terms[d]) == 1 and access.runs_through(d, op.extents) for d in blocked)
-
-
-def _along_blocks(op: Definition, form: Form) -> Definition:
-    """A copy with axes that run along and through the blocks of its operand's form."""
-    for d, place in enumerate(op.operands[0].terms):
-        for step in [own.step for own in form.along(d) if own.step > 1]:
-            axis, number = place[0][0], len(op.extents)
-            outer = op.extents[axis] // step
-            extents = (*op.extents[:axis], step, *op.extents[axis + 1 :], outer)
-            accesses = [_split(x, axis, number, step) for x in (op.result, *op.operands)]
-            op = replace(op, extents=extents, result=accesses[0], operands=tuple(accesses[1:]))
-    return op
-
-
-def _split(access: Access, axis: int, outer: int, size: int) -> Access:
-    """The access where every so many steps of an axis are one of an `outer` one."""
-    own = (((outer, s * size) for a, s in place if a == axis) for place in access.terms)
-    terms = ((*more, *place) for more, place in zip(own, access.terms, strict=True))
-    return replace(access, terms=tuple(terms))
 
 
 def _longer(block: Shape) -> list[int]:
@@ -590,8 +577,3 @@ def _followed(tensor: Computed) -> int | None:
 def _moving(access: Access) -> list[set[int]]:
     """The axes that move each dimension."""
     return [{a for a, _ in place} for place in access.terms]
-
-
-def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
-    """The index along each axis of a tensor, by the new numbers of loops."""
-    return tuple(zip(access.renamed(number).terms, access.offsets, strict=True))

@@ -5,7 +5,7 @@ In: a machine. Out: a `Planner`, which `network.build` asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from tilewright.common.progress import Steps
@@ -13,11 +13,13 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.widening import widened
 from tilewright.machine import Machine
 from tilewright.network.plan import Schedules
-from tilewright.network.planning.bordered import Bordered, bordered, reading_inside
+from tilewright.network.planning.bordered import Bordered, bordered
+from tilewright.network.planning.copies import results_placed
 from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.memory import PlannedMemory, is_unblocked
+from tilewright.network.planning.memory import Draft, PlannedMemory, is_unblocked
+from tilewright.network.planning.placed import PlaceMap, viewing
 from tilewright.network.planning.products import (
     Ranked,
     answered,
@@ -53,7 +55,7 @@ class Planner:
         self.alone = Schedules()
         self._machine, self._rankings = machine, Rankings()
         self._bordered: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
-        self._reading: dict[tuple[Candidate, str, Form], Candidate | None] = {}
+        self._reading: dict[tuple[Candidate, str, PlaceMap], Candidate | None] = {}
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Factor on the cycles of a copy into another order of dimensions.
@@ -101,14 +103,13 @@ class Planner:
             self._bordered[key] = bordered(candidate, own, form, single, beside)
         return self._bordered[key]
 
-    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
-        """The candidate, which takes operand `name` in its `own` form, reading it inside a border;
-        None where stages read it so anyway, or cannot.
+    def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> Candidate | None:
+        """The candidate with operand `name` read in other places, as `there` say; None where
+        stages read it so anyway, or cannot.
         """
-        key = candidate, name, form
+        key = candidate, name, there
         if key not in self._reading:
-            single = one_group(self._machine)
-            self._reading[key] = reading_inside(candidate, name, own, form, single)
+            self._reading[key] = viewing(candidate, name, there, one_group(self._machine))
         return self._reading[key]
 
     def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
@@ -117,6 +118,14 @@ class Planner:
         """
         del memory
         return {}
+
+    def results_placed(
+        self, memory: PlannedMemory, cycles: Callable[[Draft], float]
+    ) -> Mapping[int, int]:
+        """Have products write what copies of so many `cycles` would move where these put it;
+        returns the value that holds it by each that is no more.
+        """
+        return results_placed(memory, one_group(self._machine), cycles)
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Cycles that an expression over all results of an operator takes at least: none, as passes

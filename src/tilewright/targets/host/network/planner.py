@@ -25,6 +25,7 @@ from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Epilogue, Request
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.placed import PlaceMap
 from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import Ranked, by_cycles
 from tilewright.network.planning.variants import Variant, as_it_stands
@@ -89,9 +90,9 @@ class HostPlanner(Planner):
             self._bordered[key] = self._inside(candidate, own, form)
         return self._bordered[key]
 
-    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> None:
+    def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> None:
         """Kernels read views, inside borders as well."""
-        del candidate, name, own, form
+        del candidate, name, there
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Of an expression over all results of an operator."""

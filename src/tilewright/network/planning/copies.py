@@ -1,0 +1,335 @@
+"""Copies that a plan does without: the stages around them write and read where they lie.
+
+In: drafts of stages. Out: drafts without the copies, and which value holds what by each that is no
+more. Products write where a copy behind them puts their results (`planning.placed`), and read where
+a copy before them takes theirs, or inside a border that another copy of the tensor has. A map and
+the copy of its result, of which the one counts the places of a tensor along its axes and the other
+along others, are one map along axes that both are made of. The price decides: of the stages with
+and without the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tilewright.machine import Machine
+from tilewright.network.plan import Scheduled, Schedules
+from tilewright.network.planning.access import counted_places, normalised, steps_in_memory
+from tilewright.network.planning.memory import Draft, PlannedMemory
+from tilewright.network.planning.pieces import Share
+from tilewright.network.planning.placed import (
+    PlaceMap,
+    in_places,
+    is_plain_copy,
+    places_read,
+    places_within,
+    places_written,
+)
+from tilewright.network.waits import moving_cycles
+from tilewright.ops import Op
+from tilewright.ops.access import Access, Term
+from tilewright.ops.mapping import InMemory
+from tilewright.tune.candidate import Candidate
+
+if TYPE_CHECKING:
+    from tilewright.network.planning.planner import Planner
+
+
+Terms = tuple[Term, ...]
+Pair = tuple[Draft, Draft, InMemory]
+"""A map, the copy of its result and what does the work of both."""
+
+
+def without_copies(
+    memory: PlannedMemory, planner: Planner, cycles: Callable[[Draft], float]
+) -> Iterator[Mapping[int, int]]:
+    """Drop copies, which take so many `cycles`, one after the other where products around them do
+    not take longer than that without them; yields the value that holds it by each that is no more,
+    which have to be merged at once.
+    """
+    yield planner.results_placed(memory, cycles)
+    for name in [d.name for d in memory.drafts if _is_copy(memory, d)]:
+        copy = next((d for d in memory.drafts if d.name == name), None)
+        if copy is None:
+            continue
+        written = copy.arguments[-1][1]
+        for value, there in _views(memory, copy):
+            if _read_in(memory, planner, copy, value, there, cycles(copy)):
+                yield {written: value}
+                break
+
+
+def copying_cycles(memory: PlannedMemory, machine: Machine, groups: int, copy: Draft) -> float:
+    """Cycles that `groups` groups take for a copy at least."""
+    size = memory.values[copy.arguments[-1][1]].size_bytes
+    return moving_cycles(machine, size, size, groups)
+
+
+def _is_copy(memory: PlannedMemory, draft: Draft) -> bool:
+    """True for a copy of one value into memory of its own."""
+    alone = draft.work == "layout" and len(draft.arguments) == 2
+    return alone and memory.values[draft.arguments[-1][1]].role == "scratch"
+
+
+def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]:
+    """Values that have what a copy writes, and where in them: the one that it reads, and copies of
+    that inside a wider border.
+    """
+    (_, source), (_, written) = copy.arguments
+    values, op = memory.values, copy.op
+    if not isinstance(op, InMemory) or not is_plain_copy(op):
+        return
+    own = places_read(op)
+    if own is not None and values[source].role != "state":
+        yield source, own
+    for other in memory.drafts:
+        if not _is_copy(memory, other) or other.arguments[0][1] != source:
+            continue
+        value = other.arguments[-1][1]
+        there = places_within(values[written].form, values[value].form)
+        alike = values[value].filled == values[written].filled and value != written
+        if alike and there is not None and _agree(op, other.op, there):
+            yield value, there
+
+
+def _agree(first: InMemory, second: Op, there: PlaceMap) -> bool:
+    """True if a second copy of a tensor puts each element where the place lies that a first one
+    puts it.
+    """
+    if not isinstance(second, InMemory) or not is_plain_copy(second):
+        return False
+    common = _common(*(counted_places(op.operands[0], op.extents) for op in (first, second)))
+    if common is None:
+        return False
+    count = len(common.extents)
+    own, start = steps_in_memory(_along(first.result, common.first), count)
+    other, begin = steps_in_memory(_along(second.result, common.second), count)
+    steps = [there.step_along(s, n) for s, n in zip(own, common.extents, strict=True)]
+    return there.place(start) == begin and steps == other
+
+
+def _read_in(
+    memory: PlannedMemory,
+    planner: Planner,
+    copy: Draft,
+    value: int,
+    there: PlaceMap,
+    copied: float,
+) -> bool:
+    """Have all that read what a copy writes read it in another value, which is then written in
+    place of the copy at the latest; False where some cannot, or take the `copied` cycles longer.
+    """
+    written, drafts = copy.arguments[-1][1], memory.drafts
+    readers = [n for n, d in enumerate(drafts) if written in (v for _, v in d.arguments[:-1])]
+    found = [_reading(drafts[n], written, there, planner) for n in readers]
+    inside = [draft for draft in found if draft is not None]
+    added = sum(_cycles(new) - _cycles(drafts[n]) for n, new in zip(readers, inside, strict=False))
+    if not inside or len(inside) < len(found) or added >= copied:
+        return False
+    for number, draft in zip(readers, inside, strict=True):
+        drafts[number] = draft
+    first = drafts.index(copy)
+    late = [d for d in drafts[first:] if d.arguments[-1][1] == value]
+    kept = [d for d in drafts[first:] if d.arguments[-1][1] not in (written, value)]
+    drafts[first:] = [*late, *kept]
+    return True
+
+
+def _cycles(draft: Draft) -> float:
+    assert draft.scheduled is not None
+    return draft.scheduled.cycles
+
+
+def _reading(reader: Draft, value: int, there: PlaceMap, planner: Planner) -> Draft | None:
+    """A product that reads a value where its elements lie in another one; None where there is
+    none.
+    """
+    operands = [n for n, (_, v) in enumerate(reader.arguments[:-1]) if v == value]
+    if reader.work != "product" or reader.scheduled is None or len(operands) != 1:
+        return None
+    (number,) = operands
+    name = reader.arguments[number][0]
+    found = at_other_places(
+        reader.scheduled, number, there, lambda c: planner.reading(c, name, there)
+    )
+    return replace(reader, scheduled=found) if found else None
+
+
+def results_placed(
+    memory: PlannedMemory, machine: Machine, cycles: Callable[[Draft], float]
+) -> dict[int, int]:
+    """Have products write what alone is copied where the copy puts it, if they then take no longer
+    than with the copy, which takes so many `cycles`; returns the value that holds it by each that
+    is no more.
+    """
+    found: dict[int, int] = {}
+    for copy in list(memory.drafts):
+        maker = copied_alone(memory, copy)
+        if maker is None or maker.scheduled is None:
+            continue
+        made = _placing(maker, copy, machine)
+        if made and made.cycles < maker.scheduled.cycles + cycles(copy):
+            replaced(memory, maker, copy, replace(maker, scheduled=made))
+            found[copy.arguments[0][1]] = copy.arguments[-1][1]
+    return found
+
+
+def copied_alone(memory: PlannedMemory, copy: Draft) -> Draft | None:
+    """The stage that writes what a copy reads and nobody else; None where there is none."""
+    if copy.work != "layout" or len(copy.arguments) != 2:
+        return None
+    value = copy.arguments[0][1]
+    using = [d for d in memory.drafts if value in (v for _, v in d.arguments)]
+    alone = len(using) == 2 and memory.values[value].role == "scratch"
+    return using[0] if alone and using[0].arguments[-1][1] == value else None
+
+
+def replaced(memory: PlannedMemory, maker: Draft, copy: Draft, both: Draft) -> None:
+    """Have one stage do the work of two, which are those of a tensor and of its copy: in place of
+    the first, or of the copy where places around its result are filled before that.
+    """
+    drafts, to = memory.drafts, copy.arguments[-1][1]
+    first, last = drafts.index(maker), drafts.index(copy)
+    filled = any(d.arguments == ((d.arguments[-1][0], to),) for d in drafts[first:last])
+    arguments = (*maker.arguments[:-1], (maker.arguments[-1][0], to))
+    drafts[last if filled else first] = replace(both, arguments=arguments)
+    del drafts[first if filled else last]
+
+
+def _placing(maker: Draft, copy: Draft, machine: Machine) -> Scheduled | None:
+    """The schedule of a product that writes where a copy of its result puts it, or None."""
+    if maker.work != "product" or not isinstance(copy.op, InMemory):
+        return None
+    there, number = places_written(copy.op), len(maker.arguments) - 1
+    if there is None or maker.scheduled is None:
+        return None
+    if type(maker.scheduled.candidate) not in (Candidate, Share):
+        return None
+    name = maker.arguments[number][0]
+    return at_other_places(
+        maker.scheduled, number, there, lambda c: in_places(c, name, there, machine)
+    )
+
+
+def at_other_places(
+    scheduled: Scheduled,
+    number: int,
+    there: PlaceMap,
+    place: Callable[[Candidate], Candidate | None],
+) -> Scheduled | None:
+    """A product's schedule with one of its tensors, by its number, in other places, where its
+    candidate can be brought to them and groups begin at even distances there.
+    """
+    candidate, division = scheduled.candidate, scheduled.division
+    if division is not None and division.steps[number]:
+        step = there.step_along(division.steps[number], division.groups)
+        if step is None or (isinstance(candidate, Share) and candidate.pieces.partial):
+            return None
+        steps = (*division.steps[:number], step, *division.steps[number + 1 :])
+        division = replace(division, steps=steps)
+    found = place(candidate) if candidate else None
+    if found is None or candidate is None:
+        return None
+    return Scheduled(scheduled.cycles + found.cycles - candidate.cycles, found, division)
+
+
+@dataclass(frozen=True)
+class _Common:
+    """Axes that two accesses to the same places are made of: their extents, and the terms of those
+    of one axis of the first, and of the second.
+    """
+
+    extents: tuple[int, ...]
+    first: Mapping[int, Terms]
+    second: Mapping[int, Terms]
+
+
+def composed(first: InMemory, copy: InMemory) -> InMemory | None:
+    """The map whose result a copy moves, with each element where the copy puts it; None where their
+    axes have no common ones.
+
+    >>> from tilewright.ops.access import straight
+    >>> twice = InMemory((6,), straight((6,)), (straight((6,)),), "2 * x0")
+    >>> turned = InMemory((3, 2), straight((3, 2)), (straight((2, 3), (1, 0)),))
+    >>> found = composed(twice, turned)
+    >>> found.extents, found.operands[0].terms, found.body
+    ((3, 2), (((1, 1),), ((0, 1),)), '2 * x0')
+    """
+    alike = {*copy.operand_dtypes} == {copy.out_dtype} == {first.out_dtype}
+    if first.gather is not None or first.has_look_ups or not (alike and is_plain_copy(copy)):
+        return None
+    common = _common(
+        counted_places(first.result, first.extents), counted_places(copy.operands[0], copy.extents)
+    )
+    if common is None:
+        return None
+    found = replace(
+        first,
+        extents=common.extents,
+        result=_along(copy.result, common.second),
+        operands=tuple(_along(x, common.first) for x in first.operands),
+    )
+    return normalised(found)
+
+
+def _common(
+    first: Sequence[tuple[int, int, int]] | None, second: Sequence[tuple[int, int, int]] | None
+) -> _Common | None:
+    """Axes that the axes of both are made of; None where the number of steps of one does not
+    divide that of the other.
+    """
+    if first is None or second is None:
+        return None
+    extents, of_first, of_second = list[int](), dict[int, Terms](), dict[int, Terms]()
+    sides = (iter(first), of_first), (iter(second), of_second)
+    left, steps, axes = [1, 1], [1, 1], [-1, -1]
+    while True:
+        for side, (loops, _) in enumerate(sides):
+            if left[side] == 1 and (loop := next(loops, None)) is not None:
+                (_, left[side], axes[side]), steps[side] = loop, 1
+        shared = min(left)
+        if shared == 1:
+            return _Common(tuple(extents), of_first, of_second) if left == [1, 1] else None
+        if max(left) % shared:
+            return None
+        for side, (_, terms) in enumerate(sides):
+            own = terms.get(axes[side], ())
+            terms[axes[side]] = (*own, (len(extents), steps[side]))
+            left[side], steps[side] = left[side] // shared, steps[side] * shared
+        extents.append(shared)
+
+
+def _along(access: Access, terms: Mapping[int, Terms]) -> Access:
+    """The access along the axes that its own are made of; those of one step are none."""
+    moved = (
+        tuple((own, step * places) for axis, places in place for own, step in terms.get(axis, ()))
+        for place in access.terms
+    )
+    return replace(access, terms=tuple(moved))
+
+
+def pairs_of(memory: PlannedMemory) -> Iterator[Pair]:
+    """Every map whose result is only copied, with that copy and what does the work of both."""
+    for copy in memory.drafts:
+        maker = copied_alone(memory, copy)
+        if maker is None or maker.scheduled is not None or copy.scheduled is not None:
+            continue
+        if isinstance(maker.op, InMemory) and isinstance(copy.op, InMemory):
+            found = composed(maker.op, copy.op)
+            if found is not None:
+                yield maker, copy, found
+
+
+def compose(memory: PlannedMemory, known: Schedules) -> dict[int, int]:
+    """Have one map do the work of a pair where all three are `known` and it is not slower; returns
+    the value that is written by each that is no more.
+    """
+    for maker, copy, op in pairs_of(memory):
+        if op in known and known[op].cycles <= known[maker.op].cycles + known[copy.op].cycles:
+            own = maker.heading
+            heading = replace(own, label=own.label if own.flops else op.describe())
+            replaced(memory, maker, copy, replace(maker, heading=heading, op=op))
+            return {maker.arguments[-1][1]: copy.arguments[-1][1]}
+    return {}

@@ -1,0 +1,232 @@
+"""Products that write or read a tensor where a copy puts its elements or takes them from.
+
+In: a candidate, and where the elements of one of its tensors lie instead. Out: the candidate with
+transfers to and from a box of a larger tensor, priced anew; None where it is no box. A copy says
+for each place of one tensor which place of another one it is; where steps along each dimension are
+equally long there, the tensor is a box of one whose dimensions are as long as these steps are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, evaluate
+from tilewright.ir.nodes import Program, Stmt, Transfer
+from tilewright.ir.visit import rewrite
+from tilewright.machine import Machine
+from tilewright.network.planning.access import (
+    access_of,
+    along_blocks,
+    counted_places,
+    index_of,
+    steps_in_memory,
+)
+from tilewright.network.planning.bordered import Bordered, names_in_place, priced_anew, range_behind
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.lowering import runs_along_blocks
+from tilewright.network.planning.memory import is_unblocked
+from tilewright.network.planning.pieces import Share
+from tilewright.ops.access import Access
+from tilewright.ops.definition import Definition
+from tilewright.ops.mapping import InMemory
+from tilewright.ops.op import Shape
+from tilewright.tune.candidate import Candidate
+
+
+@dataclass(frozen=True)
+class PlaceMap:
+    """Where the elements of a tensor lie in another one: of each of the loops that count them,
+    innermost first, how many places are one step in the tensor, how many steps it has and how many
+    places one of these is in the other one, where `start` is the first.
+    """
+
+    loops: tuple[tuple[int, int, int], ...]
+    start: int
+
+    def place(self, own: int) -> int:
+        """The place there of one of the tensor.
+
+        >>> [PlaceMap(((1, 3, 1), (3, 4, 6)), 3).place(own) for own in range(6)]
+        [3, 4, 5, 9, 10, 11]
+        """
+        return self.start + sum(own // step % n * to for step, n, to in self.loops)
+
+    def step_along(self, stride: int, extent: int) -> int | None:
+        """The places there that are one step along a dimension of the tensor; None where steps
+        differ.
+
+        >>> PlaceMap(((1, 64, 1), (64, 33, 128)), 0).step_along(64, 33)
+        128
+        >>> PlaceMap(((1, 64, 1), (64, 33, 128)), 0).step_along(32, 4) is None
+        True
+        """
+        steps = list[tuple[int, int]]()
+        for own, count, placed in self.loops:
+            first, last = max(own, stride), min(own * count, stride * extent)
+            if first < last:
+                if first % own or last % first or (own * count) % first:
+                    return None
+                steps.append((first // stride, placed * (first // own)))
+        if not steps or steps[0][0] != 1:
+            return None
+        step = steps[0][1]
+        return step if all(placed == reach * step for reach, placed in steps) else None
+
+
+def places_written(copy: InMemory) -> PlaceMap | None:
+    """Where a copy puts the elements of all places of its operand; None where it does otherwise.
+
+    >>> from tilewright.ops.access import straight
+    >>> odd_rows = Access((8, 3), (((0, 2),), ((1, 1),)), (1, 0))
+    >>> places_written(InMemory((4, 3), odd_rows, (straight((4, 3)),)))
+    PlaceMap(loops=((1, 3, 1), (3, 4, 6)), start=3)
+    """
+    return _places(copy.operands[0], copy.result, copy.extents) if is_plain_copy(copy) else None
+
+
+def places_read(copy: InMemory) -> PlaceMap | None:
+    """Where a copy takes the elements of all places of its result; None where it does otherwise."""
+    return _places(copy.result, copy.operands[0], copy.extents) if is_plain_copy(copy) else None
+
+
+def places_within(own: Form, form: Form) -> PlaceMap | None:
+    """Where the places of a form, its border too, lie in another one with places around them; None
+    where it has no such places, or another order.
+
+    >>> from tilewright.network.planning.form import StoredDim, row_major
+    >>> wider = Form((4, 3), (StoredDim(0, 1, 6), StoredDim(1, 1, 4)), (1, 0))
+    >>> places_within(row_major((4, 3)), wider)
+    PlaceMap(loops=((1, 3, 1), (3, 4, 4)), start=4)
+    """
+    kinds = [[(d.axis, d.step) for d in f.dims] for f in (own, form)]
+    if own.shape != form.shape or kinds[0] != kinds[1]:
+        return None
+    loops, start = list[tuple[int, int, int]](), 0
+    for inner, stride, d, placed in zip(
+        own.dims, own.strides, form.dims, form.strides, strict=True
+    ):
+        first = (form.before[d.axis] - own.before[d.axis]) // d.step
+        if first < 0 or first + inner.extent > d.extent:
+            return None
+        loops.append((stride, inner.extent, placed))
+        start += first * placed
+    return PlaceMap(tuple(reversed(loops)), start)
+
+
+def _places(own: Access, other: Access, extents: Sequence[int]) -> PlaceMap | None:
+    """Where another tensor has the elements of all places of one's own."""
+    loops = counted_places(own, extents)
+    to, start = steps_in_memory(other, len(extents))
+    if loops is None or other.fill is not None or any(to[axis] < 1 for *_, axis in loops):
+        return None
+    return PlaceMap(tuple((step, count, to[axis]) for step, count, axis in loops), start)
+
+
+def is_plain_copy(op: Definition) -> bool:
+    """True for a definition that moves elements of one tensor, and no more."""
+    moves = (op.body, op.finish, op.gather, len(op.operands)) == ("x0", "x0", None, 1)
+    return moves and not op.has_look_ups
+
+
+def places_between(op: Definition, held: Form, whole: Form) -> PlaceMap | None:
+    """Where a copy, by its definition, of a tensor in one form into another one puts its elements;
+    None where that is not known.
+    """
+    if not is_plain_copy(op):
+        return None
+    if not is_unblocked(held):
+        if not runs_along_blocks(op, held):
+            return None
+        op = along_blocks(op, held)
+    numbers = {axis: axis for axis in range(len(op.extents))}
+    try:
+        result, source = (
+            access_of(form, index_of(access, numbers), op.extents)
+            for form, access in ((whole, op.result), (held, op.operands[0]))
+        )
+    except ProgramError:  # blocks of the whole that the parts do not lie along
+        return None
+    return places_written(InMemory(op.extents, result, (source,), dtype=op.dtype))
+
+
+def lies_in_boxes(held: Form, there: PlaceMap) -> bool:
+    """True if what a product makes in a form, each group its part or one all of it, is a box of the
+    result of a copy.
+    """
+    extents = tuple(d.extent for d in held.dims)
+    return any(own and enclosing_box(own, there) for own in (extents, extents[1:]))
+
+
+def in_places(
+    candidate: Candidate, name: str, there: PlaceMap, machine: Machine
+) -> Candidate | None:
+    """The candidate with one of its tensors in other places, priced anew; None where steps along
+    its dimensions differ there, or are not one inside the other.
+    """
+    nests = []
+    for nest in candidate.nests:
+        bound = {**candidate.values, **nest.factors}
+        staged = _in_box(nest.structure.staged, name, bound, there)
+        if staged is None:
+            return None
+        nests.append(priced_anew(nest, staged, f"{name} by {there}", candidate.values, machine))
+    return replace(candidate, nests=tuple(nests))
+
+
+def viewing(candidate: Candidate, name: str, there: PlaceMap, machine: Machine) -> Candidate | None:
+    """The candidate with an operand read in other places, where it is one of the loop IR."""
+    kinds = (Candidate, Bordered, Share)
+    return in_places(candidate, name, there, machine) if type(candidate) in kinds else None
+
+
+def _in_box(
+    program: Program, name: str, bound: Mapping[str, int], there: PlaceMap
+) -> Program | None:
+    """The program with its tensor as a box of a larger one; itself where it has no such tensor."""
+    tensors = {t.name: t for t in program.tensors}
+    if any(t.storage == name for t in program.tensors):
+        return None
+    if name not in tensors:
+        return program
+    own = tensors[name]
+    extents = tuple(int(evaluate(e, bound)) for e in own.shape)
+    box = enclosing_box(extents, there)
+    if box is None or own.storage or names_in_place(program, name):
+        return None
+    shape, first = box
+    tensors[name] = replace(own, shape=tuple(map(Const, shape)), zeros=())
+
+    def shifted(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, Transfer) or stmt.tensor != name:
+            return None
+        ranges = (range_behind(r, n) for r, n in zip(stmt.ranges, first, strict=True))
+        return (replace(stmt, ranges=tuple(ranges)),)
+
+    return replace(program, tensors=tuple(tensors.values()), body=rewrite(program.body, shifted))
+
+
+def enclosing_box(extents: Shape, there: PlaceMap) -> tuple[Shape, Shape] | None:
+    """(shape of a tensor, first index along each dimension) of which a copy puts an operand of
+    these extents into a box; None where steps are not one inside the other.
+
+    >>> enclosing_box((4, 3), PlaceMap(((1, 3, 1), (3, 4, 6)), 3))
+    ((4, 6), (0, 3))
+    """
+    shape, first, last = [1] * len(extents), [0] * len(extents), len(extents) - 1
+    inner, rest, reach, stride = last, there.start, 1, 1
+    for d in reversed(range(len(extents))):
+        if extents[d] == 1:
+            continue
+        step = there.step_along(stride, extents[d])
+        if step is None or step % reach or (d == last and step != 1):
+            return None
+        if d != last:
+            shape[inner] = step // reach
+            first[inner], rest = rest % shape[inner], rest // shape[inner]
+            if first[inner] + extents[inner] > shape[inner]:
+                return None
+        inner, reach, stride = d, step, stride * extents[d]
+    first[inner], shape[inner] = rest, rest + extents[inner]
+    return tuple(shape), tuple(first)
