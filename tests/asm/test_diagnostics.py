@@ -122,3 +122,15 @@ def test_of_a_long_line_120_characters_are_shown_the_error_among_the_first_100_o
     marked = carets.index("^")
     assert shown[marked : marked + 4] == "vmda"
     assert carets.strip() == "^~~~"
+
+
+@pytest.mark.parametrize("depth", [5, 6, 7, 9])
+def test_of_many_macros_around_an_error_the_innermost_and_the_outermost_are_named(depth) -> None:
+    inner = [f".macro m{n}\nm{n - 1}\n.endm\n" for n in range(1, depth)]
+    text = ".macro m0\nvmda\n.endm\n" + "".join(inner) + f"m{depth - 1}\n"
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, CPE, filename="k.s")
+    rows = [row.split()[1] for row in str(raised.value).splitlines() if row.startswith("  in ")]
+    left_out = [row for row in str(raised.value).splitlines() if row.endswith(" more ...")]
+    assert len(rows) == (depth if depth <= 6 else 6)
+    assert left_out == ([f"  ... {depth - 6} more ..."] if depth > 6 else [])
