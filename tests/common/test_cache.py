@@ -278,6 +278,14 @@ class TestFoldersOfOthers:
         )
         assert caught.value.code == "cache"
 
+    def test_what_took_the_place_of_a_folder_is_not_touched(self, tmp_path):
+        other = tmp_path / "other"
+        other.write_text("the user's own")
+        other.chmod(0o666)
+        with pytest.raises(CacheError, match="cannot be closed to them: Not a directory; nothing"):
+            folders._close_to_others(other, 0o777)
+        assert mode(other) == 0o666
+
     def test_only_entries_are_removed_from_a_folder_that_was_open(self, root):
         (root / "things").mkdir(parents=True)
         (root / "things" / "notes.txt").write_text("the user's own")
