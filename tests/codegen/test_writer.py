@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from textwrap import wrap
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilewright.codegen.c.writer import CWriter, Names
@@ -13,6 +13,10 @@ from tilewright.codegen.c.writer import CWriter, Names
 WORDS = st.lists(st.text("ab", min_size=1, max_size=30), min_size=1, max_size=30)
 
 
+@example(["a" * 40, "b" * 53], 0)  # they fill a line
+@example(["a" * 40, "b" * 54], 0)
+@example(["a" * 40, "b" * 45], 2)
+@example(["a" * 40, "b" * 46], 2)
 @given(WORDS, st.integers(0, 3))
 def test_lines_of_a_comment_hold_as_many_words_as_fit_100_columns(
     words: list[str], depth: int
