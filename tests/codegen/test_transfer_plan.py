@@ -57,5 +57,7 @@ def test_no_count_is_one_that_a_core_has_at_most_one_of() -> None:
 
 @pytest.mark.parametrize("extent", ["10", "min(10, 9 + cid)"])
 def test_a_region_that_its_slot_never_holds_is_refused(extent: str) -> None:
-    with pytest.raises(ProgramError, match=r"^the transfer of 'x' moves (9|10) elements, slot 0 of"):
+    with pytest.raises(
+        ProgramError, match=r"^the transfer of 'x' moves (9|10) elements, slot 0 of"
+    ):
         plan((20,), (("0", extent),), 8)

@@ -204,6 +204,12 @@ def test_routines_of_a_folder_and_of_a_text_are_not_simulated(monkeypatch) -> No
     assert [(own.part, own.routines) for own in asked] == [("stage", False)]
 
 
+def test_an_account_takes_its_cycles_unless_its_seconds_were_measured() -> None:
+    for measured, seconds in ((None, 2.0), (7.0, 7.0)):
+        account = SimpleNamespace(cycles=100, measured_seconds=measured)
+        assert explanation.Account.seconds(account, 50) == seconds
+
+
 @pytest.mark.parametrize(
     ("name", "driven"), [("sw26010", True), ("sw26010_cg", False), ("host_portable", False)]
 )

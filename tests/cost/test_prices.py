@@ -24,13 +24,14 @@ from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, parameters, seeds_for
 from tilewright.tune.legal import structures_on
 
-STRUCTURES, COPIES, TILES = 2, 2, 4
+STRUCTURES, COPIES, TILES = 3, 2, 3
 """How many of each space, and of each structure, evenly apart."""
 SW26010 = load_machine("sw26010")
 HOST = load_machine("host_avx2")
 IMAGES = Conv2d(8, 6, 10, 9, 9, (3, 3), (2, 1), (1, 1, 1, 1))
 MANY_IMAGES = Conv2d(128, 8, 16, 5, 9, (3, 3))
 SMALL = Conv2d(4, 6, 10, 9, 9, (3, 3), (1, 1), (1, 1, 1, 1), dtype="f32")
+PADDED = Conv2d(2, 6, 8, 5, 6, (3, 3), (1, 1), (1, 1, 1, 1), dtype=KINDS)
 IN_WINDOW = Conv2d(1, 13, 5, 2, 7, (2, 2), (2, 2), (1, 1, 1, 1), dtype=KINDS)
 CASES: dict[str, tuple[Machine, Op, tuple[str, ...]]] = {
     "sw26010_products": (SW26010, gemm(100, 300, 70), ("gemm", "padded")),
@@ -39,7 +40,8 @@ CASES: dict[str, tuple[Machine, Op, tuple[str, ...]]] = {
     "sw26010_many_images": (SW26010, MANY_IMAGES, ("swdnn_image", "swdnn_batch")),
     "host": (HOST, SMALL, ("direct", "winograd2", "implicit")),
     "dla_products": (DLA, gemm(8, 12, 134, transpose_b=True, dtype=KINDS), ("gemm", "whole_depth")),
-    "dla_images": (DLA, IN_WINDOW, ("loading_order",)),
+    "dla_images": (DLA, IN_WINDOW, ("loading_order", "gathered_windows")),
+    "dla_rows": (DLA, PADDED, ("implicit_rows", "whole_windows")),
 }
 
 
