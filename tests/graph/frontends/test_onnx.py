@@ -139,6 +139,11 @@ CASES = {
         {"x": (1, 2, 5)},
         {},
     ),
+    "max_pool_of_a_window_in_part": (
+        [node("MaxPool", "x", "y", kernel_shape=[2], strides=[3], ceil_mode=1)],
+        {"x": (1, 2, 7)},
+        {},
+    ),
     "average_of_lines_at_a_border": (
         [node("AveragePool", "x", "y", kernel_shape=[3], strides=[2], pads=[1, 1])],
         {"x": (1, 2, 5)},
