@@ -288,7 +288,7 @@ def test_a_call_has_one_element_type(types: tuple[str, str]) -> None:
     if types[0] == types[1]:
         check_element_types(stmt.primitive, stmt.operands, context)
         return
-    with pytest.raises(ProgramError, match="^copy mixes element types f32, f64$"):
+    with pytest.raises(ProgramError, match=r"^copy mixes element types f32, f64$"):
         check_element_types(stmt.primitive, stmt.operands, context)
 
 

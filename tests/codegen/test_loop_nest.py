@@ -60,5 +60,5 @@ def test_an_axis_of_any_extent_is_that_of_all_operands() -> None:
     n, one = Var("n"), Const(1)
     own = [StridedAxis(n, one)]
     assert match_axes("a", (own, own), "copy") == [Loop(n, (one, one))]
-    with pytest.raises(ProgramError, match="^the operands of copy disagree about axis 'a'"):
+    with pytest.raises(ProgramError, match=r"^the operands of copy disagree about axis 'a'"):
         match_axes("a", (own, [StridedAxis(n + 1, one)]), "copy")

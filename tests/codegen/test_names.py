@@ -28,7 +28,7 @@ def test_a_buffer_beyond_its_memory_is_refused() -> None:
         "buffer 'b' ends at byte 152 of the scratchpad, 151 are available to buffers; "
         "choose smaller tiles or fewer copies"
     )
-    with pytest.raises(ProgramError, match="^buffer 'a' lies in .*, which the core lacks; it has: "):
+    with pytest.raises(ProgramError, match=r"^buffer 'a' lies in .*, which the core lacks;"):
         buffer_infos(parse(PROGRAM), {"vector": 1000})
-    with pytest.raises(ProgramError, match="^buffer 'a' has no address in the scratchpad; run "):
+    with pytest.raises(ProgramError, match=r"^buffer 'a' has no address in the scratchpad; run "):
         buffer_infos(parse(PROGRAM.replace(", offset_bytes=0", "")), {"spm": 1000})

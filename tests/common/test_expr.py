@@ -219,7 +219,11 @@ def test_constants_at_the_ends_of_two_sums_become_one(c: int, d: int, sign: int)
     def beside(text: str, value: int) -> str:
         return f"{text} {'-' if value < 0 else '+'} {abs(value)}" if value else text
 
-    op, left, right = "+" if sign > 0 else "-", parse_expr(beside("a", c)), parse_expr(beside("b", d))
+    op, left, right = (
+        "+" if sign > 0 else "-",
+        parse_expr(beside("a", c)),
+        parse_expr(beside("b", d)),
+    )
     if d == 0:
         expected = f"{beside('a', c)} {op} b"
     elif c == 0 and d > 0:

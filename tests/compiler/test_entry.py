@@ -1,4 +1,4 @@
-"""What is loaded: known networks, ONNX files in one shape or several, and what does not go together."""
+"""Known networks, ONNX files in one shape or several, and what does not go together."""
 
 from __future__ import annotations
 

@@ -173,7 +173,11 @@ def test_changes_are_twice_the_speed_half_the_cycles_and_twice_the_room(
     monkeypatch.setattr(explanation, "_cycles", lambda *given: seen.append(given) or len(seen))
     monkeypatch.setattr(explanation, "choose", lambda *_, **__: (chosen,))
     found = explanation.changes_that_help(
-        gemm(8, 8, 8), "g", ["first", "second"], load_machine(name), lambda *step: steps.append(step)
+        gemm(8, 8, 8),
+        "g",
+        ["first", "second"],
+        load_machine(name),
+        lambda *step: steps.append(step),
     )
     assert steps == [("changes", done, len(settings)) for done in range(len(settings) + 1)]
     assert [" ".join(change.settings) for change in found] == settings

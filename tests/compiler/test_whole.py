@@ -1,4 +1,4 @@
-"""Networks that are run whole: on given inputs or random ones, with weights where they are compared."""
+"""Networks that run whole, on given inputs or random ones."""
 
 from __future__ import annotations
 

@@ -82,6 +82,8 @@ def test_a_chain_of_products_with_a_table_behind_each_is_trained() -> None:
     x, table = net.input("x", (2, 6)), net.weight("table", (1 << 15,))
     weight = net.weight("w", (5, 6), "i16")
     op = gemm(2, 5, 6, transpose_b=True, dtype="i8,i16:i32")
-    x = net.apply(Lookup((2, 5), shift=8), net.apply(op, x, weight, name="product"), table, name="y")
+    x = net.apply(
+        Lookup((2, 5), shift=8), net.apply(op, x, weight, name="product"), table, name="y"
+    )
     with pytest.raises(GraphError, match="is that of a chain of matrix products with a table "):
         table_step(net.build((x,)))

@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
+from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators.resize import _coordinate, _strided_copies
 from tilewright.ops import Conv2d, Gemm
@@ -298,6 +299,16 @@ def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):
     result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
     expected = np.where(x < 0, slope[:, None, None] * x, x)
     np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_bounds_may_be_infinite_other_numbers_not(tmp_path):
+    x = floats(*IMAGE["x"])
+    proto = model([node("Clip", "x", "y", min=-np.inf, max=0.5)], IMAGE, opset=6)
+    result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
+    np.testing.assert_array_equal(result, np.minimum(x, np.float32(0.5)))
+    proto = model([node("Elu", "x", "y", alpha=np.inf)], IMAGE, opset=6)
+    with pytest.raises(GraphError, match="attribute alpha must be a finite number, found inf"):
+        load_onnx(saved(tmp_path, proto))
 
 
 @pytest.mark.parametrize(("approximate", "function"), [("none", "gelu"), ("tanh", "gelu_tanh")])

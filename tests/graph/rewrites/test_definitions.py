@@ -41,7 +41,9 @@ def test_a_product_of_floats_stays_whole() -> None:
 
 @pytest.mark.parametrize("kind", ["i8", "i16", "i32", "f32", "f64"])
 def test_a_look_up_is_a_product_with_rows_of_ones(kind: str) -> None:
-    op = operator_of("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype=f"i32,{kind}:{kind}")
+    op = operator_of(
+        "y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype=f"i32,{kind}:{kind}"
+    )
     network = simplified(network_of(op))
     found = with_look_ups(network)
     assert len(found.nodes) > len(network.nodes)
@@ -53,5 +55,7 @@ def test_a_look_up_is_a_product_with_rows_of_ones(kind: str) -> None:
 
 def test_doubles_lack_some_integers_of_64_bits() -> None:
     op = operator_of("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="i32,i64:i64")
-    with pytest.raises(GraphError, match="a look-up of i64 is computed in doubles, which lack some"):
+    with pytest.raises(
+        GraphError, match="a look-up of i64 is computed in doubles, which lack some"
+    ):
         with_look_ups(simplified(network_of(op)))
