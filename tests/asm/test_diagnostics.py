@@ -134,3 +134,27 @@ def test_of_many_macros_around_an_error_the_innermost_and_the_outermost_are_name
     left_out = [row for row in str(raised.value).splitlines() if row.endswith(" more ...")]
     assert len(rows) == (depth if depth <= 6 else 6)
     assert left_out == ([f"  ... {depth - 6} more ..."] if depth > 6 else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        (".if 1 + lost\nnop\n.endif\n", 9, "undefined symbol 'lost'"),
+        ("  .if 1 / 0\n.endif\n", 9, "division by zero"),
+        (".rept 2 * (1 +\nnop\n.endr\n", 14, "the line ends too early"),
+        (".rept 1, 2\nnop\n.endr\n", 1, ".rept needs one number"),
+    ],
+)
+def test_a_number_that_decides_is_wrong_at_its_own_column(text, column, message) -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, CPE)
+    (found,) = raised.value.diagnostics
+    assert (found.line.number, found.span.column, found.message) == (1, column, message)
+
+
+def test_a_repetition_is_left_with_its_macro_alone() -> None:
+    source = assemble(".macro m\n.rept 2\nnop\n.exitm\n.endr\nhalt\n.endm\nm\n", CPE)
+    assert [placed.instruction.text() for placed in source.instructions] == ["nop"]
+    with pytest.raises(SourceErrors) as raised:
+        assemble(".rept 2\n.exitm\n.endr\n", CPE)
+    assert raised.value.message == ".exitm outside a macro"
