@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilewright.common.errors import ScheduleError
 from tilewright.compiler import alone
 from tilewright.compiler.alone import Checks, _checked
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
+from tilewright.ops import Conv2d
 
 MACHINE = load_machine("sw26010")
 PIECE = SimpleNamespace(describe=lambda: "piece")
@@ -51,3 +53,23 @@ def test_only_an_option_that_lost_is_emitted_for_its_check(wins, monkeypatch):
     kernel = SimpleNamespace(option=OPTION if wins else None)
     case = kernel if wins else "emitted"
     assert _checked(kernel, OPTION) == (case, f"ran {case}")
+
+
+@pytest.mark.parametrize(
+    ("batch", "fewer"), [(64, [4, 8, 16, 32]), (6, [3]), (7, []), (5, []), (4, [])]
+)
+def test_images_are_halved_while_they_are_more_than_enough_work(batch, fewer, monkeypatch) -> None:
+    """The fewest first, of which an algorithm may want more."""
+    tried = []
+
+    def refused(option: object, op: Conv2d, machine: object) -> None:
+        tried.append(op.batch)
+        raise ScheduleError("more images")
+
+    monkeypatch.setattr(alone, "option_like", refused)
+    monkeypatch.setattr(alone, "_host_work", lambda op: 1_000_000_000 * op.batch)
+    op = Conv2d(batch, 2, 2, 4, 4, (1, 1))
+    option = SimpleNamespace(partition=SimpleNamespace(piece=op))
+    kernel = SimpleNamespace(op=op, machine=MACHINE)
+    assert alone._with_fewer_images(kernel, option) == (kernel, option)
+    assert tried == fewer
