@@ -158,3 +158,15 @@ def test_a_repetition_is_left_with_its_macro_alone() -> None:
     with pytest.raises(SourceErrors) as raised:
         assemble(".rept 2\n.exitm\n.endr\n", CPE)
     assert raised.value.message == ".exitm outside a macro"
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "message"),
+    [("1 + lost", 16, "undefined symbol 'lost'"), ("1 / 0", 14, "division by zero")],
+)
+def test_a_number_of_another_language_is_wrong_at_its_own_column(number, column, message) -> None:
+    text = f".static_rw\n@neuron x, {number}, 1, 1, 1, 1, 1, 1, 1\n"
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, load_table("cambricon"))
+    (found,) = raised.value.diagnostics
+    assert (found.line.number, found.span.column, found.message) == (2, column, message)
