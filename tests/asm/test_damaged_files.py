@@ -1,10 +1,12 @@
 """Objects in which one field is wrong: each is refused in words."""
 
+import os
 import struct
+from pathlib import Path
 
 import pytest
 
-from tilewright.asm import assemble, elf_bytes, read_elf
+from tilewright.asm import assemble, elf_bytes, read_elf, read_object
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 
@@ -84,3 +86,12 @@ def test_a_file_of_a_part_of_its_header(size):
     with pytest.raises(AssemblyError) as refused:
         read_elf(WHOLE[:size], CPE, name="sum.o")
     assert str(refused.value) == "sum.o: the ELF file is cut off"
+
+
+def test_a_file_of_more_than_a_gibibyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.o"
+    path.touch()
+    os.truncate(path, (2 << 30) + 1)
+    with pytest.raises(AssemblyError) as caught:
+        read_object(path, CPE)
+    assert str(caught.value) == f"{path}: larger than 1073741824 bytes"

@@ -122,3 +122,51 @@ def test_of_a_long_line_120_characters_are_shown_the_error_among_the_first_100_o
     marked = carets.index("^")
     assert shown[marked : marked + 4] == "vmda"
     assert carets.strip() == "^~~~"
+
+
+@pytest.mark.parametrize("depth", [5, 6, 7, 9])
+def test_of_many_macros_around_an_error_the_innermost_and_the_outermost_are_named(depth) -> None:
+    inner = [f".macro m{n}\nm{n - 1}\n.endm\n" for n in range(1, depth)]
+    text = ".macro m0\nvmda\n.endm\n" + "".join(inner) + f"m{depth - 1}\n"
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, CPE, filename="k.s")
+    rows = [row.split()[1] for row in str(raised.value).splitlines() if row.startswith("  in ")]
+    left_out = [row for row in str(raised.value).splitlines() if row.endswith(" more ...")]
+    assert len(rows) == (depth if depth <= 6 else 6)
+    assert left_out == ([f"  ... {depth - 6} more ..."] if depth > 6 else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        (".if 1 + lost\nnop\n.endif\n", 9, "undefined symbol 'lost'"),
+        ("  .if 1 / 0\n.endif\n", 9, "division by zero"),
+        (".rept 2 * (1 +\nnop\n.endr\n", 14, "the line ends too early"),
+        (".rept 1, 2\nnop\n.endr\n", 1, ".rept needs one number"),
+    ],
+)
+def test_a_number_that_decides_is_wrong_at_its_own_column(text, column, message) -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, CPE)
+    (found,) = raised.value.diagnostics
+    assert (found.line.number, found.span.column, found.message) == (1, column, message)
+
+
+def test_a_repetition_is_left_with_its_macro_alone() -> None:
+    source = assemble(".macro m\n.rept 2\nnop\n.exitm\n.endr\nhalt\n.endm\nm\n", CPE)
+    assert [placed.instruction.text() for placed in source.instructions] == ["nop"]
+    with pytest.raises(SourceErrors) as raised:
+        assemble(".rept 2\n.exitm\n.endr\n", CPE)
+    assert raised.value.message == ".exitm outside a macro"
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "message"),
+    [("1 + lost", 16, "undefined symbol 'lost'"), ("1 / 0", 14, "division by zero")],
+)
+def test_a_number_of_another_language_is_wrong_at_its_own_column(number, column, message) -> None:
+    text = f".static_rw\n@neuron x, {number}, 1, 1, 1, 1, 1, 1, 1\n"
+    with pytest.raises(SourceErrors) as raised:
+        assemble(text, load_table("cambricon"))
+    (found,) = raised.value.diagnostics
+    assert (found.line.number, found.span.column, found.message) == (2, column, message)

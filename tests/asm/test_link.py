@@ -182,8 +182,11 @@ def test_a_half_of_an_address_has_no_difference_from_another() -> None:
 @pytest.mark.parametrize("a", [0, 1, -4])
 @pytest.mark.parametrize("b", [0, 1, -4])
 def test_conditions_are_one_or_zero(a: int, b: int) -> None:
-    made = source(f".data\n.byte {a} || {b}, {a} && {b}", "c.s").section(".data").data
-    assert list(made) == [bool(a) or bool(b), bool(a) and bool(b)]
+    operators = ("||", "&&", "<", "<=", ">", ">=", "==", "!=")
+    texts = ", ".join(f"{a} {operator} {b}" for operator in operators)
+    made = source(f".data\n.byte {texts}", "c.s").section(".data").data
+    both = [bool(a) or bool(b), bool(a) and bool(b)]
+    assert list(made) == [*both, a < b, a <= b, a > b, a >= b, a == b, a != b]
 
 
 def test_commas_in_brackets_and_quotes_part_nothing() -> None:

@@ -217,3 +217,12 @@ def test_text_alone_has_no_folder() -> None:
 
 def test_carriage_returns_are_line_ends() -> None:
     assert text_of("nop\r\nhalt\r\n") == ["nop", "halt"]
+
+
+def test_an_operand_of_a_statement_is_an_expression() -> None:
+    torrent = load_table("torrent")
+    source = assemble("loop: $8 = $8 - (1 + 2)\n", torrent)
+    assert [placed.instruction.text() for placed in source.instructions] == ["$8 = $8 - 3"]
+    with pytest.raises(SourceErrors) as raised:
+        assemble("loop: $8 = $8 - \n", torrent)
+    assert raised.value.message == "an operand is missing"

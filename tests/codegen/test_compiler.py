@@ -188,6 +188,12 @@ def test_the_words_of_a_compiler_that_fails(script):
     assert refusal() == f"{name} failed on generated code:\nanswer.c:1: no"
 
 
+def test_of_many_words_of_a_compiler_2000_characters_are_told(script):
+    words = "[ $1 = --version ] || { head -c 3000 /dev/zero | tr '\\0' x >&2; exit 1; }"
+    name = script(words)
+    assert refusal() == f"{name} failed on generated code:\n{'x' * 2000}"
+
+
 def test_a_library_that_cannot_be_loaded_is_not_kept(script):
     name = script("[ $1 = --version ] || echo text > library.so")
     with pytest.raises(ToolError) as caught:

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from tilewright.codegen.c.compiler import compile_into, loaded_library
-from tilewright.codegen.c.elementwise_calls import ELEMENTWISE, CallContext, emitter_of
+from tilewright.codegen.c.elementwise_calls import (
+    ELEMENTWISE,
+    CallContext,
+    check_element_types,
+    emitter_of,
+)
 from tilewright.codegen.c.elementwise_text import (
     integer_arithmetic,
     primitives_header,
@@ -269,6 +274,22 @@ def test_operands_that_do_not_go_together_are_refused(call_text: str, message: s
     with pytest.raises(ProgramError) as refused:
         written(program(call_text, 64))
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("types", [("f64", "f64"), ("f64", "f32")])
+def test_a_call_has_one_element_type(types: tuple[str, str]) -> None:
+    buffers = "".join(
+        f'    {name}: buffer("{kind}", 4)\n' for name, kind in zip("yx", types, strict=True)
+    )
+    view = '[0](at(0, 4), shape=(4,), roles="a")'
+    made = parse(f"def p():\n{buffers}    copy(y{view}, x{view})\n")
+    (stmt,) = made.body
+    context = CallContext(made, Naming("p", {}, {"x": "x", "y": "y"}, {}), Scope(), CWriter())
+    if types[0] == types[1]:
+        check_element_types(stmt.primitive, stmt.operands, context)
+        return
+    with pytest.raises(ProgramError, match=r"^copy mixes element types f32, f64$"):
+        check_element_types(stmt.primitive, stmt.operands, context)
 
 
 def test_a_call_that_a_target_has_not_names_those_that_it_has() -> None:

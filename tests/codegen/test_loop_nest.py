@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS, Loop, merge_loops, padded
+from tilewright.codegen.c.loop_nest import (
+    MAXIMUM_LOOPS,
+    Loop,
+    StridedAxis,
+    match_axes,
+    merge_loops,
+    padded,
+)
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, evaluate
+from tilewright.common.expr import Const, Var, evaluate
 
 STRIDES = st.sampled_from([0, 1, 2, 3, 4, 6, 12])
 LOOPS = st.lists(st.tuples(st.integers(1, 4), STRIDES, STRIDES), max_size=5)
@@ -47,3 +54,11 @@ def test_more_loops_than_primitives_take_are_refused() -> None:
     assert str(error.value) == (
         "copy needs 7 nested loops, the primitives take 6; merge dimensions of its operands"
     )
+
+
+def test_an_axis_of_any_extent_is_that_of_all_operands() -> None:
+    n, one = Var("n"), Const(1)
+    own = [StridedAxis(n, one)]
+    assert match_axes("a", (own, own), "copy") == [Loop(n, (one, one))]
+    with pytest.raises(ProgramError, match=r"^the operands of copy disagree about axis 'a'"):
+        match_axes("a", (own, [StridedAxis(n + 1, one)]), "copy")

@@ -30,9 +30,9 @@ def test_functions_and_infinities_need_the_header_of_mathematics(call, needs):
     assert has_expressions(parse(PROGRAM.format(call=call))) == needs
 
 
-def written(call: str) -> str:
-    """The lines of a call on buffers x and y."""
-    program = parse(f'def p():\n    x: buffer("f64", 99)\n    y: buffer("f64", 99)\n    {call}\n')
+def written(call: str, x: str = "f64", y: str = "f64") -> str:
+    """The lines of a call on buffers x and y of these types."""
+    program = parse(f'def p():\n    x: buffer("{x}", 99)\n    y: buffer("{y}", 99)\n    {call}\n')
     (stmt,) = program.body
     context = CallContext(program, Naming("p", {}, {"x": "x", "y": "y"}, {}), Scope(), CWriter())
     SCALAR_CALLS[type(stmt.primitive)](stmt.primitive, stmt.operands, context)
@@ -80,3 +80,17 @@ def test_a_map_takes_the_same_element_along_axes_that_an_operand_lacks():
 }
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "kind", "value"),
+    [("i16", "f32", "float", "(float)(((double)tw_from0[tw_at0] + 1.0))"),
+     ("f32", "i16", "short", "(short)((double)tw_from0[tw_at0] + 1.0)")],
+)  # fmt: skip
+def test_the_result_of_a_map_is_converted_to_the_type_of_its_buffer(
+    x: str, y: str, kind: str, value: str
+) -> None:
+    call = 'map(y[0](shape=(3,), roles="b"), x[0](shape=(3,), roles="b"), expression="x0 + 1")'
+    text = written(call, x, y)
+    assert f"    {kind} *const tw_to = y;\n" in text
+    assert f"        tw_to[tw_at0] = {value};\n" in text

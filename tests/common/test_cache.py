@@ -69,6 +69,13 @@ class TestEntries:
         monkeypatch.setattr(store, "INSTALLED", tmp_path)
         assert CACHE.files(KEY, refuse) == (installed / "one", installed / "two")
 
+    def test_an_installed_value_is_recalled(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(store, "INSTALLED", tmp_path)
+        (tmp_path / "things").mkdir()
+        (tmp_path / "things" / KEY).write_bytes(b"installed")
+        CACHE.remember(KEY, b"remembered")
+        assert CACHE.recall(KEY) == b"installed"
+
     def test_folders_and_files_are_this_users_alone(self, root):
         old = os.umask(0o002)
         try:
@@ -278,6 +285,21 @@ class TestFoldersOfOthers:
             "nothing is loaded from it; set XDG_CACHE_HOME to a folder of your own"
         )
         assert caught.value.code == "cache"
+
+    def test_a_folder_is_there_or_not(self, tmp_path):
+        (tmp_path / "file").touch()
+        assert folders.is_there(tmp_path)
+        assert not folders.is_there(tmp_path / "missing")
+        with pytest.raises(NotADirectoryError):
+            folders.is_there(tmp_path / "file")
+
+    def test_what_took_the_place_of_a_folder_is_not_touched(self, tmp_path):
+        other = tmp_path / "other"
+        other.write_text("the user's own")
+        other.chmod(0o666)
+        with pytest.raises(CacheError, match="cannot be closed to them: Not a directory; nothing"):
+            folders._close_to_others(other, 0o777)
+        assert mode(other) == 0o666
 
     def test_only_entries_are_removed_from_a_folder_that_was_open(self, root):
         (root / "things").mkdir(parents=True)

@@ -208,3 +208,26 @@ def test_leaves_are_shared_and_survive_pickling():
 def test_every_kind_of_expression_is_one():
     assert all(isinstance(e, Expr) for e in (Const(1), Var("a"), Var("a") + 1))
     assert not isinstance(1, Expr)
+
+
+@pytest.mark.parametrize("c", range(-3, 4))
+@pytest.mark.parametrize("d", range(-3, 4))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_constants_at_the_ends_of_two_sums_become_one(c: int, d: int, sign: int) -> None:
+    """One that ends the second sum alone stays there, unless it is negative."""
+
+    def beside(text: str, value: int) -> str:
+        return f"{text} {'-' if value < 0 else '+'} {abs(value)}" if value else text
+
+    op, left, right = (
+        "+" if sign > 0 else "-",
+        parse_expr(beside("a", c)),
+        parse_expr(beside("b", d)),
+    )
+    if d == 0:
+        expected = f"{beside('a', c)} {op} b"
+    elif c == 0 and d > 0:
+        expected = f"a {op} (b + {d})"
+    else:
+        expected = beside(f"a {op} b", c + sign * d)
+    assert str(binary(op, left, right)) == expected

@@ -64,6 +64,21 @@ def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(tmp_path):
     assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o640, 0o604)
 
 
+@pytest.mark.parametrize("closed", ["a", ""])
+def test_a_file_that_cannot_be_replaced_is_written_where_it_is(closed, tmp_path, monkeypatch):
+    """It is closed to writers, who may be let in all the same, or its folder is."""
+    path, access = tmp_path / "a", os.access
+    path.write_bytes(b"old")
+    before = path.stat().st_ino
+    write(path)
+    assert path.stat().st_ino != before
+    before = path.stat().st_ino
+    refused = Path(os.path.realpath(tmp_path)) / closed
+    monkeypatch.setattr(os, "access", lambda name, how: name != refused and access(name, how))
+    write(path, b"newer")
+    assert (path.read_bytes(), path.stat().st_ino) == (b"newer", before)
+
+
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder/a")

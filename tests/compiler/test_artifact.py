@@ -10,8 +10,14 @@ from support.compiled import kernel_of
 from tilewright.codegen.folder import ArtifactError, new_folder
 from tilewright.common.errors import MachineError, ProgramError
 from tilewright.compiler.alone import compile_layers
-from tilewright.compiler.artifact import read_kernel, read_network, stored_op
+from tilewright.compiler.artifact import (
+    read_compiled,
+    read_kernel,
+    read_network,
+    stored_op,
+)
 from tilewright.compiler.settings import Settings
+from tilewright.compiler.written import Written
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 
@@ -27,6 +33,20 @@ def kernel():
 @pytest.fixture
 def written(kernel, tmp_path) -> Path:
     return kernel.write(tmp_path / "out")
+
+
+def test_reports_show_the_kernel_of_a_folder(written):
+    layer = read_kernel(written)[0].explanation.layer
+    found = read_compiled(written)
+    assert (found.name, found.machine, len(found.lines)) == (layer.name, MACHINE.name, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "explained", "layers"), [("", None, False), ("a", None, True), ("a", "all", False)]
+)
+def test_layers_of_a_folder_have_names(kernels, explained, layers, tmp_path):
+    folder = Written(tmp_path, MACHINE, {kernels: tmp_path}, explained=explained)
+    assert folder.is_layers is layers
 
 
 def names(folder):

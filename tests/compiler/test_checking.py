@@ -87,6 +87,11 @@ def test_data_are_reproducible_and_of_the_operators_element_type():
     assert all(np.array_equal(x, np.round(x)) and np.abs(x).max() <= 2 for x in first)
 
 
+def test_operands_of_integers_take_every_value_of_their_type():
+    for x in random_operands(gemm(60, 60, 60, dtype="i8:i32"), "integers", 1):
+        assert (x.dtype, np.unique(x).tolist()) == (np.int8, [*range(-128, 128)])
+
+
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
     return kernel_of(gemm(64, 64, 64), "sw26010_cg")
@@ -178,6 +183,7 @@ def test_a_large_result_that_is_wrong_is_refused_by_its_worst_element(monkeypatc
     monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
     ones = tuple(np.ones(shape) for shape in OP.input_shapes)
     found = OP.reference(*ones)
+    assert checking._sums_agree(OP, ones, found)  # each as large as its terms allow
     assert judge(OP, ones, found, "gemm") == "exact"
     found[1, 2] = 6
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[1, 2\] is 6, the"):

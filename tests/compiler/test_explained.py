@@ -1,12 +1,14 @@
 """What an explanation says of copies and of candidates that lost, from made-up stages."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
 from msgspec import Struct
 
-from tilewright.compiler import explanation, kernel
-from tilewright.compiler.explanation import _why, arranging_copies, lower_bounds
+from tilewright.compiler import compiled, explanation, kernel
+from tilewright.compiler.compiled import Compiled
+from tilewright.compiler.explanation import _why, arranging_copies, lower_bounds, rejected_options
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Settings
 from tilewright.compiler.whole import _largest_deviation
@@ -105,6 +107,36 @@ def test_threads_share_what_a_group_needs_at_least() -> None:
     assert [-(-cycles // 4) for cycles in alone] == list(four)
 
 
+def test_each_operand_is_moved_once_with_the_peak_of_its_direction() -> None:
+    compute, transfers = lower_bounds(gemm(100, 200, 50), MACHINE, 1000)
+    get, put = (MACHINE.dma.get, MACHINE.dma.put)
+    read, written = 8 * (100 * 50 + 50 * 200), 8 * 100 * 200
+    seconds = read / get.peak_bytes_per_second + written / put.peak_bytes_per_second
+    assert transfers == math.ceil(seconds * MACHINE.clock_hz)
+    assert compute == math.ceil(1000 / (MACHINE.cores * MACHINE.core.peak_flops_per_cycle("f64")))
+
+
+def test_three_candidates_that_lost_are_shown_one_of_each_kind_first(monkeypatch) -> None:
+    monkeypatch.setattr(explanation, "schedule_text", lambda candidate: "")
+
+    def option(algorithm: str, cycles: float) -> SimpleNamespace:
+        candidate = SimpleNamespace(nests=(SimpleNamespace(compute_cycles=cycles),))
+        return SimpleNamespace(
+            algorithm=algorithm, partition=SimpleNamespace(kind="rows"), cycles=cycles,
+            candidate=candidate, adding=None, measured_cycles=None,
+        )  # fmt: skip
+
+    kinds = [("a", 10.0), ("a", 11.0), ("a", 11.0), ("a", 12.0), ("b", 20.0), ("c", 30.0)]
+    every = [option(*kind) for kind in kinds]
+    found = rejected_options(SimpleNamespace(options=every), every[0])
+    assert [(one.algorithm, one.estimate_cycles) for one in found] == [
+        ("a", 11), ("b", 20), ("c", 30),
+    ]  # fmt: skip
+    every[5] = option("b", 21.0)
+    found = rejected_options(SimpleNamespace(options=every), every[0])
+    assert [one.estimate_cycles for one in found] == [11, 12, 20]
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -135,14 +167,19 @@ def test_changes_are_twice_the_speed_half_the_cycles_and_twice_the_room(
     """Settings are those of the machine that was simulated; with more room the first program is
     chosen anew. No cycles are not halved.
     """
-    seen = []
+    seen, steps = [], []
     again = SimpleNamespace(program=lambda machine: "chosen anew")
     chosen = SimpleNamespace(best=SimpleNamespace(candidate=again))
     monkeypatch.setattr(explanation, "_cycles", lambda *given: seen.append(given) or len(seen))
     monkeypatch.setattr(explanation, "choose", lambda *_, **__: (chosen,))
     found = explanation.changes_that_help(
-        gemm(8, 8, 8), "g", ["first", "second"], load_machine(name)
+        gemm(8, 8, 8),
+        "g",
+        ["first", "second"],
+        load_machine(name),
+        lambda *step: steps.append(step),
     )
+    assert steps == [("changes", done, len(settings)) for done in range(len(settings) + 1)]
     assert [" ".join(change.settings) for change in found] == settings
     more = len(settings) - 1
     assert [(change.cycles, change.retuned) for change in found] == [
@@ -157,3 +194,28 @@ def test_changes_are_twice_the_speed_half_the_cycles_and_twice_the_room(
         assert machine.transfer_engines == expected.transfer_engines
         assert machine.memory == expected.memory
         assert machine.groups.count == (1 if change.retuned else expected.groups.count)
+
+
+def test_routines_of_a_folder_and_of_a_text_are_not_simulated(monkeypatch) -> None:
+    """That takes seconds: only an explanation that is asked for by itself does it."""
+    monkeypatch.setattr(kernel, "routines_of", lambda *_, simulated: simulated)
+    made = SimpleNamespace(program=None, machine=MACHINE)
+    assert Kernel.priced_routines.func(made) is False
+    asked = []
+    monkeypatch.setattr(compiled, "figures_text", lambda figures, machine: figures)
+    way = SimpleNamespace(explained=lambda made, explaining, progress: asked.append(explaining))
+    Compiled(None, SimpleNamespace(machine=MACHINE), None, way, Settings(), 0.0).explain("stage")
+    assert [(own.part, own.routines) for own in asked] == [("stage", False)]
+
+
+def test_an_account_takes_its_cycles_unless_its_seconds_were_measured() -> None:
+    for measured, seconds in ((None, 2.0), (7.0, 7.0)):
+        account = SimpleNamespace(cycles=100, measured_seconds=measured)
+        assert explanation.Account.seconds(account, 50) == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "driven"), [("sw26010", True), ("sw26010_cg", False), ("host_portable", False)]
+)
+def test_a_driver_starts_what_several_core_groups_run(name: str, driven: bool) -> None:
+    assert Kernel.is_driven.fget(SimpleNamespace(machine=load_machine(name))) is driven

@@ -8,14 +8,22 @@ from typing import cast
 import pytest
 
 from tilewright.common.errors import GraphError
-from tilewright.compiler.explanation import computed, measured_stage, require_nameable
+from tilewright.compiler import explanation
+from tilewright.compiler.explanation import (
+    computed,
+    measured_stage,
+    require_nameable,
+    simulated_stage,
+)
 from tilewright.graph import network
 from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
 from tilewright.network.plan import Stage
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.ops import Gemm
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
+from tilewright.report.view import CauseRow
 
 
 def run_of(*milliseconds: float | None) -> NetworkRun:
@@ -92,3 +100,27 @@ FIRST = Access((2,), (((0, 1),),), (0,))
 )
 def test_what_a_stage_computes_is_said_in_words(op, words):
     assert computed(cast(Stage, SimpleNamespace(op=op))) == words
+
+
+def test_a_simulated_stage_has_its_cycles_and_what_comes_before_it(monkeypatch):
+    machine = load_machine("sw26010")
+    account = SimpleNamespace(causes=(CauseRow("compute", "", 700),), traffic=())
+    monkeypatch.setattr(explanation, "simulated_account", lambda run: account)
+    monkeypatch.setattr(explanation, "routines_of", lambda *_, simulated: ())
+    monkeypatch.setattr(explanation, "computed", lambda stage: "text")
+    monkeypatch.setattr(explanation, "_tensors", lambda *_: ())
+    own = SimpleNamespace(
+        name="pool", label="label", work="", nodes=("pool",), groups=1, division=None,
+        candidate=SimpleNamespace(cycles=800.0, program=lambda machine: None),
+    )  # fmt: skip
+    plan = SimpleNamespace(
+        name="net", machine=machine, dtype="f32", stages=(own,), groups=4,
+        before=({"barrier": 100, "launch": 900},),
+    )  # fmt: skip
+    run = SimpleNamespace(plan=plan, runs=(None,), cycles=6800, cycles_of=lambda number: 1700)
+    found = simulated_stage(run, "pool")
+    assert found.milliseconds == 1e3 * 1700 / machine.clock_hz
+    assert (found.share, found.cycles, found.estimate_cycles) == (0.25, 1700, 1800)
+    assert [(row.kind, row.cycles) for row in found.causes] == [
+        ("launch", 900), ("compute", 700), ("barrier", 100),
+    ]  # fmt: skip

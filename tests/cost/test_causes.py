@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.causes import _whole
+from tilewright.cost.causes import _whole, model_causes
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
 
+THREADS = """\
+def p():
+    x: tensor("f32", "input", n=64)
+    y: tensor("f32", "scratch", n=64)
+    z: tensor("f32", "output", n=64)
+    for i in range(4, threads=2):
+        copy(y[at(i * 16, 16)]("e"), x[at(i * 16, 16)]("e"))
+    barrier()
+    for i in range(4, threads=2):
+        copy(y[at(i * 16, 16)]("e"), z[at(i * 16, 16)]("e"))
+    barrier()
+    for i in range(4, threads=2):
+        copy(z[at(i * 16, 16)]("e"), y[at(i * 16, 16)]("e"))
+"""
 COPY, CALL, NOTHING = ("copy", "x get"), ("primitive", "map"), ("barrier", "")
 
 
@@ -35,3 +52,12 @@ def test_causes_sum_to_the_cycles_largest_first(parts: list[float], waiting: flo
     for (kind, subject), count in found:
         if kind == "primitive":
             assert abs(count - causes[kind, subject]) <= 0.5 + len(parts) / 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_meet_at_each_barrier_and_at_the_end(threads: int) -> None:
+    """Whatever else a program takes, a thread that is alone waits for none."""
+    settings = {"threads.count": str(threads), "threads.meet_cycles": "100"}
+    found = dict(model_causes(parse(THREADS), load_machine("host_avx2", settings), 1e6))
+    assert found.pop(("barrier", ""), 0) == (300 if threads == 2 else 0)
+    assert sum(found.values()) == 1_000_000 - (300 if threads == 2 else 0)

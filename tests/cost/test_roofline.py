@@ -16,6 +16,7 @@ from tilewright.ir.nodes import Call, Program
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import load_machine
+from tilewright.passes.lowering import lowering_of
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.timing.products import product_timing
 
@@ -165,6 +166,16 @@ def test_execution_efficiency_is_that_of_the_primitives_cycles():
     cycles += blocks * 8 * (16 * timing.cycles_per_k + timing.block_cycles)
     efficiency = 2 * 16 * 64 * 16 * 8 / 8 / cycles
     assert roofline(image_aware(), CG).execution_efficiency == pytest.approx(efficiency)
+
+
+def test_a_block_of_results_is_loaded_and_stored_beside_its_factors() -> None:
+    """Its factors are as many vectors as it is high and wide, at each of 16 steps along k."""
+    height, width = lowering_of(CG).block
+    factors, results = next(
+        level for level in roofline(image_aware(), CG).levels if level.name == REGISTERS
+    ).streams
+    assert (factors.name, results.name) == ("factors", "results")
+    assert factors.bytes * 2 * height * width == results.bytes * 16 * (height + width)
 
 
 def test_a_faster_memory_raises_the_roof_to_that_of_the_primitives():

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from support.cambricon_operators import KINDS, MACHINE
+from tilewright.common.expr import Const
+from tilewright.common.expr_parser import parse_expr
 from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
-from tilewright.cost.window_uses import UNITS, operation_window
-from tilewright.ir.nodes import View
+from tilewright.cost.window_uses import UNITS, _in_most_turns, _in_other_slot, operation_window
+from tilewright.ir.nodes import Call, For, Range, View
+from tilewright.ir.primitives import Map, MatrixProduct
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Op, conv2d, gemm
 from tilewright.ops.access import Access, straight
@@ -128,6 +132,52 @@ def test_a_transfer_takes_as_long_wherever_it_lies(op: Op, algorithm: str) -> No
             np.testing.assert_array_equal(*(getattr(own, name) for own in found))
         lengths.append([len(own.moments.code.expressions) for own in (placed, fixed)])
     assert all(fewer < length for length, fewer in lengths)
+
+
+TILE = View("tile", Const(0), (Const(8),), (Range(Const(0), Const(8)),), "a")
+PRODUCT = CallStep(Call(MatrixProduct("n"), (TILE, TILE, TILE)), {})
+MAP = CallStep(Call(Map("x0"), (TILE, TILE)), {})
+FETCH = SimpleNamespace(stmt=SimpleNamespace(direction="get", buffer="tile", slot=Const(1)))
+
+
+@pytest.mark.parametrize(
+    ("condition", "step", "most"),
+    [
+        ("1", MAP, True),
+        ("1", FETCH, True),
+        ("n < 5", MAP, True),
+        ("0 < i", PRODUCT, True),
+        ("0 < i", MAP, False),
+        ("0 < i", FETCH, False),
+        ("i < 1", PRODUCT, False),
+    ],
+)
+def test_a_product_that_adds_to_sums_runs_in_most_turns(condition, step, most) -> None:
+    """So does what is under no condition on loops."""
+    item = SimpleNamespace(condition=parse_expr(condition), step=step)
+    prepared = SimpleNamespace(loops=(For("i", Const(3), ()),))
+    assert _in_most_turns(item, prepared) is most
+
+
+@pytest.mark.parametrize(
+    ("slot", "direction", "turning", "other"),
+    [
+        (1, "get", True, True),
+        (0, "get", True, False),
+        (1, "get", False, False),
+        (1, "put", True, False),
+    ],
+)
+def test_a_fetch_is_into_the_other_slot_where_no_call_reads_it(
+    slot, direction, turning, other
+) -> None:
+    step = SimpleNamespace(
+        stmt=SimpleNamespace(direction=direction, buffer="tile", slot=Const(slot))
+    )
+    items = (SimpleNamespace(step=MAP, buffer=-1), SimpleNamespace(step=step, buffer=0))
+    prepared = SimpleNamespace(items=items, turning={0} if turning else set())
+    assert _in_other_slot(items[1], prepared) is other
+    assert _in_other_slot(items[0], prepared) is False
 
 
 def agree(op: Op, algorithm: str, factors: Mapping[str, int], machine: Machine) -> None:

@@ -347,7 +347,8 @@ def _product(options: OperatorOptions, machine: Machine) -> Product:
     if others:
         raise UsageProblem(f"--tile goes with --m, --n, --k and --dtype, not with --{others[0]}")
     element = options.dtype or machine.core.usual_type
-    return Product(options.m or 0, options.n or 0, options.k or 0, element)
+    m, n, k = (getattr(options, name) for name in _EXTENTS)
+    return Product(m, n, k, element)
 
 
 def _tile(text: str) -> tuple[str | None, ProductTile]:

@@ -81,7 +81,7 @@ def _parameters(declared: type[Any]) -> Iterator[Parameter]:
     hints = get_type_hints(declared, include_extras=True)
     for field in fields(declared):
         hint, default = hints[field.name], field.default
-        if isinstance(hint, type) and is_dataclass(hint):
+        if isinstance(hint, type):
             yield from _parameters(hint)
         else:
             usual = Parameter.empty if default is MISSING else default

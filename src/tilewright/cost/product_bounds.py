@@ -19,7 +19,8 @@ from tilewright.machine import Machine
 from tilewright.machine.check import capacity_setting
 from tilewright.machine.parts import Direction, Engine, MemorySpace, Scope
 
-_WIDTH: Mapping[Scope, int] = {"core": 0, "group": 1, "machine": 2}
+_SCOPES: tuple[Scope, ...] = ("core", "group", "machine")
+"""From the narrowest to the widest."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def _moved_bytes(
     leave a memory of the core for another one of it are results, too.
     """
     reads, writes = machine.space(direction.reads), machine.space(direction.writes)
-    inwards = _WIDTH[reads.scope] > _WIDTH[writes.scope]
+    inwards = _SCOPES.index(reads.scope) > _SCOPES.index(writes.scope)
     size = element_bytes(machine, product.element)
     if not inwards:
         passes = not reads.holds or "sums" in reads.holds

@@ -407,5 +407,5 @@ def _moved(access: Access, numbers: Mapping[int, int], fixed: Mapping[int, int])
     terms, offsets = [], []
     for place, offset in zip(access.terms, access.offsets, strict=True):
         terms.append(tuple((numbers[a], s) for a, s in place if a in numbers))
-        offsets.append(offset + sum(s * fixed.get(a, 0) for a, s in place if a not in numbers))
+        offsets.append(offset + sum(s * fixed[a] for a, s in place if a not in numbers))
     return replace(access, terms=tuple(terms), offsets=tuple(offsets))

@@ -166,9 +166,7 @@ def _step(
     loss = LOSS if fixed is None else each
     backward, gradients = with_gradients(with_loss, loss, weights, constant)
     backward = added_maps(separable_sums(backward)) if fixed is None else for_fixed_point(backward)
-    if micro_batches > 1:
-        backward = _one_by_one(backward)
-    return _with_updates(backward, gradients, optimiser, running or {})
+    return _with_updates(_one_by_one(backward), gradients, optimiser, running or {})
 
 
 def for_fixed_point(network: Network) -> Network:

@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
+from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators.resize import _coordinate, _strided_copies
 from tilewright.ops import Conv2d, Gemm
@@ -46,6 +47,11 @@ CASES = {
         [node("Conv", "xw", "y", strides=[2], pads=[1, 2], group=2)],
         {"x": (2, 4, 9)},
         {"w": floats(6, 2, 3)},
+    ),
+    "conv_of_lines_bias": (
+        [node("Conv", ["x", "w", "b"], "y")],
+        {"x": (2, 4, 9)},
+        {"w": floats(6, 4, 3), "b": floats(6)},
     ),
     "conv_transpose_of_lines": (
         [node("ConvTranspose", "xw", "y", strides=[2], pads=[1, 0])],
@@ -129,6 +135,26 @@ CASES = {
         IMAGE,
         {},
     ),
+    "max_pool_of_windows_that_begin_inside": (
+        [node("MaxPool", "x", "y", kernel_shape=[2], strides=[3], pads=[0, 1], ceil_mode=1)],
+        {"x": (1, 2, 5)},
+        {},
+    ),
+    "max_pool_of_a_window_in_part": (
+        [node("MaxPool", "x", "y", kernel_shape=[2], strides=[3], ceil_mode=1)],
+        {"x": (1, 2, 7)},
+        {},
+    ),
+    "average_of_lines_at_a_border": (
+        [node("AveragePool", "x", "y", kernel_shape=[3], strides=[2], pads=[1, 1])],
+        {"x": (1, 2, 5)},
+        {},
+    ),
+    "instance_norm": (
+        [node("InstanceNormalization", "xab", "y")],
+        IMAGE,
+        {"a": floats(4), "b": floats(4, seed=3)},
+    ),
     "global_average_pool": ([node("GlobalAveragePool", "x", "y")], IMAGE, {}),
     "global_max_pool": ([node("GlobalMaxPool", "x", "y")], IMAGE, {}),
     "global_average_of_lines": ([node("GlobalAveragePool", "x", "y")], {"x": (2, 3, 5)}, {}),
@@ -146,6 +172,11 @@ CASES = {
         [node("Resize", ["x", "", "s"], "y", mode="cubic", cubic_coeff_a=-0.5)],
         {"x": (1, 2, 5, 6)},
         {"s": np.array([1, 1, 2.5, 0.5], np.float32)},
+    ),
+    "resize_cubic_inside": (
+        [node("Resize", ["x", "", "s"], "y", mode="cubic", exclude_outside=1)],
+        {"x": (1, 2, 5, 6)},
+        {"s": np.array([1, 1, 2.5, 2], np.float32)},
     ),
     "resize_to_the_first": (
         [
@@ -167,6 +198,21 @@ CASES = {
     ),
     "softmax": ([node("Softmax", "x", "y")], IMAGE, {}),
     "softmax_axis": ([node("Softmax", "x", "y", axis=1)], IMAGE, {}),
+    "split_unevenly": (
+        [node("Split", "x", "abc", axis=1, num_outputs=3), node("Concat", "cab", "y", axis=1)],
+        {"x": (2, 5)},
+        {},
+    ),
+    "dropout_of_inference": (
+        [node("Dropout", ["x", "", "t"], "y")],
+        IMAGE,
+        {"t": np.bool_(False)},
+    ),
+    "clip_by_an_input": (
+        [node("ReduceMean", "x", "m", keepdims=0), node("Clip", ["x", "", "m"], "y")],
+        IMAGE,
+        {},
+    ),
     "dropout": ([node("Dropout", "x", "y")], IMAGE, {}),
     "concat": ([node("Relu", "x", "z"), node("Concat", "xz", "y", axis=-3)], IMAGE, {}),
     "lrn": ([node("LRN", "x", "y", size=3, alpha=0.5, bias=2.0)], {"x": (4, 4, 3, 3)}, {}),
@@ -216,10 +262,13 @@ CASES = {
 }
 
 
+OPSETS = {"batch_norm": 17, "spectrum": 17, "split_unevenly": 18}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_onnx_reference(tmp_path, name):
     nodes, inputs, weights = CASES[name]
-    proto = model(nodes, inputs, weights, opset=17 if name in ("batch_norm", "spectrum") else 13)
+    proto = model(nodes, inputs, weights, opset=OPSETS.get(name, 13))
     net = load_onnx(saved(tmp_path, proto))
     feeds = {key: floats(*shape, seed=7) for key, shape in inputs.items()}
     (expected,) = ReferenceEvaluator(proto).run(None, feeds)
@@ -250,6 +299,16 @@ def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):
     result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
     expected = np.where(x < 0, slope[:, None, None] * x, x)
     np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_bounds_may_be_infinite_other_numbers_not(tmp_path):
+    x = floats(*IMAGE["x"])
+    proto = model([node("Clip", "x", "y", min=-np.inf, max=0.5)], IMAGE, opset=6)
+    result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
+    np.testing.assert_array_equal(result, np.minimum(x, np.float32(0.5)))
+    proto = model([node("Elu", "x", "y", alpha=np.inf)], IMAGE, opset=6)
+    with pytest.raises(GraphError, match="attribute alpha must be a finite number, found inf"):
+        load_onnx(saved(tmp_path, proto))
 
 
 @pytest.mark.parametrize(("approximate", "function"), [("none", "gelu"), ("tanh", "gelu_tanh")])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from support.onnx_models import floats, ints, model, node, refusal, saved
+from tilewright.graph.frontends.onnx.importer import MOST_ELEMENTS
 
 
 def numbers(*values):
@@ -161,3 +162,13 @@ def test_more_of_the_largest_than_there_are(tmp_path):
     one = node("TopK", "xk", "yz", name="n")
     path = saved(tmp_path, model([one], {"x": (1, 6)}, {"k": ints(7)}, outputs=("y",)))
     assert refusal(path) == f"{path}: node 'n' (TopK): k = 7 of 6 elements"
+
+
+@pytest.mark.parametrize("extents", [(-1, 2), (1 << 20, 1 << 20)])
+def test_a_constant_has_a_shape_that_memory_has_room_for(tmp_path, extents):
+    nodes = [node("ConstantOfShape", "s", "c", name="n"), node("Add", "xc", "y")]
+    path = saved(tmp_path, model(nodes, {"x": (2,)}, {"s": ints(*extents)}))
+    assert refusal(path) == (
+        f"{path}: node 'n' (ConstantOfShape): one value of the shape {extents}, "
+        f"at most {MOST_ELEMENTS} elements"
+    )

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 from numpy.typing import NDArray
 
-from support.cross_check.check import checked_time, missing_lines
+from support.cross_check.check import checked_time
 from tilewright import ops
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall, call_cycles
-from tilewright.cost.fetches import CodeLines, Fetches
 from tilewright.cost.prices import call_costs, prices_of
 from tilewright.ir.nodes import Program
 from tilewright.isa import load_table
-from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel import cost, level
@@ -116,27 +114,6 @@ def test_of_two_candidates_the_one_whose_routines_fit_is_chosen() -> None:
     assert "instruction cache" not in simulate(program, MACHINE).by_kind()
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=3),
-    st.lists(st.integers(0, 2), max_size=12),
-    st.sampled_from([1, 2]),
-)
-def test_lines_are_missing_as_the_cross_check_counts_them(
-    counts: list[int], drawn: list[int], ways: int
-) -> None:
-    own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1, ways=ways)
-    starts = np.cumsum([0, *counts[:-1]]).tolist()
-    calls = {(number, ()): number for number in range(len(counts))}
-    lines = [np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]
-    fetches = Fetches(CodeLines(own, tuple(tuple(one.tolist()) for one in lines), calls))
-    order, content, found = [number % len(counts) for number in drawn], 0, []
-    for number in order:
-        cycles, content = fetches.cycles(content, number, ())
-        found.append(cycles)
-    cores, numbers = np.zeros(len(order), np.int64), np.array(order, np.int64)
-    assert found == missing_lines(cores, numbers, lines, own).tolist()
-
-
 LOOPS = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 ITEMS = st.integers(1, 3) | st.integers(20, 300)
 
@@ -164,11 +141,6 @@ def test_a_call_executes_what_a_shorter_one_does(
         call = ((len(loops), row, length),) if routine.work is None else call
     run = whole(TABLE, routine, mode, *call)
     assert found(routine, mode, *call, TABLE).tolist() == np.flatnonzero(run.executed).tolist()
-
-
-def test_a_call_without_a_routine_fetches_nothing() -> None:
-    own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1)
-    assert Fetches(CodeLines(own, (), {})).cycles(0, 5, (1, 2)) == (0, 0)
 
 
 def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,10 +215,9 @@ class _Reader:
             for offset, information, addend in self._rows(
                 header, fmt.relocation_record(self.order)
             ):
-                index, number = information >> 32, information & 0xFFFFFFFF
                 try:
-                    kind, operand = fmt.relocation_kind_and_operand(number)
-                    name = names[index]
+                    kind, operand = fmt.relocation_kind_and_operand(information)
+                    name = names[information >> 32]
                 except (ValueError, IndexError):
                     raise AssemblyError(f"relocation {information:#x} is not known") from None
                 if offset + DATA_BYTES.get(kind, self.table.word_bits // 8) > size:

@@ -219,9 +219,7 @@ def _operand_of_line(
     """The operand of the line that became an instruction's; None if an alias added it."""
     alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
     place = alias.operands[index] if alias else index
-    if isinstance(place, int) and place < len(parsed.operands):
-        return parsed.operands[place]
-    return None
+    return parsed.operands[place] if isinstance(place, int) else None
 
 
 def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | None:
