@@ -236,3 +236,16 @@ def test_strict_is_of_whole_networks():
     assert run("compile", *words, code=None).stderr == (
         "error: --strict counts in the run of a whole network, not of layers alone\n"
     )
+
+
+def test_strict_refuses_what_saturates_by_stage(tmp_path):
+    """Sums of 120 times 64 inputs exceed 128 in each element."""
+    nodes = [node("MatMul", ["x", "w"], "h", name="hidden"), node("MatMul", ["h", "v"], "y")]
+    weights = {"w": np.full((64, 8), 120, np.float32), "v": np.full((8, 3), 0, np.float32)}
+    path = saved(tmp_path, model(nodes, {"x": (2, 64)}, weights))
+    words = ("compile", path, "--dtype", "q8.8:q48.16:q8.8", "-m", "dla-al", "--check")
+    assert run_json(*words)["saturated"] == {"hidden": 16}
+    assert run(*words, "--strict", code=1).stderr == (
+        "error: m: 16 elements saturated, 16 elements in hidden\n"
+        "  fix: smaller weights and inputs, or leave --strict\n"
+    )

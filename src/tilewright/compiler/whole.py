@@ -25,7 +25,7 @@ from tilewright.network.explain import explained as explained_run
 from tilewright.network.explain import measured_explanation
 from tilewright.network.plans import NativeNetwork, Other
 from tilewright.network.refusal import require_networks
-from tilewright.network.results import Comparison, NetworkRun
+from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def _search(settings: Settings) -> Search:
     )
 
 
-def _compared(made: Made, progress: Progress) -> Comparison | None:
-    """The emulated code against the reference, for as many images as emulation computes in a
+def _checked(made: Made, progress: Progress) -> NetworkRun:
+    """The run of emulated code beside the reference, of as many images as emulation computes in a
     minute or so; fewer images than the network's have a plan of their own.
     """
     network, plan = made.workload.whole, made.plan
@@ -73,8 +73,8 @@ def _compared(made: Made, progress: Progress) -> Comparison | None:
         bound=_largest_deviation(made.settings),
     )
     if few is network or found.comparison is None:
-        return found.comparison
-    return structs.replace(found.comparison, images=count)
+        return found
+    return structs.replace(found, comparison=structs.replace(found.comparison, images=count))
 
 
 def _largest_deviation(settings: Settings) -> float | None:
@@ -124,8 +124,8 @@ class WholeWay(Way[NativeNetwork]):
         """Compared with the reference, or run and timed, as far as that is wanted."""
         here = made.toolchain.executes_here
         if check and not here:
-            comparison = _compared(made, progress)
-            return structs.replace(self.figures(made, progress), comparison=comparison)
+            run, found = _checked(made, progress), self.figures(made, progress)
+            return structs.replace(found, comparison=run.comparison, saturated=run.saturated)
         if check or (measure and here):
             return self.measured(made, None, "reference" if check else None, progress)[0]
         return self.figures(made, progress)

@@ -88,7 +88,7 @@ class Prices:
     """The cost of a call of each kind of primitive that there is code for."""
 
     unrolled_turns: int = 1
-    """Turns of an innermost loop that are written out, where cores keep a window of operations."""
+    """Turns of a loop that are written out, where cores keep a window of operations."""
 
     told_by_place: bool = True
     """True if what a transfer takes depends on where in main memory its blocks start."""
@@ -130,6 +130,10 @@ class Prices:
     def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
         """Operands of which each operation of a call reads a part of its own, in order."""
         return ()
+
+    def writes_in_turn(self, primitive: Primitive) -> bool:
+        """True if each operation of a call writes a part of its own, in order."""
+        return False
 
     def in_pieces(self, primitive: Primitive) -> bool:
         """True if each operation of a call takes a part of its own of the first operand read."""

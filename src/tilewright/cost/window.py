@@ -70,26 +70,28 @@ class OperationWindow(NamedTuple):
     readers, the writer before the last and the first operation of the last readers are done;
     `first` are the places of these parts. Operations that read an operand in `turn` take a part of
     it each: fewer elements than a slot `held` are overwritten when the first of its `readings` are
-    done, the first of an item when it has `begun`. What works in `pieces` begins with what earlier
-    writers of its first buffer have made. `slots` has the slot that each buffer's users work on.
-    Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none; of several
-    operations the first one leaves those `unread`, and the last one those read `early`. A buffer of
-    two slots that no transfer fills or empties rotates in each turn of the loop that `rotates` has
-    the level of, 0 for none. What is written `beside` all that is in use there need not wait. What
-    is written there `AHEAD`, one iteration before it is read, is due at the next such write; what
-    is written into the other slot `ALTERNATELY`, which stands in the place of that slot's readers,
-    at the turn of the loop that it is `due` at. Transfers that `overlap` use both slots of a buffer
-    that has two; those under a condition stand where the program has them; each fetches ahead
-    `behind` an item, mostly itself, but where calls that `spread` fetches over them hold
-    (`passes.double_buffer`); those into the `other` slot than the present one stand there, too.
-    Stores of buffers of two slots that have no loop of several iterations inside theirs, whose
-    level is `inmost`, stand behind the next iteration's items: `late` are the row of the cost and
-    the item of each one, -1 for none. `moved[d]` places move from turn to turn of loop d, a
-    statement each, and one before it begins: of the `places`, (loop, level, item, number), those of
-    items that there are, at a level that loops of one turn are between. Up to `unrolled` turns of
-    the innermost loop of several are written out. They move before the last operation, from the
-    `clock` on that it found; the branch is behind it. `kept[d]` are the states after the last
-    iterations of loop d, `played[d]` how many were played, `left[d]` how many are left.
+    done, the first of an item when it has `begun`. What writes `parts` of a buffer one by one may
+    begin when its last readers have read their first. What works in `pieces` begins with what
+    earlier writers of its first buffer have made. `slots` has the slot that each buffer's users
+    work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none;
+    of several operations the first one leaves those `unread`, and the last one those read
+    `early`. A buffer of two slots that no transfer fills or empties rotates in each turn of the
+    loop that `rotates` has the level of, 0 for none. What is written `beside` all that is in
+    use there need not wait. What is written there `AHEAD`, one iteration before it is read, is
+    due at the next such write; what is written into the other slot `ALTERNATELY`, which stands
+    in the place of that slot's readers, at the turn of the loop that it is `due` at. Transfers
+    that `overlap` use both slots of a buffer that has two; those under a condition stand where
+    the program has them; each fetches ahead `behind` an item, mostly itself, but where calls
+    that `spread` fetches over them hold (`passes.double_buffer`); those into the `other` slot
+    than the present one stand there, too. Stores of buffers of two slots that have no loop of
+    several iterations inside theirs, whose level is `inmost`, stand behind the next iteration's
+    items: `late` are the row of the cost and the item of each one, -1 for none. `moved[d]`
+    places move from turn to turn of loop d, a statement each, and one before it begins: of the
+    `places`, (loop, level, item, number), those of items that there are, at a level that loops
+    of one turn are between. Up to `unrolled` turns of a loop are written out, where none inside
+    has more. They move before the last operation, from the `clock` on that it found; the branch
+    is behind it. `kept[d]` are the states after the last iterations of loop d, `played[d]` how
+    many were played, `left[d]` how many are left.
     """
 
     state: Floats
@@ -107,6 +109,7 @@ class OperationWindow(NamedTuple):
     rotates: Ints
     beside: Ints
     due: Ints
+    parts: Flags
     pieces: Flags
     overlap: Flags
     spread: Flags
@@ -188,18 +191,21 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     """
     state = w.state
     units, writers, readers, earlier = w.first[2], w.first[3], w.first[4], w.first[5]
-    clear, written, made, part = 0.0, w.writes[number], 0, writers
+    clear = all_read = 0.0
+    written, made, part = w.writes[number], 0, writers
     if written >= 0:
         own = 1 - w.slots[written] if w.other[number] else w.slots[written]
         made = 2 * written + (slot if slot >= 0 else own)
         if not w.beside[number]:
-            clear = max(state[writers + made], _read_until(w, number, made, cost))
+            all_read = _read_until(w, number, made, cost)
+            begun = state[w.first[6] + made] if w.parts[number] else all_read
+            clear = max(state[writers + made], begun)
         elif w.beside[number] == AHEAD:
             state[writers + made] = max(state[writers + made], state[writers + made + 1])
             made += 1
         elif w.beside[number] == ALTERNATELY:
             part, made = readers, made + 1
-    begins = all_clear = clear
+    begins, all_clear = clear, max(clear, all_read)
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
@@ -406,6 +412,18 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
 
 
 @piece
+def _is_used_last(s: PipelineState, number: int) -> bool:
+    """True for an item that there is in iterations of the last kinds."""
+    item = at(s.items, number)
+    row, loops = item.base, s.clock.loops
+    for d in range(loops if item.varies else 0):
+        level = at(s.levels, d)
+        if iterations_of(s, d) > 1.0 and not level.uniform:
+            row += at(s.item_strides, number * loops + d).rows * (level.kinds - 1)
+    return bool(at(s.costs, row).service > 0.0)
+
+
+@piece
 def _count_moved(s: PipelineState, w: OperationWindow) -> None:
     """Count the places that move with each loop."""
     for loop in range(s.clock.loops):
@@ -417,7 +435,7 @@ def _count_moved(s: PipelineState, w: OperationWindow) -> None:
             place = 1 << w.places[i, 3]
             if w.places[i, 0] != loop or w.places[i, 1] > level or seen & place:
                 continue
-            if at(s.costs, at(s.items, w.places[i, 2]).base).service > 0.0:
+            if _is_used_last(s, w.places[i, 2]):
                 seen |= place
                 w.moved[loop] += 1.0
 
@@ -456,8 +474,13 @@ def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
 
 @piece
 def _is_written(s: PipelineState, w: OperationWindow, loop: int) -> bool:
-    """True for a loop that is written as one."""
-    return bool(iterations_of(s, loop) > (w.unrolled if loop + 1 == w.inmost[0] else 1))
+    """True for a loop that is written as one: few turns are written out, where none of the loops
+    inside has more.
+    """
+    turns = iterations_of(s, loop)
+    for inner in range(loop + 1, s.clock.loops if turns > 1.0 else 0):
+        turns = max(turns, iterations_of(s, inner))
+    return bool(turns > w.unrolled)
 
 
 @piece

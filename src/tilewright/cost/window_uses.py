@@ -45,6 +45,7 @@ class _Uses(NamedTuple):
     rotates: Ints
     beside: Ints
     due: Ints
+    parts: Flags
     pieces: Flags
     spread: Flags
     other: Flags
@@ -70,6 +71,7 @@ def _uses(prepared: Prepared, prices: Prices) -> _Uses:
         np.array(rotates or [0], np.int64),
         np.array(beside or [0], np.int64),
         _due(beside, writes, prepared),
+        np.array([_in_parts(i, prices) for i in items] or [False]),
         np.array([_in_pieces(i, prepared, prices) for i in items] or [False]),
         np.array([_spread(i, prepared) for i in items] or [False]),
         np.array([_in_other_slot(i, prepared) for i in items] or [False]),
@@ -242,7 +244,7 @@ def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
     """
     numbers: dict[Hashable, int] = {}
     found = list[tuple[int, int, int, int]]()
-    double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
+    turns = _turning_levels(prepared)
     for number, item in enumerate(prepared.items):
         if not _in_most_turns(item, prepared):
             continue
@@ -252,9 +254,22 @@ def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
             for loop, own in enumerate(prepared.loops[: item.level]):
                 if own.var in used:
                     found.append((loop, loop, number, place))
-                elif name in double:
-                    found.append((loop, item.level, number, place))
+                elif loop < turns.get(name, 0):
+                    found.append((loop, turns[name], number, place))
     return found
+
+
+def _turning_levels(prepared: Prepared) -> dict[str, int]:
+    """The level at which slots of each buffer with two of them turn: that of its transfers, or of
+    the loop that calls write them by.
+    """
+    moved = {i.buffer: i.level for i in prepared.items if not isinstance(i.step, CallStep)}
+    buffers = enumerate(prepared.program.buffers)
+    return {
+        b.name: moved[n] if n in moved else _rotation(b.name, prepared)
+        for n, b in buffers
+        if b.copies != Const(1)
+    }
 
 
 def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
@@ -278,6 +293,11 @@ def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ..
     for operand in step.stmt.operands:
         if isinstance(operand, View):
             yield operand.buffer, (operand.slot, *(r.start for r in operand.ranges))
+
+
+def _in_parts(item: ChainItem, prices: Prices) -> bool:
+    """True for a call of which each operation writes a part of its own."""
+    return isinstance(item.step, CallStep) and prices.writes_in_turn(item.step.stmt.primitive)
 
 
 def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:

@@ -180,6 +180,15 @@ def with_tiles(op: Op, algorithm: str, steps: set[object], tiles: dict[str, int]
             {"out_channel_tile": 4, "out_col_tile": 1, "w_copies": 2, "x_copies": 1},
             id="a-window-waits-for-the-product-of-the-one-in-its-place",
         ),
+        pytest.param(
+            {"batch": 2, "in_channels": 3, "out_channels": 12, "height": 4, "width": 4,
+             "kernel": 2, "dilation": 2},
+            "implicit_rows",
+            {Stage("y", "in_channel"), Stage("x", "kernel_col")},
+            {"out_channel_tile": 2, "out_row_tile": 2, "out_col_tile": 2, "w_copies": 2,
+             "x_copies": 2, "y_copies": 2},
+            id="a-product-overwrites-sums-that-have-been-added",
+        ),
     ],
 )  # fmt: skip
 def test_small_tiles_take_the_cycles_of_the_model(
@@ -207,6 +216,18 @@ def test_values_leave_registers_to_statements_that_need_them(monkeypatch: pytest
     found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)
     meant = interpret(program, inputs, (1, 1))
     assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
+def test_places_move_in_a_loop_within_statements_that_need_many_registers():
+    """What these have computed is forgotten: a turn takes one statement for each place."""
+    op = conv2d(batch=13, in_channels=2, out_channels=2, height=6, width=8, kernel=(4, 5),
+                padding=2, dilation=2, dtype=KINDS)  # fmt: skip
+    steps = {Stage("y", "in_channel"), Stage("x", "kernel_col"), Stage("w", "kernel_col")}
+    candidate = with_tiles(op, "implicit_rows", steps, {"out_row_tile": 2, "out_col_tile": 2})
+    (text,) = CODE.emit(candidate.program(MACHINE), MACHINE).files.values()
+    inmost = text[: text.index("cb $", text.rindex("mmv"))].rsplit(":\n", 1)[1]
+    assert inmost.count("mmv") == 4
+    assert "smul" not in inmost
 
 
 def test_a_product_of_one_term_is_one_instruction_a_tile():

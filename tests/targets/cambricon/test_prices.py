@@ -209,6 +209,13 @@ def test_only_a_map_tells_apart_what_its_first_and_last_instructions_read() -> N
     assert PRICES.reads_in_turn(Copy()) == ()
 
 
+def test_a_product_makes_vector_after_vector_and_an_addition_takes_them() -> None:
+    assert PRICES.writes_in_turn(RoundedProduct())
+    assert PRICES.reads_in_turn(SaturatingAdd()) == (0,)
+    assert not PRICES.writes_in_turn(SaturatingAdd())
+    assert not PRICES.writes_in_turn(Copy())
+
+
 @pytest.mark.parametrize("primitive", [Map("x0"), Reduce("sum"), Accumulate("sum")])
 def test_what_is_not_rounded_has_no_price(primitive) -> None:
     call = PricedCall(primitive, {"elements": 4, "common_run": 4}, "q8.8", False, ("q8.8",) * 2)

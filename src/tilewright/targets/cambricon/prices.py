@@ -285,8 +285,14 @@ class CambriconPrices(Prices):
         return _sources(primitive, count, -1)
 
     def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
-        """Of a product the vectors."""
+        """Of a product the vectors, of an addition what it adds."""
+        if isinstance(primitive, SaturatingAdd):
+            return (0,)
         return (2 - primitive.loaded,) if isinstance(primitive, MatrixProduct) else ()
+
+    def writes_in_turn(self, primitive: Primitive) -> bool:
+        """True for a product: each instruction makes a column of its own."""
+        return isinstance(primitive, MatrixProduct)
 
     def in_pieces(self, primitive: Primitive) -> bool:
         """True for an addition: it takes the results of a product one by one."""

@@ -7,7 +7,7 @@ that it was computed in ends. Registers come round in turn, so that statements c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -229,15 +229,23 @@ class ProgramText:
         """
         inside = set[str](self._used)
         for scope in reversed(self._scopes):
-            for e, register in list(scope.values.items()):
-                if register in scope.owned and register not in inside:
-                    del scope.values[e]
-                    scope.owned.remove(register)
-                    self._free.append(register)
+            self._forget_in(scope, inside, REGISTERS)
             if self._free:
                 return
             if not scope.is_statement:
                 inside |= scope.read
+
+    def _forget_in(self, scope: _Scope, used: Collection[str], enough: int) -> None:
+        """Free registers of values of a scope that are not `used`, the earliest first, until there
+        are `enough`.
+        """
+        for e, register in list(scope.values.items()):
+            if len(self._free) >= enough:
+                return
+            if register in scope.owned and register not in used:
+                del scope.values[e]
+                scope.owned.remove(register)
+                self._free.append(register)
 
     def _end(self, scope: _Scope, values: Iterable[Expr]) -> None:
         """Forget values of a scope, and release the registers that it has for them."""
@@ -286,7 +294,9 @@ class ProgramText:
             return
         self.bounds[variable] = (low, high - 1)
         moving: list[_Moving] = [(Var(variable), Const(low), 1)] if used else []
-        if len(self._free) >= (_MANY if alone or self.frugal else _PLENTY):
+        enough = _MANY if alone or self.frugal else _PLENTY
+        self._forget_in(self._scopes[-1], set(), enough)
+        if len(self._free) >= enough:
             for e, move in places():
                 moving.append((e, self.folded(substitute(e, {variable: low})), move))
         with self._turns(high - low, moving):
