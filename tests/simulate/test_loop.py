@@ -6,12 +6,15 @@ The loops are those that Lan et al. 2019 describe in 2.2.1 (their Figs. 7 and 8)
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from support.cambricon import device, names, run
 from tilewright.common.errors import SimulationError
 from tilewright.machine import load_machine
+from tilewright.simulate.window import execute, loop
 from tilewright.simulate.window.memories import ElementRange
 
 TIMES = {
@@ -131,6 +134,21 @@ def test_elements_that_saturate_are_counted_by_instruction(branch: str) -> None:
     main = np.array([20_000] * 90 + [9_000] * 6, np.int16)
     found = run(text, load_machine("dla-al"), {"main": np.resize(main, 8192)})
     assert found.saturated == {5: 90 + 96}
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_short_program_runs_at_one_go(monkeypatch: pytest.MonkeyPatch, values: bool) -> None:
+    """The compiled loop comes back for more room in its records, or with the whole run."""
+    calls = []
+
+    def counted(*given: Any) -> int:
+        calls.append(given)
+        assert len(calls) == 1
+        return loop.run(*given)
+
+    monkeypatch.setattr(execute, "run", counted)
+    found = run(NAIVE, load_machine("dla-al", TIMES), values=values)
+    assert len(found.events) == 4 * TILES
 
 
 OVERLAPPING = """\
