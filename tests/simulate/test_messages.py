@@ -1,5 +1,7 @@
 """Messages over a fabric: order of arrival, room, ways, interrupts, and who waits for ever."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,9 @@ from support.cns1_shapes import SMALL
 from support.examples import examples
 from tilewright.common.errors import SimulationError
 from tilewright.simulate import launch
-from tilewright.simulate.instruction_level import DeadlockError
+from tilewright.simulate.instruction_level import DeadlockError, simulate_mesh
 from tilewright.simulate.units.messages import direction_of
+from tilewright.targets.cns1.nodes import run
 from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, fabric_of, run_nodes
 
 
@@ -171,6 +174,22 @@ def test_a_message_to_a_node_that_is_not_there_is_refused(hops, said):
         f"send({hops}, $v1, 0): a message from node 0 over {said} would leave the fabric of 2 rows "
         "and 8 columns, or stay where it is"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "way", "target"),
+    [(0, (3, 0), 3), (7, (-3, 0), 4), (2, (0, 1), 10), (10, (0, -1), 2), (1, (2, 1), 11)],
+)
+def test_a_head_comes_nearer_by_a_node_a_hop(monkeypatch, source, way, target):
+    """Up and down rows and columns; its target turns until it comes, in 2,000 cycles at most."""
+    limited = partial(simulate_mesh, max_cycles=2000)
+    monkeypatch.setattr(run, "simulate_mesh", limited)
+    texts = {
+        source: "$5 = {}\n$6 = {}\n$v1 = m[$0].w\nsend($6, $5, $v1, 1)\n".format(*way),
+        target: "$5 = 1\nhandler $5 = come\naccept 2\nwait: if ($0 == $0) wait\nnop\n"
+        "come: $v3 = receive(1)\n",
+    }
+    assert _received(_run(texts)[target], ("$v3",)) == (source,)
 
 
 def test_a_head_goes_along_its_row_to_the_end_and_then_along_the_column():
