@@ -200,6 +200,22 @@ def test_what_no_stage_computes_is_refused_by_name_before_any_search():
     )
 
 
+def test_products_in_fixed_point_have_stages_on_machines_that_compute_so_alone():
+    net = NetworkBuilder("product", "f64")
+    op = gemm(8, 8, 8, dtype="q8.8:q48.16:q8.8")
+    a, b = op.input_shapes
+    net.apply(op, net.input("a", a, "q8.8"), net.input("b", b, "q8.8"), name="c", output="c")
+    product = net.build(("c",))
+    require_lowered(product, load_machine("dla-al"))
+    with pytest.raises(GraphError) as error:
+        require_lowered(product, GROUP)
+    assert str(error.value) == (
+        "node c: no stage on sw26010_cg computes gemm of q8.8:q48.16:q8.8; products, windows and "
+        "functions of elements take floats of one type; integers and truth values are computed by "
+        "definitions and moved"
+    )
+
+
 def _renamed(op):
     class Mystery:
         kind, definitions = "mystery", ()

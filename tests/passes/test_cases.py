@@ -35,6 +35,7 @@ FILES = sorted(FOLDER.glob("*/*.ir"))
 
 PASSES: dict[str, tuple[Callable[[Mapping[str, str]], Pass], Stage, Stage]] = {
     "infer_dma": (InferDma, "seed", "staged"),
+    "infer_dma_early": (lambda stages: InferDma(stages, early=True), "seed", "staged"),
     "handle_boundary": (lambda _: HandleBoundary(), "staged", "staged"),
     "first_product": (lambda _: FirstProduct(), "staged", "staged"),
     "simplify": (lambda _: Simplify(MESH), "staged", "staged"),

@@ -16,6 +16,7 @@ from tilewright.machine import load_machine
 from tilewright.report.perfetto import pipeline_perfetto_json, window_perfetto_json
 from tilewright.report.pipeline import (
     _BAR,
+    _Loop,
     _timeline,
     hottest_loop,
     longest_loop,
@@ -302,3 +303,10 @@ def test_an_operation_of_a_window_waits_as_dots_and_runs_as_the_letter_of_its_un
     ]
     (*_, more) = _timeline(SimpleNamespace(events=events), texts, 2)  # type: ignore[arg-type]
     assert more == "1 more operations"
+
+
+@pytest.mark.parametrize(
+    ("cycles", "steady"), [((9, 3, 5, 3, 5), 4), ((9, 2, 2), 2), ((7,), 7), ((1, 2, 6), 3)]
+)
+def test_the_cycles_of_an_iteration_are_those_of_what_the_last_ones_repeat(cycles, steady):
+    assert _Loop(0, 1, len(cycles) + 1, cycles).steady_cycles == steady

@@ -71,11 +71,13 @@ def test_the_grid_of_a_matrix_product() -> None:
     assert found.tile_count == 8
 
 
-def test_the_block_is_the_family_s_or_one_vector_by_one_element() -> None:
+def test_the_block_is_the_family_s_or_one_vector_by_one_element_or_none() -> None:
     group = load_machine("sw26010_cg")
     assert blocks_of(group, "f64") == SW26010
     plain = msgspec.structs.replace(group, target="")
     assert blocks_of(plain, "f64") == replace(SW26010, vector=4, scalar=1)
+    any_extent = blocks_of(load_machine("dla-al"), "i16")
+    assert (any_extent.vector, any_extent.scalar, any_extent.lanes) == (1, 1, 1)
 
 
 def test_blocks_that_need_not_be_full_have_tiles_within_the_extents_and_no_granules() -> None:
@@ -145,6 +147,11 @@ def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
     (seed,) = seeds_for(op, algorithm)
     found = structures(seed, seed.spaces[0], "f64", staging)
     return factor_grid(found[0], parameters(op), SW26010)
+
+
+def test_what_stays_in_a_scratchpad_is_not_packed() -> None:
+    """Each row and each column of cores has a part of the depth, by vectors only of what packs."""
+    assert {*swdnn_grid("explicit_fused", 8, 8).tiles["in_channel_granule"].tolist()} == {8}
 
 
 def test_copies_are_tried_for_the_named_tensors() -> None:

@@ -180,6 +180,16 @@ def test_combinations_that_come_out_as_the_same_program_are_one_structure() -> N
     assert found.decisions.stages == {}
 
 
+def test_structures_are_the_legal_combinations_whose_programs_differ() -> None:
+    space = spread_space().vectorize("m", "n").reorder((ROW, DEPTH, COL), (DEPTH, ROW, COL))
+    seed = product_seed(space.stage(A, None, COL))
+    made = [build(space, s, "f64", staging) for s in combinations(seed, seed.spaces[0], Rules())]
+    told = {(s.staged.body, s.layouts): s.steps for s in reversed(made) if s is not None}
+    found = [s.steps for s in structures(seed, seed.spaces[0], "f64", staging)]
+    assert found == list(reversed(told.values()))
+    assert (len(made), sum(s is not None for s in made), len(found)) == (16, 8, 4)
+
+
 def test_layers_share_their_structures() -> None:
     (other,) = seeds_for(replace(CONV, height=30, in_channels=64), "implicit")
     assert structures(other, other.spaces[0], "f64", staging) is structures(
@@ -206,6 +216,18 @@ def test_a_space_without_a_legal_schedule(space: Space, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         structures(seed, space, "f64", staging)
     assert str(caught.value) == message
+
+
+def test_no_reason_is_that_another_schedule_has_its_vectors_along_the_other_dimension() -> None:
+    space = spread_space().vectorize("m", "n").choose((Stage("b", IN_PLACE),))
+    orders = layout(B, ("cols", "depth")), layout(C, ("rows", "cols"))
+    seed = Seed("mine", (A, B, C), (space,), orders, ("a", "b"), "c")
+    with pytest.raises(ScheduleError) as caught:
+        structures(seed, space, "f64", staging, Rules(partial_blocks=True, in_place=True))
+    assert str(caught.value) == (
+        "none of the 2 schedules of nest 'product' is legal; the first: 'b' is used in place and "
+        "not contiguous along n; another layout of it, or a copy that packs it"
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
@@ -253,3 +275,4 @@ stage({operand}, in_place)"""
         f"'{operand}' is used in place and not contiguous along {vector}; another layout of it, or "
         "a copy that packs it"
     )
+    assert legal(*taken[:-1], replace(rules, along_terms=True)).along_terms

@@ -9,6 +9,7 @@ import pytest
 from tilewright.common.errors import ScheduleError
 from tilewright.ops import conv2d
 from tilewright.seeds.space import seeds_for
+from tilewright.seeds.steps import Stage
 
 Sizes = dict[str, Any]
 ADDRESSED, WHOLE = {"addressed": True}, {"whole": True}
@@ -70,3 +71,15 @@ def test_limits(algorithm: str, where: dict[str, bool], within: Sizes, beyond: S
     with pytest.raises(ScheduleError) as error:
         seeds_for(refused, algorithm, **where)
     assert str(error.value) == f"{algorithm} does not apply to {refused.describe()}"
+
+
+@pytest.mark.parametrize(("rows", "staged"), [(1, False), (2, True)])
+def test_operands_of_several_kernel_rows_alone_are_fetched_by_rows_too(
+    rows: int, staged: bool
+) -> None:
+    op = conv2d(batch=8, in_channels=8, out_channels=8, height=8, width=8, kernel=(rows, 3))
+    (seed,) = seeds_for(op, "implicit")
+    every = (step for steps in seed.spaces[0].combinations() for step in steps)
+    loops = {step.at for step in every if isinstance(step, Stage) and step.tensor == "w"}
+    assert loops >= {"kernel_col"}
+    assert ("kernel_row" in loops) is staged

@@ -109,9 +109,9 @@ def _indent(line: str) -> str:
 
 
 def _seeds(op: Op, changed: Changed) -> Iterator[tuple[str, Seed]]:
-    for kind in ("", "addressed", "whole"):
+    for kind, only in (("", None), ("addressed", None), ("whole", None), ("", "prepacked")):
         try:
-            seeds = seeds_for(op, addressed=kind == "addressed", whole=kind == "whole")
+            seeds = seeds_for(op, only, addressed=kind == "addressed", whole=kind == "whole")
         except ScheduleError:
             continue  # none on machines of that kind
         yield from ((kind, own) for seed in seeds if (own := changed(seed)) is not None)

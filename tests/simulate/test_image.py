@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,15 @@ def test_an_image_runs_with_its_data_and_its_calls(through_file: bool) -> None:
     assert run.program.entry("double") == 5
     addresses = map(image.address_of, ("main", "double"))
     assert list(map(run.program.number_at, addresses)) == [0, 5]
+
+
+def test_what_is_not_allocated_or_has_no_data_is_not_loaded() -> None:
+    image = link([assemble_text(TEXT, CPE)], CPE)
+    (data,) = (section for section in image.sections if section.name == ".data")
+    zeros = replace(data, name=".bss", data=b"", nobits=True)
+    remark = replace(data, name=".comment", flags="", data=b"remark" * 100_000)
+    more = replace(image, sections=(*image.sections, zeros, remark))
+    assert np.array_equal(load_image(more, CPE).local_memory, load_image(image, CPE).local_memory)
 
 
 def test_instructions_keep_their_source_lines() -> None:

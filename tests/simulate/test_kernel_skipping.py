@@ -242,6 +242,14 @@ def test_iterations_have_one_number_if_all_of_their_values_are_equal() -> None:
         assert one == three != two
 
 
+def test_a_slot_is_seen_from_outside_without_a_loop_that_it_adds_to_alone() -> None:
+    a, b = Var("a"), Var("b")
+    assert Timed((a * 3 + b * 2) % 4).inside("b", Const(5)) == Timed(a * 3 % 4)
+    assert Timed((a // 2 + b) % 4).inside("b", Const(5)) == Timed(a // 2 % 4)
+    divided = Timed((a + b // 2) % 4)
+    assert divided.inside("b", Const(5)) == Timed(divided.expr, (("b", Const(5)),))
+
+
 def test_rounds_of_a_loop_are_told_apart_by_what_does_not_change_in_it() -> None:
     signatures = Signatures((Timed(Var("a") + Var("c")).inside("c", Const(2)),), "b")
     (one, two), (other, _) = (signatures(2, {"a": a}) for a in (0, 1))

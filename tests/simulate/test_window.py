@@ -17,10 +17,16 @@ from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.window.decode import _BRANCHES, decode_steps
+from tilewright.simulate.window import loop
+from tilewright.simulate.window.decode import (
+    _BRANCHES,
+    _OPERATIONS,
+    _SCALARS,
+    SCALARS,
+    decode_steps,
+)
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.launch import _registers
-from tilewright.simulate.window.loop import _branch_is_taken
 from tilewright.simulate.window.memories import Memories
 
 CPE = load_table("sw26010_cpe")
@@ -139,5 +145,21 @@ def test_the_compiled_loop_takes_branches_as_their_effects_say() -> None:
     }
     assert {*_BRANCHES} == {*holds}
     for code, effect in enumerate(_BRANCHES):
-        taken = [bool(_branch_is_taken.py_func(code, a)) for a in (-1, 0, 1)]
+        taken = [bool(loop._branch_is_taken.py_func(code, a)) for a in (-1, 0, 1)]
         assert taken == [holds[effect](a) for a in (-1, 0, 1)]
+
+
+NUMBERS = [0, 1, -1, 2, -3, 7, (1 << 31) - 1, -(1 << 31)]
+
+
+@pytest.mark.parametrize("a", NUMBERS)
+@pytest.mark.parametrize("b", NUMBERS)
+def test_the_compiled_loop_computes_scalars_as_their_effects_say(
+    a: int, b: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_word", loop._word.py_func)
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+    operations = {"move": a, "quotient": quotient, "scalar_not": int(a == 0)}
+    expected = [SCALARS[effect]({"a": a, "b": b}) for effect in _SCALARS]
+    expected += [operations[name] for name in _OPERATIONS]
+    assert [loop._computed.py_func(code, a, b) for code in range(len(expected))] == expected

@@ -112,6 +112,10 @@ def test_only_what_could_win_is_simulated():
     assert {*ran} == {0, 4}
 
 
+def test_of_equally_fast_candidates_the_first_is_the_best():
+    assert brute_force._faster(("first",), ("other",), lambda _: 5) == ("first",)
+
+
 @pytest.mark.parametrize("extents", [(1, 32, 48, 14), (8, 16, 32, 7), (128, 64, 64, 14)])
 def test_the_candidates_kept_are_the_best_of_all(extents):
     """Of each joint layout, too: a bound leaves out none of them."""

@@ -123,11 +123,18 @@ def refusal(path):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("before", [False, True])
-def test_a_store_that_cannot_be_made_leaves_no_file_of_its_own(tmp_path, monkeypatch, before):
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "kept"),
+    [("", "", False), ("", "-wal", True), ("", "-journal", True), ("r.db", "", True)],
+)
+def test_a_store_that_cannot_be_made_leaves_no_file_of_its_own(
+    tmp_path, monkeypatch, before, meanwhile, kept
+):
+    """One that another process writes has a journal beside it before it has a size."""
     path = tmp_path / "r.db"
 
     def refused(records):
+        path.with_name(f"r.db{meanwhile}").touch()
         raise RecordError("no room")
 
     if before:
@@ -135,7 +142,7 @@ def test_a_store_that_cannot_be_made_leaves_no_file_of_its_own(tmp_path, monkeyp
     monkeypatch.setattr(Records, "_prepare", refused)
     with pytest.raises(RecordError, match=r"\Ano room\Z"):
         Records(path)
-    assert path.exists() is before
+    assert path.exists() is kept
 
 
 @pytest.mark.parametrize(

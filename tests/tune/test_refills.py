@@ -26,3 +26,9 @@ def test_steadier_candidates_are_searched_for_where_refills_are_a_hundredth(
     (found,) = refills.steadied([[other, best]], None, lambda own: own, lambda _, own: own)
     assert asked == [best] * searched
     assert list(found) == [steady] * searched + [best, other]
+
+
+@pytest.mark.parametrize("fetch_cycles", [0, 1])
+def test_routines_evict_each_other_where_filling_the_cache_takes_time(monkeypatch, fetch_cycles):
+    monkeypatch.setattr(refills, "_fetch_cycles", lambda machine: fetch_cycles)
+    assert refills._evicts(None) is (fetch_cycles > 0)

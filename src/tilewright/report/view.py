@@ -78,7 +78,7 @@ class AlgorithmCheck(Struct, frozen=True):
     images: int | None = None
 
 
-class NetworkResult(Struct, frozen=True):
+class NetworkResult(Struct, frozen=True, kw_only=True):
     """All operators of a run, in the order of the network; repeated layers are listed again.
 
     `fitted_machine` is the description of this machine with constants fitted to measured kernels;
@@ -95,8 +95,8 @@ class NetworkResult(Struct, frozen=True):
     total_milliseconds: float
     checks: tuple[AlgorithmCheck, ...] = ()
     timings: dict[str, float] = {}
-    candidates_fitting_total: int = 0
-    candidates_priced_total: int = 0
+    candidates_fitting_total: int
+    candidates_priced_total: int
     fitted_machine: str = ""
     fitted_milliseconds: float | None = None
     refill_note: str = ""

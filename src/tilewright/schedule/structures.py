@@ -130,8 +130,7 @@ def _structures(
         if not isinstance(made, Structure):
             refused.append(made)
             continue
-        if scalar != steps:
-            legal_ones.add(scalar)
+        legal_ones.add(scalar)
         if not _repeats(made, found):
             found.append(made)
     if not found:

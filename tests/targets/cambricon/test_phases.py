@@ -63,3 +63,18 @@ def test_one_convolution_makes_all_phases_and_none_has_gaps() -> None:
         "conv2d 1x5x13x12 -> 48, 3x3 s1 p2",
         "conv2d 48x1x15x14 -> 5, 13x12 s1 p0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("channels", "more"), [(3, {}), (6, {"dilation": 2, "groups": 3}), (3, {"stride": 2})]
+)
+def test_convolutions_whose_taps_have_no_gaps_stay_as_they_are(
+    channels: int, more: dict[str, int]
+) -> None:
+    """Taps beside each other, of groups, and with strides: 25 for a place of six results."""
+    net = NetworkBuilder("convolution", "f64")
+    conv = conv2d(batch=1, in_channels=channels, out_channels=6, height=9, width=9, kernel=5,
+                  **more)  # fmt: skip
+    net.apply(conv, *map(net.input, "xw", conv.input_shapes), name="y", output="y")
+    network = net.build(("y",))
+    assert with_phases(network, MACHINE) == network

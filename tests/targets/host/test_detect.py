@@ -47,6 +47,30 @@ def root(tmp_path):
     return tmp_path
 
 
+ARM = """\
+processor\t: 0
+Features\t: fp asimd
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x3
+CPU part\t: 0xd0c
+"""
+
+
+def test_processors_of_other_makers_are_named_by_fields_of_their_own(root):
+    (root / "proc/cpuinfo").write_text(ARM)
+    host = detect_host(root)
+    assert (host.vendor, host.family, host.model) == ("0x41", "8", "0xd0c")
+    assert host.instruction_set is PORTABLE
+    assert host.assumptions == ()
+
+
+def test_instruction_sets_have_the_vector_registers_of_their_manuals():
+    """512 bits in 32 registers, 256 in 16, and 128 in 16 of any processor of 64 bits."""
+    vectors = [(8 * own.vector_bytes, own.registers) for own in INSTRUCTION_SETS]
+    assert vectors == [(512, 32), (256, 16), (128, 16)]
+
+
 def test_everything_told(root):
     host = detect_host(root)
     assert host.cpu_name == "Some Processor 9000"

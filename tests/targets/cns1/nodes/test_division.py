@@ -16,9 +16,16 @@ from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.digits import digits_machine
 from tilewright.partition.objective import TIME
-from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
+from tilewright.targets.cns1.division import (
+    DIVISION,
+    given_blocks,
+    node_update_cycles,
+    plans,
+)
 from tilewright.targets.cns1.nodes import divided
 from tilewright.targets.cns1.nodes.divided import node_programs
+from tilewright.targets.cns1.nodes.roles import update_blocks
+from tilewright.targets.cns1.prices import weight_update_cycles
 
 MACHINE = digits_machine(2, 4, 4)
 
@@ -171,6 +178,28 @@ def test_copies_of_a_network_take_passes_in_turn():
     """Each node holds both matrices: eight copies compute eight pairs of patterns at once."""
     plan = outputs_are_those_of_the_reference(perceptron(16, 64, 128, 64), MACHINE)
     assert (plan.nodes.copies, plan.nodes.cells) == (8, 1)
+
+
+def test_no_more_copies_are_made_than_there_are_passes():
+    """Four passes of two patterns: eight copies would leave half of the nodes without any."""
+    found = DIVISION.divide(perceptron(8, 64, 128, 64), MACHINE, None, TIME, 1.0)
+    assert found.nodes.copies == 4
+
+
+def test_an_update_of_one_pattern_takes_what_its_kernels_do():
+    """Of as many columns at a time as the cache holds of the matrix."""
+    machine = load_machine("cns1-128")
+    assert update_blocks(machine, 64, 96) == (64, 64)
+    parts = [float(weight_update_cycles(machine, 64, columns, 96)) for columns in (64, 32)]
+    assert node_update_cycles(machine, 64, 96, 1) == sum(parts)
+
+
+@pytest.mark.parametrize(("ports", "served"), [(1, 8), (2, 4), (4, 2)])
+def test_as_many_patterns_go_together_as_the_memory_of_a_port_holds(ports, served):
+    """Of each node that it serves a block of inputs and four of outputs for each pattern."""
+    machine = changed(MACHINE, {"hosts.ports": ports})
+    nodes = DIVISION.divide(perceptron(2, 80, 512), machine, None, TIME, 1.0).nodes
+    assert nodes._together == 2 * (524_288 // (2 * (1 + 4) * 128 * served))
 
 
 def test_copies_end_where_memories_are_full():

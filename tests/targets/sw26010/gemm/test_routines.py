@@ -17,6 +17,7 @@ from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.gemm import instances
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.gemm.instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings
@@ -112,12 +113,16 @@ def symbols(call):
     return [i.symbol for i in gemm_instances(product(call), MACHINE)]
 
 
+OF_BOTH_LOOPS = (
+    "y_tile[0](at(0, min(16, 68 - i * 8)), at(0, max(16, 32 - j * 16)), shape=(16, 32), "
+    'roles="mn"), x_tile[0](at(0, min(16, 68 - i * 8)), at(0, 8), shape=(16, 8), roles="mk"), '
+    'w_tile[0](at(0, 8), at(0, max(16, 32 - j * 16)), shape=(8, 32), roles="kn"), vector="n"'
+)
+"""Extents of three kinds in the iterations of one loop, of two in those of the other."""
+
+
 def test_extents_that_loops_decide_give_an_instance_each():
-    found = symbols(
-        "y_tile[0](at(0, min(16, 68 - i * 8)), at(0, max(16, 32 - j * 16)), shape=(16, 32), "
-        'roles="mn"), x_tile[0](at(0, min(16, 68 - i * 8)), at(0, 8), shape=(16, 8), roles="mk"), '
-        'w_tile[0](at(0, 8), at(0, max(16, 32 - j * 16)), shape=(8, 32), roles="kn"), vector="n"'
-    )
+    found = symbols(OF_BOTH_LOOPS)
     assert found == [f"gemm_f64_n_row_row_{m}x{n}x8_8_32_32" for m in (4, 12, 16) for n in (16, 32)]
 
 
@@ -128,6 +133,18 @@ def test_a_condition_around_the_call_counts():
         'w_tile[0](shape=(8, 32), roles="kn"), vector="n"'
     )
     assert len(gemm_instances(text, MACHINE)) == 9
+
+
+@pytest.mark.parametrize("most", [5, 6])
+def test_extents_of_more_combinations_than_are_looked_at_are_refused(most, monkeypatch):
+    monkeypatch.setattr(instances, "MOST_POINTS", most)
+    program = product(OF_BOTH_LOOPS, space=250 + most)
+    if most == 6:
+        assert len(gemm_instances(program, MACHINE)) == 6
+        return
+    with pytest.raises(ProgramError) as caught:
+        gemm_instances(program, MACHINE)
+    assert str(caught.value) == "the extents of a gemm take more than 5 combinations"
 
 
 OPERANDS = (

@@ -6,12 +6,15 @@ The loops are those that Lan et al. 2019 describe in 2.2.1 (their Figs. 7 and 8)
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from support.cambricon import device, names, run
 from tilewright.common.errors import SimulationError
 from tilewright.machine import load_machine
+from tilewright.simulate.window import execute, loop
 from tilewright.simulate.window.memories import ElementRange
 
 TIMES = {
@@ -123,6 +126,31 @@ def test_values_do_not_change_the_time() -> None:
     assert (timed.cycles, timed.events) == (computed.cycles, computed.events)
 
 
+@pytest.mark.parametrize("branch", ["cb $3, again", "cbr $3, $4"])
+def test_elements_that_saturate_are_counted_by_instruction(branch: str) -> None:
+    """In both turns of a loop, compiled or step by step, as one with a branch to a register is."""
+    text = "smove $1, #0\nsmove $2, #96\nsmove $3, #2\nsmove $4, #again\nvload $1, $2, #0\n"
+    text += f"again: vav $1, $2, $1, $1\nsadd $3, #-1\n{branch}"
+    main = np.array([20_000] * 90 + [9_000] * 6, np.int16)
+    found = run(text, load_machine("dla-al"), {"main": np.resize(main, 8192)})
+    assert found.saturated == {5: 90 + 96}
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_short_program_runs_at_one_go(monkeypatch: pytest.MonkeyPatch, values: bool) -> None:
+    """The compiled loop comes back for more room in its records, or with the whole run."""
+    calls = []
+
+    def counted(*given: Any) -> int:
+        calls.append(given)
+        assert len(calls) == 1
+        return loop.run(*given)
+
+    monkeypatch.setattr(execute, "run", counted)
+    found = run(NAIVE, load_machine("dla-al", TIMES), values=values)
+    assert len(found.events) == 4 * TILES
+
+
 OVERLAPPING = """\
 smove $1, #0
 smove $2, #100
@@ -159,7 +187,7 @@ def test_only_operations_on_the_same_elements_wait(address: int, waits: bool) ->
 def test_spans_are_checked(statement: str, message: str) -> None:
     text = f"smove $1, #32700\nsmove $2, #96\n{statement}"
     with pytest.raises(SimulationError) as error:
-        run(text, load_machine("dla-al"), values=False, read_only=(ElementRange("main", 0, 100),))
+        run(text, load_machine("dla-al"), values=False, read_only=(ElementRange("main", 90, 10),))
     assert str(error.value) == message
 
 
