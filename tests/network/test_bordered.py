@@ -10,7 +10,7 @@ from tilewright.ir.nodes import Range
 from tilewright.ir.parser import parse
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.planning.bordered import Bordered, _behind, _names_in_place, bordered
+from tilewright.network.planning.bordered import Bordered, bordered, names_in_place, range_behind
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import unbordered
 from tilewright.network.planning.memory import with_border as with_border
@@ -180,8 +180,8 @@ def test_transformed_tiles_take_epilogues_and_borders_and_are_exact(algorithm):
 
 def test_what_lies_inside_a_border_is_moved_up_to_where_it_ends():
     whole, part = Range(Const(2), Const(3)), Range(Const(2), Const(3), stop=Const(4))
-    assert _behind(whole, 1) == Range(Const(2) + 1, Const(3))
-    assert _behind(part, 1) == Range(Const(2) + 1, Const(3), stop=Const(4) + 1)
+    assert range_behind(whole, 1) == Range(Const(2) + 1, Const(3))
+    assert range_behind(part, 1) == Range(Const(2) + 1, Const(3), stop=Const(4) + 1)
 
 
 def test_a_tensor_is_named_in_place_where_a_call_takes_its_tiles():
@@ -194,4 +194,4 @@ def p():
     wait(tile[0])
     copy(y[at(0, 4)]("a"), tile[0](shape=(4,), roles="a"))
 """)
-    assert [_names_in_place(program, name) for name in ("x", "y")] == [False, True]
+    assert [names_in_place(program, name) for name in ("x", "y")] == [False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.network.planning.form import StoredDim, canonical, row_major
-from tilewright.network.planning.lowering import _followed, _of_whole_steps, _runs_along_blocks
+from tilewright.network.planning.lowering import _followed, _of_whole_steps, runs_along_blocks
 from tilewright.network.planning.memory import in_order
 from tilewright.ops.notation import operator_of
 
@@ -49,5 +49,5 @@ def test_interleaved_parts_are_equally_long():
 def test_copies_of_whole_dimensions_run_along_blocks(text, shapes, runs):
     dims = [StoredDim(1, 4, 3), StoredDim(0, 1, 3), StoredDim(1, 1, 4)]
     op = operator_of(text, **{"i": 3, "j": 12, "x": (3, 12), **shapes})
-    assert _runs_along_blocks(op, canonical((3, 12), dims, (0, 0))) == runs
-    assert not _runs_along_blocks(op, row_major((3, 12)))
+    assert runs_along_blocks(op, canonical((3, 12), dims, (0, 0))) == runs
+    assert not runs_along_blocks(op, row_major((3, 12)))

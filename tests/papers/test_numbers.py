@@ -37,7 +37,5 @@ def test_predicted_numbers(group: str, golden: Golden) -> None:
 
 def _line(name: str, row: Row) -> str:
     verdict = verdict_text(row)
-    said = ", ".join(
-        filter(None, ("" if row.note.startswith(f"{verdict}:") else verdict, row.note))
-    )
-    return f"{name}: {row.name}: {row.ours:.6g} {', '.join(said)}".rstrip()
+    said = ["" if row.note.startswith(f"{verdict}:") else verdict, row.note]
+    return f"{name}: {row.name}: {row.ours:.6g} {', '.join(filter(None, said))}".rstrip()

@@ -129,7 +129,7 @@ def test_values_do_not_change_the_time() -> None:
 @pytest.mark.parametrize("branch", ["cb $3, again", "cbr $3, $4"])
 def test_elements_that_saturate_are_counted_by_instruction(branch: str) -> None:
     """In both turns of a loop, compiled or step by step, as one with a branch to a register is."""
-    text = "smove $1, #0\nsmove $2, #96\nsmove $3, #2\nsmove $4, #again\nvload $1, $2, #0\n"
+    text = "smove $1, #0\nsmove $2, #96\nsmove $3, #2\nsmove $4, #20\nvload $1, $2, #0\n"
     text += f"again: vav $1, $2, $1, $1\nsadd $3, #-1\n{branch}"
     main = np.array([20_000] * 90 + [9_000] * 6, np.int16)
     found = run(text, load_machine("dla-al"), {"main": np.resize(main, 8192)})

@@ -8,7 +8,7 @@ its own code behind a program means its expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -24,6 +24,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
 from tilewright.network.plan import Plan, Stage, Value
 from tilewright.network.planning.epilogues import Finished
+from tilewright.network.planning.forms import Forms
 from tilewright.ops.mapping import InMemory
 
 
@@ -31,19 +32,22 @@ def interpret_plan(
     plan: Plan,
     inputs: Arrays,
     weights: Arrays,
+    by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> dict[str, Array]:
-    """The outputs of one group by name.
+    """The outputs of one group by name. Stages that are to be computed `by_operator` are so, at
+    once: for products whose programs have the bits of the operator.
 
     Raises GraphError for a missing tensor, SimulationError for an element that is read and that
     nothing has written.
     """
-    return interpret_groups(plan, [inputs], weights)[0]
+    return interpret_groups(plan, [inputs], weights, by_operator)[0]
 
 
 def interpret_groups(
     plan: Plan,
     inputs: Sequence[Arrays],
     weights: Arrays,
+    by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> list[dict[str, Array]]:
     """The outputs of groups with `inputs` of their own, which run each stage before the next one.
     Raises as `interpret_plan` does.
@@ -63,7 +67,7 @@ def interpret_groups(
             memory |= {n: array for n, array in found if array is not None}
         together = len(memories) > 1 and stage.division is not None
         for runs in [memories] if together else [[memory] for memory in memories]:
-            _run_stage(plan, stage, runs)
+            _run_stage(plan, stage, runs, as_operator=by_operator(stage))
         for memory in memories:
             for value in {*memory} - kept:
                 if last.get(value, -1) == number:
@@ -120,13 +124,16 @@ def _constant_values(value: Value, weights: Arrays) -> Array:
     return found.reshape(value.form.shape)
 
 
-def _run_stage(plan: Plan, stage: Stage, memories: Sequence[dict[int, Array]]) -> None:
+def _run_stage(
+    plan: Plan, stage: Stage, memories: Sequence[dict[int, Array]], *, as_operator: bool
+) -> None:
     """Run one stage; elements of its result that it does not write keep their values. Groups with
     memories of their own see one result.
     """
     own, before = plan.values[stage.writes], memories[0].get(stage.writes)
     whole = _unwritten(own.form.elements, own.dtype) if before is None else before.copy()
-    for start, result in _results(plan, stage, memories):
+    results = _whole(plan, stage, memories[0]) if as_operator else _results(plan, stage, memories)
+    for start, result in results:
         part = whole[start : start + result.size]
         written = ~_missing(result[: part.size])
         part[written] = result[: part.size][written]
@@ -170,6 +177,16 @@ def _results(
             starts = stage.starts(group)
             tensors = _tensors(plan, stage, program, starts, memories[group % len(memories)])
             yield starts[-1], _interpreted(plan, program, tensors, stage.arguments[-1][0])
+
+
+def _whole(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
+    """The result of a product by its operator."""
+    forms = Forms().of(stage.candidate)
+    *given, (result, _) = stage.arguments
+    operands = [
+        forms[name].read(_require_written(plan, v, memory.get(v), stage.name)) for name, v in given
+    ]
+    yield 0, forms[result].stored(stage.op.reference(*operands))
 
 
 def _by_operator(op: InMemory, operands: Sequence[Array]) -> Array:

@@ -257,8 +257,7 @@ def composed(first: InMemory, copy: InMemory) -> InMemory | None:
     >>> found.extents, found.operands[0].terms, found.body
     ((3, 2), (((1, 1),), ((0, 1),)), '2 * x0')
     """
-    alike = {*copy.operand_dtypes} == {copy.out_dtype} == {first.out_dtype}
-    if first.gather is not None or first.has_look_ups or not (alike and is_plain_copy(copy)):
+    if first.gather is not None or first.has_look_ups or not is_plain_copy(copy):
         return None
     common = _common(
         counted_places(first.result, first.extents), counted_places(copy.operands[0], copy.extents)

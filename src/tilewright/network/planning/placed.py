@@ -125,9 +125,9 @@ def _places(own: Access, other: Access, extents: Sequence[int]) -> PlaceMap | No
 
 
 def is_plain_copy(op: Definition) -> bool:
-    """True for a definition that moves elements of one tensor, and no more."""
+    """True for a definition that moves elements of one tensor, of one type, and no more."""
     moves = (op.body, op.finish, op.gather, len(op.operands)) == ("x0", "x0", None, 1)
-    return moves and not op.has_look_ups
+    return moves and op.operand_dtypes == (op.out_dtype,) and not op.has_look_ups
 
 
 def places_between(op: Definition, held: Form, whole: Form) -> PlaceMap | None:
