@@ -42,7 +42,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
-from tilewright.ir.visit import map_stmt, rewrite, walk
+from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
 from tilewright.passes.infer_dma import (
     SLOT_ELEMENTS,
 )
@@ -323,7 +323,7 @@ class FetchInParts:
         results have another use.
         """
         for name, at in self.stages.items():
-            if at == IN_PARTS:
+            if at == IN_PARTS and any(calls_of(program.body, MatrixProduct)):
                 program = _Parts.of(name, program).applied()
         return program
 
