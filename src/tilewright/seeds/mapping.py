@@ -150,8 +150,8 @@ def reduction(op: InMemory) -> Seed | None:
     )
 
 
-@seed("reduce", name="whole_windows", whole=True)
-def whole_windows(op: InMemory) -> Seed | None:
+@seed("reduce", name="windows_in_parts", whole=True)
+def windows_in_parts(op: InMemory) -> Seed | None:
     """The largest of windows of two columns that share no place, found where the last rows lie;
     the rows of the next windows come in parts.
     """
@@ -168,11 +168,11 @@ def whole_windows(op: InMemory) -> Seed | None:
     before = read[read.index(windows[1]) - 1]
     if rows < 2 or columns != 2 or windows != sorted(windows) or before == windows[0]:
         return None
-    return _whole_windows(op.outer, (_pattern(op.result), _pattern(op.operands[0])))
+    return _windows_in_parts(op.outer, (_pattern(op.result), _pattern(op.operands[0])))
 
 
 @cache
-def _whole_windows(kept: int, patterns: tuple[Pattern, Pattern]) -> Seed | None:
+def _windows_in_parts(kept: int, patterns: tuple[Pattern, Pattern]) -> Seed | None:
     result, operand = patterns
     axes = (*_axes(kept), *(axis(f"i{n}", Var(f"n{n}"), inner=True) for n in (kept, kept + 1)))
     if _blocks(patterns):
@@ -182,10 +182,10 @@ def _whole_windows(kept: int, patterns: tuple[Pattern, Pattern]) -> Seed | None:
     uses = _use(y, result, axes, ()), _use(x, operand, axes, ())
     roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, axes[:kept], strict=False))
     roles["k"] = axes[kept:]
-    body = nest("whole_windows", "reduce", axes, roles, *uses, function="max", expression="x0")
+    body = nest("windows_in_parts", "reduce", axes, roles, *uses, function="max", expression="x0")
     space = spread(Space(body).split(*axes[:kept]), axes[:kept]).reorder(axes[:kept])
     space = space.choose((Stage("x0", IN_PARTS),)).limit(largest=1 << 14, most=tile_sizes(kept))
-    return Seed("whole_windows", (y, x), (space,), (), ("x0",), "y")
+    return Seed("windows_in_parts", (y, x), (space,), (), ("x0",), "y")
 
 
 def _own_axes(op: InMemory) -> tuple[int, ...]:

@@ -61,7 +61,8 @@ class WindowsInParts:
         ScheduleError where it gathers no windows.
         """
         loops, body = chain_of(program.body)
-        if IN_PARTS not in self.stages.values() or any(calls_of(program.body, MatrixProduct)):
+        own = next((tensor for tensor, at in self.stages.items() if at == IN_PARTS), None)
+        if own is None or any(calls_of(program.body, MatrixProduct)):
             return program
         match [s for s in body if isinstance(s, Call | Transfer)]:
             case [
@@ -69,11 +70,11 @@ class WindowsInParts:
                 Transfer("get") as fetched,
                 Call(Reduce("max", "x0"), (View() as y, View() as x)),
                 Transfer("put") as stored,
-            ] if x.roles.count("k") == 2:
+            ] if x.roles.count("k") == 2 and x.roles.replace("k", "") == y.roles:
                 return _Windows(program, tuple(loops), fetched, stored, y, x).applied()
             case _:
                 raise ScheduleError(
-                    f"stage(..., {IN_PARTS}): parts come of windows whose rows and columns are "
+                    f"stage({own}, {IN_PARTS}): parts come of windows whose rows and columns are "
                     "dimensions, the largest elements of which are stored; name a loop instead"
                 )
 
@@ -130,9 +131,7 @@ class _Windows:
             left,
             If(ended, (made,)),
         )
-        return rewrite(
-            found, lambda s: (s, Wait(s.buffer, s.slot)) if isinstance(s, Transfer) else None
-        )
+        return rewrite(found, _waited_for)
 
     def _windows(self, row: View, column: int) -> tuple[Call, If]:
         """The largest of each window of a row, in the row's place: of the first windows, where one
