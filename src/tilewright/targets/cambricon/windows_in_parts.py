@@ -161,7 +161,8 @@ class _Windows:
     def _part(self, buffer: str, start: Expr, count: Expr) -> tuple[Transfer, View]:
         """The transfer of so many rows of all windows, and their view, in the present slot."""
         d = self.along[0]
-        ranges, shape, own = (list(p) for p in (self.fetched.ranges, self.x.shape, self.x.ranges))
+        ranges, shape = list(self.fetched.ranges), list(self.x.shape)
+        own = list(self.x.ranges)
         ranges[d] = replace(ranges[d], start=ranges[d].start + start, extent=count)
         shape[d], own[d] = count, Range(Const(0), count)
         now = slot_of(self.loops, 0)
