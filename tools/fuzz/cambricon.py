@@ -63,9 +63,8 @@ CLOSE = 0.02
 
 def random_op(rng: np.random.Generator) -> tuple[str, Op]:
     """A kind of work and an operator of it."""
-    kind = str(
-        rng.choice(["product", "convolution", "by images", "by weights", "copy", "map", "sum"])
-    )
+    kinds = ["product", "convolution", "by images", "by weights", "copy", "map", "sum", "windows"]
+    kind = str(rng.choice(kinds))
     match kind:
         case "product":
             turned = bool(rng.integers(2))
@@ -82,6 +81,8 @@ def random_op(rng: np.random.Generator) -> tuple[str, Op]:
             return kind, InMemory(
                 shape, straight(shape), (straight(shape), beside), body, dtype=REAL
             )
+        case "windows":
+            return kind, _windows(rng)
         case _:
             rows, terms = map(int, rng.integers(1, 40, 2))
             order = (0, 1) if rng.integers(2) else (1, 0)
@@ -105,6 +106,17 @@ def _copy(rng: np.random.Generator) -> InMemory:
     order = tuple(map(int, rng.permutation(len(shape))))
     x = straight(tuple(shape[axis] for axis in order), order)
     return InMemory(shape, straight(shape), (x,), "x0", dtype=REAL)
+
+
+def _windows(rng: np.random.Generator) -> InMemory:
+    """The largest of windows that share no place, channels last or first."""
+    rows, cols, channels = (int(rng.integers(1, most)) for most in (9, 12, 70))
+    kernel = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    order, kept = ((0, 3, 1, 4, 2), (0, 1, 2)) if rng.integers(4) else ((2, 0, 3, 1, 4), (2, 0, 1))
+    extents = (rows, cols, channels, *kernel)
+    x = straight(tuple(extents[a] for a in order), order)
+    y = straight(tuple(extents[a] for a in kept), kept)
+    return InMemory(extents, y, (x,), "x0", "max", dtype=REAL)
 
 
 def _convolution(rng: np.random.Generator, kind: str) -> Op:
@@ -161,6 +173,9 @@ def check(op: Op, rng: np.random.Generator, deviations: list[tuple[float, str]])
     meant = interpret(program, inputs, (1, 1))
     label = f"{candidate.seed.name}, {candidate.nests[0].schedule}"
     assert all(np.array_equal(found[n], meant[n]) for n in found), f"{label}: the device differs"
+    if isinstance(op, InMemory) and op.gather == "max":
+        y = operator_result(op, candidate.seed, program, found)
+        assert np.array_equal(y, op.reference(*given)), f"{label}: another result"
     if op.kind in CONTRACTIONS:
         y = operator_result(op, candidate.seed, program, found)
         apart = int(np.abs(y.astype(int) - op.reference(*given)).max())

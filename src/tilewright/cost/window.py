@@ -185,6 +185,12 @@ def _read_until(w: OperationWindow, number: int, made: int, cost: Cost) -> Any:
 
 
 @piece
+def _slot_of(w: OperationWindow, number: int, buffer: int) -> Any:
+    """The slot of a buffer that an item works on."""
+    return 1 - w.slots[buffer] if w.other[number] else w.slots[buffer]
+
+
+@piece
 def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     """Issue the operations of an item on its buffers; what a transfer fetches ahead goes into
     `slot`, all else (-1) works on the present ones.
@@ -194,8 +200,7 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     clear = all_read = 0.0
     written, made, part = w.writes[number], 0, writers
     if written >= 0:
-        own = 1 - w.slots[written] if w.other[number] else w.slots[written]
-        made = 2 * written + (slot if slot >= 0 else own)
+        made = 2 * written + (slot if slot >= 0 else _slot_of(w, number, written))
         if not w.beside[number]:
             all_read = _read_until(w, number, made, cost)
             begun = state[w.first[6] + made] if w.parts[number] else all_read
@@ -209,7 +214,7 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
-            place = 2 * read + w.slots[read]
+            place = 2 * read + _slot_of(w, number, read)
             all_clear = max(all_clear, state[writers + place])
             first = earlier if w.pieces[number] and i == 0 else writers
             clear = max(clear, state[first + place])
@@ -227,7 +232,7 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
-            place = 2 * read + w.slots[read]
+            place = 2 * read + _slot_of(w, number, read)
             done = end - cost.last if w.early[number, i] else end
             begun = w.begun[0] if w.turn[number, i] else done
             state[readers + place] = max(state[readers + place], done)

@@ -137,9 +137,10 @@ def _reads(
 
 
 def _rotation(buffer: str, prepared: Prepared) -> int:
-    """The level of the innermost loop that the slot depends on which calls write."""
-    made = [i.step.stmt.operands[0] for i in prepared.items if isinstance(i.step, CallStep)]
-    slots = [o.slot for o in made if isinstance(o, View) and o.buffer == buffer]
+    """The level of the innermost loop that the slot depends on which calls use."""
+    calls = [i.step.stmt for i in prepared.items if isinstance(i.step, CallStep)]
+    operands = (o for call in calls for o in call.operands)
+    slots = [o.slot for o in operands if isinstance(o, View) and o.buffer == buffer]
     used = frozenset[str]().union(*map(free_vars, slots))
     return max((d for d, loop in enumerate(prepared.loops, 1) if loop.var in used), default=0)
 
@@ -332,9 +333,9 @@ def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
 
 
 def _in_other_slot(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a fetch into the slot that no call of the present turn reads."""
+    """True for a transfer of the slot that no call of the present turn reads."""
     step = item.step
-    if isinstance(step, CallStep) or step.stmt.direction == "put":
+    if isinstance(step, CallStep):
         return False
     calls = (i.step.stmt for i in prepared.items if isinstance(i.step, CallStep))
     views = (o for call in calls for o in call.operands if isinstance(o, View))

@@ -83,7 +83,7 @@ def _fetches(part: _Part, loops: Loops, program: ir.Program) -> _Part:
     body: list[ir.Stmt] = []
     before: list[ir.Stmt] = []
     doubled: list[str] = []
-    now, ahead = _slot(loops, 0), _slot(loops, 1)
+    now, ahead = slot_of(loops, 0), slot_of(loops, 1)
     later: dict[int, list[ir.Transfer]] = {}
     behind = _fetches_behind(part.body)
     for number, stmt in enumerate(part.body):
@@ -98,7 +98,7 @@ def _fetches(part: _Part, loops: Loops, program: ir.Program) -> _Part:
             case _:
                 body.append(stmt)
         for fetched in later.get(number, ()):
-            body += _fetch_next(fetched, loops, len(loops) - 1, ahead)
+            body += fetch_next(fetched, loops, len(loops) - 1, ahead)
     return _Part(_with_slots(tuple(body), doubled, now), tuple(before))
 
 
@@ -115,7 +115,7 @@ def _fetches_behind(body: Sequence[ir.Stmt]) -> dict[int, int]:
     return {get: calls[count - 1] for get, count in counts if count}
 
 
-def _fetch_next(stmt: ir.Transfer, loops: Loops, level: int, slot: Expr) -> tuple[ir.Stmt, ...]:
+def fetch_next(stmt: ir.Transfer, loops: Loops, level: int, slot: Expr) -> tuple[ir.Stmt, ...]:
     """Fetch for the iteration after this one: advance loop `level`, or a loop outside it."""
     if level < 0:
         return ()
@@ -124,7 +124,7 @@ def _fetch_next(stmt: ir.Transfer, loops: Loops, level: int, slot: Expr) -> tupl
     indices[loop.var] = Var(loop.var) + 1
     fetch = _at_indices(stmt, indices, slot)
     condition = binary("<", Var(loop.var) + 1, loop.extent)
-    return (ir.If(condition, (fetch,), _fetch_next(stmt, loops, level - 1, slot)),)
+    return (ir.If(condition, (fetch,), fetch_next(stmt, loops, level - 1, slot)),)
 
 
 def _at_indices(stmt: ir.Transfer, indices: dict[str, Expr], slot: Expr) -> ir.Transfer:
@@ -132,7 +132,7 @@ def _at_indices(stmt: ir.Transfer, indices: dict[str, Expr], slot: Expr) -> ir.T
     return replace(stmt, ranges=ranges, slot=slot)
 
 
-def _slot(loops: Loops, ahead: int) -> Expr:
+def slot_of(loops: Loops, ahead: int) -> Expr:
     """The slot that the current (or the next) iteration of the loops together uses, of two.
 
     Iterations are counted through. An inner loop may be shorter in the last iteration of a loop
@@ -172,7 +172,7 @@ def _stores(part: _Part, loops: Loops, program: ir.Program) -> _Part:
             body.append(stmt)
     first: list[ir.Stmt] = []
     after: list[ir.Stmt] = []
-    now = _slot(loops, 0)
+    now = slot_of(loops, 0)
     for buffer in stored:
         copies = _copies(program, buffer)
         first.append(ir.Wait(buffer, now if copies == 2 else Const(0)))
@@ -189,23 +189,23 @@ def _late(part: _Part, loops: Loops, program: ir.Program) -> _Part:
     for stmt in part.body:
         match stmt:
             case ir.Transfer("put", _, _, buffer) if _copies(program, buffer) == 2:
-                body += _store_before(stmt, loops, len(loops) - 1)
-                slot = substitute(_slot(loops, 0), _last(loops))
+                body += store_before(stmt, loops, len(loops) - 1)
+                slot = substitute(slot_of(loops, 0), _last(loops))
                 after.append(_at_indices(stmt, _last(loops), slot))
             case _:
                 body.append(stmt)
     return _Part(tuple(body), part.before, (*after, *part.after))
 
 
-def _store_before(stmt: ir.Transfer, loops: Loops, level: int) -> tuple[ir.Stmt, ...]:
+def store_before(stmt: ir.Transfer, loops: Loops, level: int) -> tuple[ir.Stmt, ...]:
     """Store for the iteration before this one: loop `level` one back, or a loop outside it."""
     if level < 0:
         return ()
     loop = loops[level]
     indices = {loop.var: Var(loop.var) - 1}
     indices |= _last(loops[level + 1 :], indices)
-    store = _at_indices(stmt, indices, _slot(loops, 1))
-    return (ir.If(binary("<", 0, Var(loop.var)), (store,), _store_before(stmt, loops, level - 1)),)
+    store = _at_indices(stmt, indices, slot_of(loops, 1))
+    return (ir.If(binary("<", 0, Var(loop.var)), (store,), store_before(stmt, loops, level - 1)),)
 
 
 def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, Expr]:

@@ -18,7 +18,7 @@ from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.seeds.nest import Axis, TensorSpec, TileEpilogue, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed, tile_factor
-from tilewright.seeds.steps import IN_PLACE, Split, Spread, Stage, Step, Walk
+from tilewright.seeds.steps import IN_PARTS, IN_PLACE, Split, Spread, Stage, Step, Walk
 
 LETTERS = "pqrstuvw"
 _FEW_AXES = 4
@@ -148,6 +148,44 @@ def reduction(op: InMemory) -> Seed | None:
         (_pattern(op.result), _pattern(operand)),
         (op.gather or "sum", op.body, op.finish),
     )
+
+
+@seed("reduce", name="windows_in_parts", whole=True)
+def windows_in_parts(op: InMemory) -> Seed | None:
+    """The largest of windows of two columns that share no place, found where the last rows lie;
+    the rows of the next windows come in parts.
+    """
+    if (op.gather, op.body, op.finish, len(op.operands)) != ("max", "x0", "x0", 1):
+        return None
+    read, made = (
+        [a for terms in access.terms for a, _ in terms] for access in (op.operands[0], op.result)
+    )
+    single = all(len(terms) == 1 for terms in (*op.operands[0].terms, *op.result.terms))
+    windows = [a for a in read if a >= op.outer]
+    if not single or len(windows) != 2 or [a for a in read if a < op.outer] != made:
+        return None
+    rows, columns = (op.extents[a] for a in windows)
+    before = read[read.index(windows[1]) - 1]
+    if rows < 2 or columns != 2 or windows != sorted(windows) or before == windows[0]:
+        return None
+    return _windows_in_parts(op.outer, (_pattern(op.result), _pattern(op.operands[0])))
+
+
+@cache
+def _windows_in_parts(kept: int, patterns: tuple[Pattern, Pattern]) -> Seed | None:
+    result, operand = patterns
+    axes = (*_axes(kept), *(axis(f"i{n}", Var(f"n{n}"), inner=True) for n in (kept, kept + 1)))
+    if _blocks(patterns):
+        return None
+    y = _tensor("y", "output", result, unit=False)
+    x = _tensor("x0", "input", operand, 0, unit=False)
+    uses = _use(y, result, axes, ()), _use(x, operand, axes, ())
+    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, axes[:kept], strict=False))
+    roles["k"] = axes[kept:]
+    body = nest("windows_in_parts", "reduce", axes, roles, *uses, function="max", expression="x0")
+    space = spread(Space(body).split(*axes[:kept]), axes[:kept]).reorder(axes[:kept])
+    space = space.choose((Stage("x0", IN_PARTS),)).limit(largest=1 << 14, most=tile_sizes(kept))
+    return Seed("windows_in_parts", (y, x), (space,), (), ("x0",), "y")
 
 
 def _own_axes(op: InMemory) -> tuple[int, ...]:

@@ -420,7 +420,7 @@ def arranged(op: Op, seed: Seed, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def takes_whole_depth(kind: str, name: str) -> bool:
     """True if a seed takes the whole depth of products at once."""
-    return (kind, name) in _RULES and _RULES[kind, name].whole
+    return kind != "reduce" and (kind, name) in _RULES and _RULES[kind, name].whole
 
 
 def parameters(op: Op) -> Mapping[str, int]:

@@ -131,8 +131,8 @@ def least_cycles_of_pools(side: int, channels: int, parts: int) -> int:
 @pytest.mark.parametrize(
     ("name", "side", "channels", "least", "seen"),
     [
-        ("pool1", 28, 512, (1.787, 1.501, 1.778), 1.687),
-        ("pool2", 56, 256, (1.932, 1.670, 2.031), 1.784),
+        ("pool1", 28, 512, (1.787, 1.501, 1.778), 1.521),
+        ("pool2", 56, 256, (1.932, 1.670, 2.031), 1.680),
     ],
 )
 def test_pools_are_near_what_two_operations_in_flight_allow(
@@ -147,25 +147,12 @@ def test_pools_are_near_what_two_operations_in_flight_allow(
     assert cycles / vector == pytest.approx(seen, abs=1e-3)
 
 
-def cycles_of_pools(side: int, channels: int) -> int:
-    """Cycles of the schedule that is taken, by cause: of each half of a row its two loads and its
-    store, one after the other, and its windows but for one, which runs beside the second load.
-
-    The instruction on two rows is beside the store and the first load. No more windows are beside
-    the second load: the slot of what is issued behind it is freed after it. As there is no room for
-    a second result, the store stands behind the last window and before the next first one.
-    """
-    parts, part = side, side // 2 * channels
-    load, store = _cycles("vload", size=part), _cycles("vstore", size=part // 2)
-    windows = (side // 4 - 1) * _cycles("vgtm", size=channels)
-    return parts * (2 * load + store + windows)
-
-
 @pytest.mark.parametrize(("name", "side", "channels"), [("pool1", 28, 512), ("pool2", 56, 256)])
-def test_the_cycles_of_pools_are_explained_by_cause(name: str, side: int, channels: int) -> None:
-    """Left are the first part's loads less what the last part has not to load, 200 cycles."""
-    room = MACHINE.space("vector").capacity_bytes
-    part = side // 2 * channels * ELEMENT
-    assert 4 * part + part // 2 <= room < 4 * part + 2 * (part // 2)
+def test_pools_take_what_the_bound_says_behind_their_first_part(
+    name: str, side: int, channels: int
+) -> None:
+    """Left are 200 cycles at most, whatever the size: the instructions of the first part, whose
+    rows come before all else, and of the last one, beside which nothing is loaded.
+    """
     cycles = version_cycles(Version(name, AUTOMATIC))
-    assert 0 <= cycles - cycles_of_pools(side, channels) <= 200
+    assert 0 <= cycles - least_cycles_of_pools(side, channels, 2) <= 200

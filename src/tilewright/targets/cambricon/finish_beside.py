@@ -323,7 +323,7 @@ class FetchInParts:
         results have another use.
         """
         for name, at in self.stages.items():
-            if at == IN_PARTS:
+            if at == IN_PARTS and not _is_cut(name, program):
                 program = _Parts.of(name, program).applied()
         return program
 
@@ -411,6 +411,12 @@ class _Parts:
         is_turn = binary("==", Var(loop.var) % _TURNS, minimum(length, _TURNS) - 1)
         follows = binary("<", Var(tile) + 1, self.tiles.extent) * binary("<", Var(pixel), whole)
         return If(is_turn * follows, (rest, Wait(following.buffer, following.slot)))
+
+
+def _is_cut(tensor: str, program: Program) -> bool:
+    """True if parts have slots already, as those of windows do."""
+    moved = (s for s in walk(program.body) if isinstance(s, Transfer) and s.tensor == tensor)
+    return any(s.slot != Const(0) for s in moved)
 
 
 def _refused(tensor: str) -> ScheduleError:

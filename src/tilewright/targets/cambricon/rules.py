@@ -30,6 +30,7 @@ from tilewright.targets.cambricon.round_elements import CopyInPlace, RoundElemen
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
 from tilewright.targets.cambricon.slide_windows import KeepRows, SlideWindows
 from tilewright.targets.cambricon.vector_steps import step_expression
+from tilewright.targets.cambricon.windows_in_parts import WindowsInParts
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
         SharedFirst(),
         InferDma(stages, workspace=False, early=True, in_parts=True),
         HandleBoundary(),
+        WindowsInParts(stages),
         RoundElements(),
         RoundProducts(),
         FinishBeside(),
