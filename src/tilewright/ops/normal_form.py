@@ -82,6 +82,8 @@ def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
         if op.finish != "x0":
             return _finished(op)
         return _pairs(op) if len(op.operands) > 2 else _product(op)
+    if op.numerics.result.kind == "fixed" and recognised(op):
+        return _product(op)
     if op.gather is not None and not _is_gathered_as_it_is(op):
         in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
@@ -236,7 +238,7 @@ def _placed(op: Definition, order: Sequence[int], expression: str = "x0") -> Def
     """The result's tensor of values along kept axes in an order."""
     number, kept = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
     result = op.result.renamed(number)
-    return Definition(kept, result, (straight(kept),), expression, dtype=op.dtype)
+    return Definition(kept, result, (straight(kept),), expression, dtype=op.out_dtype)
 
 
 def _mapped(op: Definition) -> tuple[_Step, ...]:
@@ -268,7 +270,7 @@ def _product(op: Definition) -> tuple[_Step, ...]:
     steps, numbers = _Steps(op), list(range(len(op.operands)))
     for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):
         if not cut.as_it_lies:
-            copy, accesses[i] = _copied(access, op.extents, op.dtype)
+            copy, accesses[i] = _copied(access, op.extents, op.operand_dtypes[i])
             numbers[i] = steps.add(copy, i)
     moving = [(a, s) for place in op.result.terms for a, s in sorted(place, key=lambda t: -t[1])]
     order = tuple(a for a, _ in moving if op.extents[a] > 1)

@@ -289,14 +289,15 @@ def _arranged(
     """The operator `made` of the operands and the result `held`, whose dimensions are in `orders`
     there; `swapped` if its first operand is the definition's second.
     """
-    kind, (*operands, result), (*taken, given) = op.dtype, held, orders
+    (*operands, result), (*taken, given) = held, orders
+    numbers, kinds = (int(swapped), int(not swapped)), op.operand_dtypes
     first, second = (
-        _moved(own.shape, own.extents, tuple(own.parts.index(p) for p in order), shape, kind)
-        for own, order, shape in zip(operands, taken, made.input_shapes, strict=True)
+        _moved(own.shape, own.extents, tuple(own.parts.index(p) for p in order), shape, kinds[n])
+        for own, order, shape, n in zip(operands, taken, made.input_shapes, numbers, strict=True)
     )
     extents, back = tuple(op.extents[a] for a in given), tuple(given.index(a) for a in result.axes)
-    restoring = _moved(made.out_shape, extents, back, result.shape, kind)
-    return Recognised(made, (int(swapped), int(not swapped)), (first, second), restoring)
+    restoring = _moved(made.out_shape, extents, back, result.shape, op.out_dtype)
+    return Recognised(made, numbers, (first, second), restoring)
 
 
 def _moved(

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.common.errors import TilewrightError
+from tilewright.graph.graph import Network
 
 ATTENTION = """
 # one head, the largest of each row taken off
@@ -28,6 +29,19 @@ def test_statements_in_sequence_make_a_network():
     expected = scores @ v / scores.sum(1, keepdims=True)
     found = network.evaluate({"q": q, "k": k, "v": v})["out"]
     assert np.allclose(found, expected, rtol=1e-14)
+
+
+def test_types_of_fixed_point_are_those_of_products():
+    """All else computes in real numbers, in elements of the products' results."""
+    text = "x = 4x8; w = 5x8; h[m,n] += x[m,k] * w[n,k]; y[m,n] = max(h[m,n], 0.0)"
+    network = tw.define(text, dtype="q8.8:q48.16:q8.8")
+    assert [node.op.dtype for node in network.nodes] == ["q8.8:q48.16:q8.8", "q8.8:f64:q8.8"]
+    assert {tensor.dtype for tensor in network.tensors.values()} == {"q8.8"}
+    product, distances = "y[m,n] += x[m,k] * w[n,k]", "y[m,n] += abs(x[m,k] - w[n,k])"
+    for single, types in ((product, "q8.8:q48.16:q8.8"), (distances, "q8.8:f64:q8.8")):
+        op = tw.define(single, dtype="q8.8:q48.16:q8.8", m=4, n=5, k=8)
+        assert not isinstance(op, Network)
+        assert op.dtype == types
 
 
 def test_one_statement_is_an_operator():

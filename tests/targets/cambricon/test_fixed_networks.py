@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+import tilewright as tw
 from support.examples import examples
 from tilewright.cli.compile import require_unsaturated
 from tilewright.common.errors import CapacityError, GraphError, SimulationError
@@ -87,6 +88,18 @@ def test_the_device_has_the_bits_of_the_plan(made: PlannedNetwork):
     wanted = network.evaluate({**weights, **inputs})["prob"]
     assert np.abs(found["prob"].astype(int) - wanted).max() <= 3
     assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02)
+
+
+@pytest.mark.parametrize("order", ["m,k", "k,m"])
+def test_statements_are_products_and_maps(order: str):
+    """A product that is no operator by name rounds its sums once, too."""
+    text = f"h[m,n] += x[{order}] * w[n,k]; y[m,n] = max(h[m,n], 0.0)"
+    network = tw.define(text, dtype=KINDS, m=2, n=16, k=24)
+    assert isinstance(network, Network)
+    made = tw.compile(network, machine="dla-al")
+    given = random_inputs(network)
+    found = made.run(given["x"], given["w"])["y"]
+    assert np.array_equal(found, network.evaluate(given)["y"])
 
 
 def test_the_text_names_the_stages(made: PlannedNetwork):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import FixedPoint, is_fixed
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Fill, Size, Statement, defined, parse_statement
@@ -53,8 +54,14 @@ def define(
         )
     every = {**notes.sizes, **sizes}
     beyond = fill if fill is not None else notes.fills or notes.fill
+    fixed = FixedPoint(dtype) if is_fixed(dtype) else None
     if len(notes.statements) == 1:
-        return defined(notes.statements[0], every, dtype=dtype, fill=beyond)
+        (only,) = notes.statements
+        if fixed and not only.is_product:
+            dtype = fixed.types_of(defined(only, every, fill=beyond))
+        return defined(only, every, dtype=dtype, fill=beyond)
+    if fixed:
+        return fixed.apply(_network(name, notes.statements, every, "f64", beyond))
     return _network(name, notes.statements, every, dtype, beyond)
 
 

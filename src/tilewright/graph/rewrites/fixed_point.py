@@ -56,13 +56,14 @@ class FixedPoint:
                 "place of one type of floats"
             )
         stored = self.stored
-        return _retyped(network, self._types, stored, lambda x: converted(x, stored))
+        return _retyped(network, self.types_of, stored, lambda x: converted(x, stored))
 
-    def _types(self, node: Node) -> str:
-        parts = definitions_in(node.op)
+    def types_of(self, op: Op) -> str:
+        """The text of element types that an operator takes."""
+        parts = definitions_in(op)
         moves = parts and all(p.gather is None and p.body == p.finish == "x0" for p in parts)
-        named = node.op.is_named or any(recognised(part) for part in parts)
-        if node.op.kind in CONTRACTIONS and named:
+        named = op.is_named or any(recognised(part) for part in parts)
+        if op.kind in CONTRACTIONS and named:
             return self.elements
         return self.stored.name if moves else real_types(self.stored.name)
 
@@ -77,14 +78,14 @@ def in_reals(network: Network) -> Network:
 
 
 def _retyped(
-    network: Network, types: Callable[[Node], str], stored: DType, convert: Callable[[Array], Array]
+    network: Network, types: Callable[[Op], str], stored: DType, convert: Callable[[Array], Array]
 ) -> Network:
     """The network on elements of other types, with known numbers converted."""
     return replace(
         network,
         inputs=tuple(replace(t, dtype=stored.name) for t in network.inputs),
         weights=tuple(replace(t, dtype=stored.name) for t in network.weights),
-        nodes=tuple(_node(node, types(node)) for node in network.nodes),
+        nodes=tuple(_node(node, types(node.op)) for node in network.nodes),
         values={name: convert(x) for name, x in network.values.items()},
     )
 
