@@ -248,3 +248,10 @@ def test_values_that_are_merged_leave_no_gap_and_keep_their_origins() -> None:
     assert [v.name for v in memory.values] == ["a", "c", "c", "c", "c"]
     assert [v.origin for v in memory.values] == [None, None, (1, 2), (1, 1), None]
     assert [v for _, v in memory.drafts[0].arguments] == [1, 4]
+
+
+def test_what_is_merged_into_a_value_that_is_merged_itself_is_where_that_is() -> None:
+    memory = PlannedMemory("f64")
+    a, b, c = (memory.value(name, in_order(SHAPE, (0, 1, 2))) for name in "abc")
+    assert memory.merge({a.value: b.value, b.value: c.value}) == [0, 0, 0]
+    assert [v.name for v in memory.values] == ["c"]

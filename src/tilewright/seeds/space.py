@@ -28,6 +28,7 @@ from tilewright.common.errors import ScheduleError
 from tilewright.common.plugins import registered
 from tilewright.ir.primitives import Map, WinogradTransform
 from tilewright.ops import Op
+from tilewright.ops.op import CONTRACTIONS
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, TileEpilogue, Use
 from tilewright.seeds.steps import (
     IN_PLACE,
@@ -420,7 +421,7 @@ def arranged(op: Op, seed: Seed, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def takes_whole_depth(kind: str, name: str) -> bool:
     """True if a seed takes the whole depth of products at once."""
-    return kind != "reduce" and (kind, name) in _RULES and _RULES[kind, name].whole
+    return kind in CONTRACTIONS and (kind, name) in _RULES and _RULES[kind, name].whole
 
 
 def parameters(op: Op) -> Mapping[str, int]:

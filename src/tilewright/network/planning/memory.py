@@ -297,12 +297,15 @@ class PlannedMemory:
         self.drafts.append(replace(draft, heading=replace(draft.heading, name=name)))
 
     def merge(self, others: Mapping[int, int]) -> list[int]:
-        """Have all stages use the `others` in place of values, which are no more; returns the new
-        number of each value by its old one.
+        """Have all stages use the `others` in place of values, which are no more, and others in
+        place of these; returns the new number of each value by its old one.
         """
         kept = [number for number in range(len(self.values)) if number not in others]
-        numbers = {number: new for new, number in enumerate(kept)}
-        moved = [numbers[others.get(number, number)] for number in range(len(self.values))]
+        numbers, moved = {number: new for new, number in enumerate(kept)}, list[int]()
+        for number in range(len(self.values)):
+            while number in others:
+                number = others[number]
+            moved.append(numbers[number])
         self.values[:] = [self.values[number] for number in kept]
         for number, own in enumerate(self.values):
             if own.origin is not None:

@@ -277,9 +277,9 @@ def _largest_of_two(
         return lambda fill: (), (If(is_first, (Call(both, (y, first, last)),), (later,)),)
     whole, once = binary("==", product(f.extent for f in loops), 1), list[Stmt]()
     for d in along:
-        made = y if d == along[-1] else folded(x, d, Range(x.ranges[d].start, Const(1)))
+        made = y if d == along[-1] else part_along(x, d, Range(x.ranges[d].start, Const(1)))
         once += _folds(both, gather, made, x, d)
-        x = folded(x, d, Range(x.ranges[d].start, Const(1)))
+        x = part_along(x, d, Range(x.ranges[d].start, Const(1)))
     return lambda fill: (If(whole, (), (fill,)),), (If(whole, tuple(once), (call,)),)
 
 
@@ -289,15 +289,15 @@ def _folds(
     """The first place along a dimension with the last one, then those between."""
     own = x.ranges[dimension]
     first, last = (
-        folded(x, dimension, Range(own.start + index, Const(1)))
+        part_along(x, dimension, Range(own.start + index, Const(1)))
         for index in (Const(0), own.extent - 1)
     )
-    between = folded(x, dimension, Range(own.start + 1, own.extent - 2), "k")
+    between = part_along(x, dimension, Range(own.start + 1, own.extent - 2), "k")
     middle = Call(gather, (y, between))
     return Call(both, (y, first, last)), If(binary("<", 2, own.extent), (middle,))
 
 
-def folded(x: View, dimension: int, part: Range, role: str = ".") -> View:
+def part_along(x: View, dimension: int, part: Range, role: str = ".") -> View:
     """A part of an operand along a dimension; others along which it is gathered are kept."""
     ranges, roles = list(x.ranges), list(x.roles)
     ranges[dimension] = part

@@ -42,7 +42,7 @@ from tilewright.ir.visit import calls_of, rewrite
 from tilewright.passes.double_buffer import fetch_next, slot_of, store_before
 from tilewright.passes.infer_dma import SLOT_ELEMENTS, chain_of
 from tilewright.seeds.steps import IN_PARTS
-from tilewright.targets.cambricon.round_elements import folded
+from tilewright.targets.cambricon.round_elements import part_along
 
 _BEFORE = 2
 """Windows between the store and the second fetch: one beside each."""
@@ -116,14 +116,14 @@ class _Windows:
         begun = all_of(binary("==", Var(f.var), 0) for f in loops)
         ended = all_of(binary("==", Var(f.var) + 1, f.extent) for f in loops)
         made = replace(self.stored, buffer=last.buffer, slot=now)
-        one = folded(last, row, Range(Const(0), Const(1)))
+        one = part_along(last, row, Range(Const(0), Const(1)))
         others = first.ranges[row].extent
-        rows = folded(first, row, Range(Const(1), others - 1), "k")
+        rows = part_along(first, row, Range(Const(1), others - 1), "k")
         windows, left = self._windows(last, column)
         found = (
             If(begun, tuple(replace(part, slot=now) for part in parts)),
             *fetch_next(parts[0], loops, level, following),
-            Call(_LARGEST, (one, one, folded(first, row, Range(Const(0), Const(1))))),
+            Call(_LARGEST, (one, one, part_along(first, row, Range(Const(0), Const(1))))),
             If(binary("<", 1, others), (Call(Reduce("max", "x0"), (one, rows)),)),
             *store_before(made, loops, level),
             windows,
@@ -144,7 +144,7 @@ class _Windows:
         made = replace(self.y, buffer=row.buffer, slot=row.slot)
         single = "".join("." if d == self.along[0] else r for d, r in enumerate(row.roles))
         row = replace(row, roles=single)
-        sides = (folded(row, column, Range(Const(n), Const(1))) for n in (0, 1))
+        sides = (part_along(row, column, Range(Const(n), Const(1))) for n in (0, 1))
 
         def part(view: View, start: Expr, extent: Expr) -> View:
             ranges, place = list(view.ranges), view.roles.index(letter)
