@@ -165,10 +165,10 @@ def test_a_product_that_adds_to_sums_runs_in_most_turns(condition, step, most) -
         (1, "get", True, True),
         (0, "get", True, False),
         (1, "get", False, False),
-        (1, "put", True, False),
+        (1, "put", True, True),
     ],
 )
-def test_a_fetch_is_into_the_other_slot_where_no_call_reads_it(
+def test_a_transfer_works_on_the_other_slot_where_calls_turn_with_the_loop(
     slot, direction, turning, other
 ) -> None:
     step = SimpleNamespace(
