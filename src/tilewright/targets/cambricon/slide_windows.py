@@ -18,6 +18,7 @@ from tilewright.common.expr import (
     Var,
     binary,
     coefficient,
+    evaluate,
     free_vars,
     maximum,
     minimum,
@@ -465,8 +466,8 @@ def _sources(call: Call) -> list[str]:
 
 
 def _shared(fetched: Transfer, loop: For, calls: list[Call]) -> _Kept | None:
-    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none, or
-    anything but copies of so many rows reads them.
+    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none,
+    each begins above the one before, or anything but copies of so many rows reads them.
     """
     moving = [d for d, r in enumerate(fetched.ranges) if loop.var in free_vars(r.start)]
     if fetched.direction != "get" or len(moving) != 1:
@@ -479,6 +480,8 @@ def _shared(fetched: Transfer, loop: For, calls: list[Call]) -> _Kept | None:
         coefficient(fetched.ranges[d].start, loop.var),
         substitute(fetched.ranges[d].extent, {loop.var: 0}),
     )
+    if evaluate(step, dict.fromkeys(free_vars(step), 1)) < 1:
+        return None
     readers = [c for c in calls if fetched.buffer in _sources(c)]
     rows = [c.operands[1].ranges[d] for c in readers if isinstance(c.primitive, Copy)]
     single = all(r.extent == Const(1) for r in fetched.ranges[:d])
