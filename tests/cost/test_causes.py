@@ -56,7 +56,7 @@ def test_causes_sum_to_the_cycles_largest_first(parts: list[float], waiting: flo
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_meet_at_each_barrier_and_at_the_end(threads: int) -> None:
-    """Whatever else a program takes, a thread that is alone waits for none."""
+    """A thread that is alone waits for none, whatever else a program takes."""
     settings = {"threads.count": str(threads), "threads.meet_cycles": "100"}
     found = dict(model_causes(parse(THREADS), load_machine("host_avx2", settings), 1e6))
     assert found.pop(("barrier", ""), 0) == (300 if threads == 2 else 0)

@@ -23,7 +23,7 @@ class Judged(NamedTuple):
 
 
 def judged(name: str) -> tuple[Judged, Result]:
-    """What an experiment judges last, and its result."""
+    """The numbers that an experiment judges last, and its result."""
     with pytest.MonkeyPatch.context() as patch:
         given: list[Judged] = []
         patch.setattr(readings, "verdicts", lambda *a: given.append(Judged(*a)) or verdicts(*a))

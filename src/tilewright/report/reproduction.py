@@ -23,7 +23,7 @@ hand), a count or text that follows exactly; "published" where it restates what 
 where an input of ours was derived from it."""
 
 Verdict = Literal["as printed", "within a printed limit", "slip", "off", "fitted"]
-"""What became of a printed number. A slip is other arithmetic that gives its whole column."""
+"""Fate of a printed number. A slip is other arithmetic that gives its whole column."""
 
 
 class Row(Struct, frozen=True):

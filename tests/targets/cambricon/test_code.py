@@ -219,7 +219,7 @@ def test_values_leave_registers_to_statements_that_need_them(monkeypatch: pytest
 
 
 def test_places_move_in_a_loop_within_statements_that_need_many_registers():
-    """What these have computed is forgotten: a turn takes one statement for each place."""
+    """Registers forget what these have computed: a turn takes one statement for each place."""
     op = conv2d(batch=13, in_channels=2, out_channels=2, height=6, width=8, kernel=(4, 5),
                 padding=2, dilation=2, dtype=KINDS)  # fmt: skip
     steps = {Stage("y", "in_channel"), Stage("x", "kernel_col"), Stage("w", "kernel_col")}

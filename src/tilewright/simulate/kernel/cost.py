@@ -124,7 +124,7 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
 
 @dataclass(frozen=True)
 class _Priced:
-    """What statements cost by all that decides it: programs of one search have most in common."""
+    """Costs of statements by all that decides them: programs of one search share most."""
 
     moves: dict[Hashable, MoveCost] = field(default_factory=dict)
     calls: dict[Hashable, int] = field(default_factory=dict)

@@ -466,8 +466,8 @@ def _sources(call: Call) -> list[str]:
 
 
 def _shared(fetched: Transfer, loop: For, calls: list[Call]) -> _Kept | None:
-    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none,
-    each begins above the one before, or anything but copies of so many rows reads them.
+    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none, a
+    part begins above the one before, or anything but copies of so many rows reads them.
     """
     moving = [d for d, r in enumerate(fetched.ranges) if loop.var in free_vars(r.start)]
     if fetched.direction != "get" or len(moving) != 1:
