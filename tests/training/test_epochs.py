@@ -63,6 +63,7 @@ def test_an_epoch_tells_the_means_of_its_steps_and_how_many_epochs_are_done():
     told = [(epoch.loss, epoch.accuracy) for epoch in found.epochs]
     assert np.allclose(told, steps.mean(axis=1))
     assert progress == [("train", done, 3) for done in range(4)]
+    assert sessions[0].network.nodes == training_step(linear(), MOMENTUM).nodes  # no micro-batches
     started = time.perf_counter()
     usual = train(linear(), blobs(16, 0), blobs(20, 1), begun=begun)
     assert len(usual.epochs) == 10
@@ -108,7 +109,9 @@ def test_who_goes_on_from_a_checkpoint_ends_where_one_who_never_stopped_does(tmp
 
     with pytest.raises(KeyboardInterrupt):
         trained(Settings(3, MOMENTUM, checkpoint=path), told=stop)
-    found = trained(Settings(3, MOMENTUM, checkpoint=path, resume=True))
+    left = []
+    found = trained(Settings(3, MOMENTUM, checkpoint=path, resume=True), told=left.append)
+    assert [epoch.number for epoch in left] == [3]
     for name, array in whole.weights.items():
         assert np.array_equal(found.weights[name], array)
     assert [e.loss for e in found.epochs] == [e.loss for e in whole.epochs]

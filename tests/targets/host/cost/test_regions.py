@@ -17,7 +17,14 @@ from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import load_machine
-from tilewright.targets.host.cost.caches import TouchedRows, _page_cycles, _region, _touched
+from tilewright.targets.host.cost.caches import (
+    TouchedRows,
+    _Operand,
+    _page_cycles,
+    _region,
+    _touched,
+    _traffic,
+)
 from tilewright.targets.host.cost.stores import (
     is_far,
     is_fetched_ahead,
@@ -191,6 +198,32 @@ def test_a_barrier_waits_in_each_turn_of_shared_loops_that_are_not_divided() -> 
 def test_threads_have_what_the_loops_move_that_they_divide(row, col, moved_by, own) -> None:
     assert has_own(prepared(), {**ENV, "row_parts": row, "col_parts": col}, moved_by) == own
     assert has_own(take_apart(program()), ENV, moved_by)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("apart", "together", "brought", "shared"),
+    [(500, 200, 0, 0), (180, 200, 500, 200), (40, 40, 3 * 180, 3 * 200), (40, 39, 600, 600)],
+)
+def test_a_thread_brings_its_own_and_its_share_of_what_threads_read_together(
+    threads, apart, together, brought, shared
+):
+    """Three times five calls; windows of its own overlap, what is shared moves in the inner loop.
+    The cache just holds what lies apart for each thread, and together for all.
+    """
+    ((call, _),) = calls_of(program().body, MatrixProduct)
+    operands = []
+    for moved_by, own, sizes in (
+        ((True, True), True, (500, 180, 40)),
+        ((False, True), False, (200, 200, 40)),
+    ):
+        bytes_ = np.array(sizes)[:, None]
+        reach = TouchedRows(bytes_, bytes_, 0 * bytes_)
+        operands.append(_Operand(call.operands[0], reach, moved_by, own=own))
+    held = threads * (apart + 1) + together
+    caches = host(memory__caches__l3__capacity_bytes=held, memory__caches__l3__ways=1)
+    found = _traffic(operands, [3, 5], caches.section(Caches).l3, 1, threads)
+    assert found == brought + shared / threads
 
 
 @pytest.mark.parametrize(("count", "saturating", "slower"), [(8, 2, 4.0), (2, 2, 1.0), (2, 8, 1.0)])
