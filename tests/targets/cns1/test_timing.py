@@ -22,7 +22,7 @@ from tilewright.targets.cns1.timing.messages import (
     hidden_sum,
     output_sum,
 )
-from tilewright.targets.cns1.timing.recall import recall_times
+from tilewright.targets.cns1.timing.recall import recall_times, writing_cycles
 from tilewright.targets.cns1.timing.training import (
     backward_times,
     error_cycles,
@@ -257,18 +257,33 @@ def test_writing_the_results_follows_the_misses_of_the_instruction_cache():
     found, usual = (recall_times(m, network, worst) for m in (slow, MODEL.machine()))
     assert usual.writing_penalty_cycles == 11 * 512 / 8  # section 4.3.2
     assert found.writing_penalty_cycles == 2 * usual.writing_penalty_cycles
+    without = recall_times(MODEL.machine(), network, Conditions())
+    assert usual.total_cycles == without.total_cycles + usual.penalty_cycles
+
+
+def test_results_follow_each_other_to_the_host():
+    """Blocks of 128 bytes and a header of 9 begin 138 cycles apart; the last one is sent in 19
+    cycles, goes a hop in 2 and is received in 20. Results beyond the cache miss once.
+    """
+    machine, own = load_machine("cns1-128"), 512 // 64 * 138 + 19 + 2 + 20
+    assert writing_cycles(machine, Layers(1024, 1024, 512)) == own
+    limit = machine.memory["cache"].capacity_bytes
+    assert writing_cycles(machine, Layers(limit, 1024, 512)) == own + 27
 
 
 def test_small_hidden_vectors_are_loaded_before_they_are_summed():
     """Where the inputs do not fit the cache beside them: as many bytes as all patterns have hidden
-    nodes, four accesses that miss and others in open lines.
+    nodes, four accesses that miss and others in open lines. The inputs come by half of the cache.
     """
     machine = load_machine("cns1-128")
     limit = machine.memory["cache"].capacity_bytes
     for patterns, hidden in ((1, 1024), (2, 1024), (2, 512)):
         large = Layers(limit, hidden, 1024)
-        found = forward_times(machine, large, patterns, Conditions()).transfer_cycles
+        found = forward_times(machine, large, patterns, Conditions())
         accesses = patterns * hidden // (4 * 32)
-        assert found == 4 * 27 + (accesses - 4) * 14
+        assert found.transfer_cycles == 4 * 27 + (accesses - 4) * 14
+        halves = 2 * patterns * (4 * 27 + (limit // 2 // (4 * 32) - 4) * 14)
+        product = product_cycles(machine, limit, hidden, patterns)
+        assert found.hidden.product_cycles == product + halves
         small = Layers(1024, hidden, 1024)
         assert forward_times(machine, small, patterns, Conditions()).transfer_cycles == 0
