@@ -117,6 +117,10 @@ def test_windows_side_by_side_are_taken():
     assert windows_of(max_pool2d((1, 3, 8, 6), 2, stride=2)) == TWO
     found = windows_of(average_pool2d((1, 3, 8, 6), (1, 3), stride=(1, 3)))
     assert found == PoolWindows("average", (1, 3))
+    assert found.pooled((1, 3, 8, 6)) == (1, 3, 8, 2)
+    two = windows_of(max_pool2d((1, 3, 8, 6), (2, 1), stride=(2, 1)))
+    assert two == PoolWindows("max", (2, 1))
+    assert two.pooled((1, 3, 8, 6)) == (1, 3, 4, 6)
 
 
 @pytest.mark.parametrize("name", ["implicit", "implicit_rows", "explicit_fused", "explicit"])

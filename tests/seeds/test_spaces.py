@@ -14,7 +14,7 @@ import pytest
 from support.golden import Golden
 from tilewright.common.errors import ScheduleError
 from tilewright.ops import Op, conv2d, gemm
-from tilewright.ops.access import Access
+from tilewright.ops.access import Access, straight
 from tilewright.ops.gemm import batched_matmul
 from tilewright.ops.lookup import lookup
 from tilewright.ops.mapping import InMemory
@@ -39,6 +39,8 @@ def without_tiles(seed: Seed) -> Seed | None:
 PLACES = Access((3, 3, 4), (((0, 1),), (), ()), (0, 2, 1))
 ROWS = Access((5, 7), (((0, 2),), ((1, 1),)), (0, 5))
 TURNED = Access((3, 2), (((1, 1),), ((0, 1),)), (0, 0))
+OVERLAPPING = Access((9, 7, 5), (((0, 2), (2, 1)), ((1, 3), (3, 1)), ((4, 1),)), (0, 0, 0))
+APART = straight((4, 2, 3, 2, 8), (0, 3, 1, 4, 2))
 
 
 def small(**own: Any) -> Op:
@@ -62,6 +64,9 @@ OPERATORS: dict[str, Sequence[tuple[Op, Changed]]] = {
         (small(kernel=(5, 2), stride=2, groups=2, dilation=(1, 3)), without_tiles),
         (small(batch=16, height=8, width=9, kernel=6), without_tiles),
         (small(in_channels=16, groups=16, padding=(0, 1, 0, 0)), without_tiles),
+        (small(kernel=1, groups=2), without_tiles),
+        (small(kernel=1), without_tiles),
+        (small(batch=32, kernel=(3, 2)), without_tiles),
     ],
     "winograd": [
         (small(padding=1), lambda seed: with_pooling(seed, PoolWindows("average", (1, 2)))),
@@ -69,6 +74,8 @@ OPERATORS: dict[str, Sequence[tuple[Op, Changed]]] = {
     "definitions": [
         (InMemory((2, 3), TURNED, (TURNED, Access((2,), (((0, 1),),), (0,))), "x0 + x1"), same),
         (InMemory((3, 2), PLACES, (ROWS,), "x0 + x0", "sum", "-2 * x0"), same),
+        (InMemory((4, 2, 3, 2, 5), straight((4, 2)), (OVERLAPPING,), "x0", "max"), same),
+        (InMemory((4, 3, 8, 2, 2), straight((4, 3, 8)), (APART,), "x0", "max"), same),
         (lookup(30, entries=8), same),
     ],
     "contractions": [

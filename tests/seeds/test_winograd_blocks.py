@@ -80,3 +80,17 @@ def test_tiles_that_the_edge_cuts_have_no_product_at_infinity(size, height, widt
         if own["blocks"] == 1:
             extents = [[evaluate(a.extent, values | own) for a in nest.axes] for nest in nests]
             assert sum(map(prod, extents)) == each * 3 * 8 * 32
+
+
+@pytest.mark.parametrize("height", range(1, 34, 4))
+def test_tiles_of_five_rows_are_for_images_in_which_they_save_a_fifth_of_the_products(height):
+    for width in range(1, 34):
+        op = conv2d(batch=1, in_channels=8, out_channels=8, height=height, width=width, kernel=3,
+                    padding=1, dtype="f32")  # fmt: skip
+        found = {seed.name for seed in seeds_for(op, addressed=True)}
+        five, four = (
+            len(range(0, height, size)) * len(range(0, width, size)) * (size + 2) ** 2
+            for size in (5, 4)
+        )
+        assert ("winograd5" in found) == (five <= 0.8 * four)
+        assert {"winograd4", "winograd6"} <= found
