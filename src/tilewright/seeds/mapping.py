@@ -47,9 +47,7 @@ def _as_given(op: InMemory, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _shaped(op: InMemory, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(operands) > 1 or _own_axes(op):
-        return operands
-    return tuple(x[..., None] for x in operands)
+    return operands if _own_axes(op) else tuple(x[..., None] for x in operands)
 
 
 INTERFACES["map"] = NestInterface("map", _parameters, _as_given, lambda op, y: y)

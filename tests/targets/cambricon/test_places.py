@@ -88,3 +88,17 @@ def test_addresses_are_computed_where_operations_wait():
     sadd $3, $3, #8
     cb $4, .L0"""
     )
+
+
+@pytest.mark.parametrize(("held", "loops"), [(0, 1), (45, 1), (46, 2), (51, 2), (52, 3)])
+def test_the_fewer_registers_are_free_the_further_inside_a_value_is_computed(held, loops):
+    """With 12 free ones in the loop that it depends on, with 6 just outside the innermost one: of
+    64, those that are held and seven of the three loops are taken.
+    """
+    out = ProgramText()
+    for number in range(held):
+        out.register(Const(1000 + number))
+    with out.loop("i", 0, 3), out.loop("j", 0, 4), out.loop("k", 0, 5), out.statement():
+        out.write("vload", out.register(TURN * 7))
+    (line,) = (line for line in out.lines() if "smul" in line)
+    assert line.index("smul") // 2 == loops + 1
