@@ -244,6 +244,13 @@ def test_an_empty_loop_does_nothing() -> None:
         assert same_bits(nest.run(), before)
 
 
+def test_a_header_says_what_its_routine_gathers() -> None:
+    for function, gathered in (("max", "the largest"), ("sum", "the sum")):
+        routine = routine_of(function, "x0 * x0", Lie(1))
+        first, *_ = header_of(routine).splitlines()
+        assert first == f"/* {routine.name}.h: y = {gathered} of y and x0 * x0. Generated. */"
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 def test_the_twins_in_c_compute_the_same_bits(tmp_path: Path, dtype: str) -> None:
     kinds = list(product(GATHERED, [*ACROSS, *ALONG]))
