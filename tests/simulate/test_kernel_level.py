@@ -304,6 +304,22 @@ def test_scratchpad_in_use() -> None:
     assert _run(STREAM.format(iterations=2)).peak_bytes == 3 * 128
 
 
+def test_what_is_fetched_displaces_what_lies_at_its_addresses() -> None:
+    """Behind the others u takes the place of t; s stays until v is there."""
+    lines = """\
+def displaced():
+    x: tensor("f64", "input", e=32)
+    t: buffer("f64", 16, offset_bytes=0)
+    s: buffer("f64", 32, offset_bytes=128)
+    u: buffer("f64", 16, offset_bytes=0)
+    v: buffer("f64", 16, offset_bytes=384)
+""".splitlines()
+    for name, size, in_use in (("t", 16, 128), ("s", 32, 384), ("u", 16, 384), ("v", 16, 512)):
+        lines += [f"    get(x[at(0, {size})], {name}[0])", f"    wait({name}[0])"]
+        run = _run("\n".join(lines))
+        assert (run.allocated_bytes, run.peak_bytes) == (512, in_use)
+
+
 def test_a_million_iterations_execute_a_handful_of_statements() -> None:
     run = _run(STREAM.format(iterations=10**6).replace("i=1000", "i=1000000"))
     assert run.cycles == 110 + 512 * 10**6 + 300
