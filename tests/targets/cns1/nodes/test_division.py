@@ -69,8 +69,12 @@ def outputs_are_those_of_the_reference(network, machine, **options):
 
 @pytest.mark.parametrize(
     ("machine", "patterns", "turned"),
-    [(MACHINE, 5, False), (digits_machine(1, 1, 1), 3, True)],
-    ids=["2 x 4 nodes", "1 node"],
+    [
+        (MACHINE, 5, False),
+        (digits_machine(1, 1, 1), 3, True),
+        (changed(MACHINE, {"hosts.ports": 2}), 2, False),
+    ],
+    ids=["2 x 4 nodes", "1 node", "2 columns of a port"],
 )
 def test_all_nodes_with_every_message_compute_the_network(machine, patterns, turned):
     plan = outputs_are_those_of_the_reference(
