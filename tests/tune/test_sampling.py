@@ -59,6 +59,20 @@ def test_a_busy_machine_is_timed_by_processor_time(monkeypatch):
     assert timings["slow"].disturbed == 6
 
 
+@pytest.mark.parametrize(("good", "clock"), [(2, "wall"), (1, "processor")])
+def test_a_third_of_the_wanted_rounds_is_enough_for_wall_time(monkeypatch, good, clock):
+    contenders = scripted(monkeypatch, lambda number: number <= 12 - good)
+    timings = interleaved(contenders, Protocol(rounds=6, patience=2))
+    assert {t.clock for t in timings.values()} == {clock}
+    assert {len(t.by_round) for t in timings.values()} == {good if clock == "wall" else 12}
+
+
+def test_who_hurries_takes_fewer_rounds_of_samples_as_long_or_shorter():
+    protocol = Protocol(rounds=15, sample_seconds=0.5)
+    assert protocol.hurried(3) == Protocol(rounds=3, sample_seconds=0.5)
+    assert protocol.hurried(3, 0.25) == Protocol(rounds=3, sample_seconds=0.25)
+
+
 def test_waiting_threads_cannot_be_timed_so(monkeypatch):
     one, other = scripted(monkeypatch, lambda number: True)
     monkeypatch.setattr(os, "getloadavg", lambda: (7.25, 0, 0))
