@@ -30,13 +30,13 @@ def uncompiled(module: ModuleType) -> Any:
     return SimpleNamespace(**scope)
 
 
+FIELDS = {name: tuple(get_type_hints(kind)) for name, kind in get_type_hints(PipelineState).items()}
+
+
 def pipeline_state(**counts: int) -> Any:
     """A state of the composition with so many records of each kind, one if not given, all zero."""
     state = {
-        name: [
-            SimpleNamespace(**dict.fromkeys(get_type_hints(kind), 0))
-            for _ in range(counts.get(name, 1))
-        ]
-        for name, kind in get_type_hints(PipelineState).items()
+        name: [SimpleNamespace(**dict.fromkeys(fields, 0)) for _ in range(counts.get(name, 1))]
+        for name, fields in FIELDS.items()
     }
     return SimpleNamespace(**{**state, "clock": state["clock"][0]})
