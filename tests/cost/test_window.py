@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.cambricon_operators import KINDS, MACHINE
 from support.uncompiled import pipeline_state, uncompiled
@@ -233,12 +235,12 @@ def test_operations_wait_for_those_before_on_the_same_slot(used: int, slot: int)
 
 @pytest.mark.parametrize("written", range(BUFFERS))
 def test_what_is_written_ahead_is_due_at_the_next_such_write(written: int) -> None:
-    """It is done when all such writes before are, of which a later one may end earlier."""
+    """It is done when all writes before are, of which a later one may end earlier."""
     other = (written + 1) % BUFFERS
     w = empty_window(
-        [written, written, -1, -1, -1, -1],
-        [-1, -1, written, written, other, written],
-        beside=[AHEAD] * 6,
+        [written, written, -1, -1, -1, written, -1],
+        [-1, -1, written, written, other, -1, written],
+        beside=[AHEAD, AHEAD, 0, 0, 0, 0, 0],
     )
     w.state[0] = 100.0
     assert end_of(w, 0, cycles=50.0) == 150
@@ -247,8 +249,9 @@ def test_what_is_written_ahead_is_due_at_the_next_such_write(written: int) -> No
     assert end_of(w, 1) == 115
     assert end_of(w, 3) == 160  # reads what the first one wrote
     assert end_of(w, 4) == 115
+    assert end_of(w, 5, cycles=200.0) == 360  # waits for the last reader
     assert end_of(w, 1) == 125
-    assert end_of(w, 5) == 160
+    assert end_of(w, 6) == 370
 
 
 @pytest.mark.parametrize(("turns", "moved"), [((4, 1, 1), 3), ((4, 1, 4), 2), ((4, 4, 1), 1)])
@@ -262,3 +265,32 @@ def test_places_move_with_a_loop_up_to_the_next_one_of_several_turns(turns, move
     w = SimpleNamespace(places=np.array(places), moved=[-1.0] * 3)
     PIECES._count_moved(s, w)
     assert w.moved == [moved, 1, 0]
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, n) for n in (20, 5, 1)]), min_size=1, max_size=9),
+    st.integers(1, 3),
+)
+def test_what_may_be_among_the_best_of_its_contest_is_played(candidates, keep) -> None:
+    """Candidates of so many cycles, so many fewer at least."""
+    s = SimpleNamespace(clock=SimpleNamespace(buffers=0), played=[])
+    names = PIECES.play_window.__globals__ | {
+        "take_tile": lambda s, _, j: s.played.append(j),
+        "_play_candidate": lambda s, _: candidates[s.played[-1]][0],
+    }
+    play = FunctionType(PIECES.play_window.__code__, names)
+    total, fewer, contest = np.array(candidates, float).T
+    tables = SimpleNamespace(contest=contest.astype(int), issue=np.empty((0, total.size)))
+    best, cycles = np.full((2, keep), np.inf), np.full((1, total.size), np.inf)
+    least = (total - fewer).reshape(1, -1)
+    play(s, None, tables, range(total.size), least, best, cycles)
+    for number in (0, 1):
+        expected = [*sorted(total[contest == number]), *[np.inf] * keep][:keep]
+        assert best[number].tolist() == expected
+    played = [
+        j
+        for j in range(total.size)
+        if sum(total[i] < least[0, j] for i in range(j) if contest[i] == contest[j]) < keep
+    ]
+    assert s.played == played
+    assert cycles[0, played].tolist() == total[played].tolist()
