@@ -154,6 +154,7 @@ REFUSALS = [
         for tile in ("8,8,8", "m=8,n=8", "m=8,n=8,k=0", "m=8,n=8,m=8")
     ],
     (["simulate", __file__, "--layer", "y"], 2, f"{__file__} is no network: leave --layer", ""),
+    (["simulate", "gemm", "--m", "8", "--layer", "y"], 2, "gemm is an operator: leave --layer", ""),
     *[
         (
             ["compile", "lenet5", *words],

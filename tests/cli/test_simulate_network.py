@@ -69,6 +69,15 @@ def test_explain_a_stage_that_is_no_product():
     ]
 
 
+def test_a_product_that_is_explained_alone_is_another_one_in_the_network():
+    text = run("explain", "lenet5", "-m", "sw26010_cg", "--layer", "f6", "--no-changes").stdout
+    assert text.startswith("f6: gemm m1 n84 k120")
+    assert text.endswith(
+        "\n\nexplained alone: a whole network may fuse what follows into it, and take another "
+        "schedule for\nthe sake of layouts; `explain` without --layer shows its stage\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -184,6 +184,21 @@ def test_a_pass_behind_a_product_reads_its_result_and_what_is_beside_it(others: 
     assert found[CHANNELS] == pytest.approx(moved * (4 + others / 2) + computed)
 
 
+def test_a_kernel_takes_what_it_adds_in_the_form_of_its_result() -> None:
+    net = NetworkBuilder("residual", "f32")
+    x, z = net.input("x", SHAPE), net.input("z", SHAPE)
+    y = net.apply(layer(1), x, net.weight("w", layer(1).input_shapes[1]), name="c")
+    network = net.build((net.apply(add(SHAPE, dtype="f32"), y, z, name="sum"),))
+    (own,), planner = as_it_stands(network).chains, HostPlanner(HOST)
+    planner.forms = OneForm()
+    assert own.request is not None
+    ready = {own.request: priced(layer(1), {CHANNELS: 1e6})}
+    ranked = Ranked({layer(1): priced(layer(1), {PIXELS: 1e6})})
+    whole = WholeNetwork(network, [own], ranked, ready, planner, HOST)
+    fused = [way for way in whole._ways(own) if way.fused]
+    assert [(way.form, way.takes) for way in fused] == [(CHANNELS, dict.fromkeys("xz", CHANNELS))]
+
+
 def test_an_option_may_be_cheaper_if_it_is_with_some_options_of_its_neighbours() -> None:
     """Of all combinations of three nodes' options; costs between two are of the lower one first."""
     random = np.random.default_rng(3)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.cambricon_operators import KINDS, MACHINE
+from support.uncompiled import pipeline_state, uncompiled
 from tilewright.common.expr import Const
 from tilewright.common.expr_parser import parse_expr
+from tilewright.cost import window as compiled_window
 from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import CallStep
+from tilewright.cost.window import AHEAD
 from tilewright.cost.window_uses import UNITS, _in_most_turns, _in_other_slot, operation_window
 from tilewright.ir.nodes import Call, For, Range, View
 from tilewright.ir.primitives import Map, MatrixProduct
@@ -189,3 +194,103 @@ def agree(op: Op, algorithm: str, factors: Mapping[str, int], machine: Machine) 
     for candidate in found:
         cycles = CODE.simulate(candidate.program(machine), machine).cycles
         assert candidate.cycles == pytest.approx(cycles, rel=0.02)
+
+
+PIECES = uncompiled(compiled_window)
+BUFFERS, IN_FLIGHT, FIRST_UNIT = 3, 8, 2
+COST = {"issue": 1.0, "own": 1.0, "first": 0.0, "last": 0.0, "before": 0.0, "behind": 0.0}
+
+
+def empty_window(writes: list[int], reads: list[int], **others: object) -> SimpleNamespace:
+    """A window of items that write and read one buffer each, -1 for none, each on its own unit."""
+    sizes, items = [0, 1, IN_FLIGHT, len(writes), *[2 * BUFFERS] * 4], len(writes)
+    given = {
+        "state": np.zeros(sum(sizes)), "first": np.cumsum(sizes), "slots": [0] * BUFFERS,
+        "unit": range(items), "writes": writes, "reads": np.array(reads).reshape(-1, 1),
+        "held": [0.0] * 2 * BUFFERS, "readings": [0.0] * 2 * BUFFERS, "beside": [0] * items,
+        "begun": [0.0], "clock": [0.0], "last_freed": [0.0], "in_order": 0,
+    }  # fmt: skip
+    flags = ("unread", "early", "turn", "parts", "pieces", "other")
+    none = {name: np.zeros((items, 1), bool) for name in flags}
+    return SimpleNamespace(**{**given, **none, **others})
+
+
+def end_of(w: SimpleNamespace, number: int, cycles: float = 10.0) -> float:
+    """When an item of one operation is done that issues now."""
+    PIECES._issue(w, number, -1, SimpleNamespace(service=cycles, **COST))
+    return float(w.state[w.first[FIRST_UNIT] + number])
+
+
+@pytest.mark.parametrize("used", range(BUFFERS))
+@pytest.mark.parametrize("slot", [0, 1])
+def test_operations_wait_for_those_before_on_the_same_slot(used: int, slot: int) -> None:
+    """A reader for the writer before, a writer for that and for all readers; others for nothing."""
+    other = (used + 1) % BUFFERS
+    w = empty_window([used, -1, used, other], [-1, used, -1, other], slots=[slot] * BUFFERS)
+    assert [end_of(w, number) for number in range(4)] == [10, 20, 30, 10]
+    w.slots[used] = 1 - slot
+    w.state[w.first[FIRST_UNIT] : w.first[FIRST_UNIT + 1]] = 0.0
+    assert [end_of(w, number) for number in range(3)] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("written", range(BUFFERS))
+def test_what_is_written_ahead_is_due_at_the_next_such_write(written: int) -> None:
+    """It is done when all writes before are, of which a later one may end earlier."""
+    other = (written + 1) % BUFFERS
+    w = empty_window(
+        [written, written, -1, -1, -1, written, -1],
+        [-1, -1, written, written, other, -1, written],
+        beside=[AHEAD, AHEAD, 0, 0, 0, 0, 0],
+    )
+    w.state[0] = 100.0
+    assert end_of(w, 0, cycles=50.0) == 150
+    assert end_of(w, 2) == 110  # reads what was there before
+    w.state[0] = 105.0
+    assert end_of(w, 1) == 115
+    assert end_of(w, 3) == 160  # reads what the first one wrote
+    assert end_of(w, 4) == 115
+    assert end_of(w, 5, cycles=200.0) == 360  # waits for the last reader
+    assert end_of(w, 1) == 125
+    assert end_of(w, 6) == 370
+
+
+@pytest.mark.parametrize(("turns", "moved"), [((4, 1, 1), 3), ((4, 1, 4), 2), ((4, 4, 1), 1)])
+def test_places_move_with_a_loop_up_to_the_next_one_of_several_turns(turns, moved) -> None:
+    """A place of two items counts once, and one of an item that there is not does not."""
+    s = pipeline_state(levels=4, counts=3, items=2, costs=2)
+    s.clock.loops, s.costs[0].service, s.items[1].base = 3, 1.0, 1
+    for d, count in enumerate(turns):
+        s.levels[d].base, s.levels[d].kinds, s.counts[d].iterations = d, 1, count
+    places = [(0, 1, 0, 0), (0, 1, 0, 0), (0, 2, 0, 1), (0, 3, 0, 2), (1, 1, 0, 3), (0, 1, 1, 4)]
+    w = SimpleNamespace(places=np.array(places), moved=[-1.0] * 3)
+    PIECES._count_moved(s, w)
+    assert w.moved == [moved, 1, 0]
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, n) for n in (20, 5, 1)]), min_size=1, max_size=9),
+    st.integers(1, 3),
+)
+def test_what_may_be_among_the_best_of_its_contest_is_played(candidates, keep) -> None:
+    """Candidates of so many cycles, so many fewer at least."""
+    s = SimpleNamespace(clock=SimpleNamespace(buffers=0), played=[])
+    names = PIECES.play_window.__globals__ | {
+        "take_tile": lambda s, _, j: s.played.append(j),
+        "_play_candidate": lambda s, _: candidates[s.played[-1]][0],
+    }
+    play = FunctionType(PIECES.play_window.__code__, names)
+    total, fewer, contest = np.array(candidates, float).T
+    tables = SimpleNamespace(contest=contest.astype(int), issue=np.empty((0, total.size)))
+    best, cycles = np.full((2, keep), np.inf), np.full((1, total.size), np.inf)
+    least = (total - fewer).reshape(1, -1)
+    play(s, None, tables, range(total.size), least, best, cycles)
+    for number in (0, 1):
+        expected = [*sorted(total[contest == number]), *[np.inf] * keep][:keep]
+        assert best[number].tolist() == expected
+    played = [
+        j
+        for j in range(total.size)
+        if sum(total[i] < least[0, j] for i in range(j) if contest[i] == contest[j]) < keep
+    ]
+    assert s.played == played
+    assert cycles[0, played].tolist() == total[played].tolist()

@@ -35,8 +35,11 @@ def multiply_add(a, b, c):
 
 
 def check(schedule):
-    """The schedule obeys every dependence and no unit is used twice in a slot."""
+    """The schedule obeys every dependence and no unit is used twice in a slot. Each iteration is
+    in flight from its begin to its last issue.
+    """
     times, interval = schedule.times, schedule.interval_cycles
+    assert (schedule.stages - 1) * interval <= max(times) < schedule.stages * interval
     for edge in schedule.graph.edges:
         slack = times[edge.target] + interval * edge.distance - times[edge.source]
         assert slack >= edge.delay_cycles

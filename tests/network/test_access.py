@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import ProgramError
-from tilewright.network.planning.access import _of_diagonals, access_of
+from tilewright.network.planning.access import _of_diagonals, access_of, counted_places
 from tilewright.network.planning.form import row_major
 from tilewright.ops.access import Access
 
@@ -40,3 +40,27 @@ def test_an_index_beside_the_only_one_of_a_dimension_is_refused():
     assert access_of(form, [((), 0), (((0, 1),), 0)], (3,)).shape == (3,)
     with pytest.raises(ProgramError):
         access_of(form, [((), 1), (((0, 1),), 0)], (3,))
+
+
+@given(
+    st.permutations(range(3)),
+    st.tuples(*[st.integers(1, 3)] * 3),
+    st.integers(0, 1),
+    st.integers(0, 1),
+    st.sampled_from([None, 0.0]),
+)
+def test_places_are_counted_where_each_is_read_once(order, extents, first, behind, fill):
+    """Not where some are left, nor where an index may lie beyond the tensor."""
+    along, *others = (extents[axis] for axis in order)
+    beyond = 0 if fill is None else first
+    shape = (along + behind + first - beyond, *others)
+    access = Access(shape, tuple(((axis, 1),) for axis in order), (first, 0, 0), fill)
+    found = counted_places(access, extents)
+    if first or behind or fill is not None:
+        assert found is None
+        return
+    places = [0]
+    for step, count, axis in found:
+        assert count == extents[axis]
+        places = [place + step * turn for turn in range(count) for place in places]
+    assert places == list(range(prod(shape)))

@@ -1,5 +1,7 @@
 """Convolutions that write their results inside the border that the next one wants."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,15 +12,20 @@ from tilewright.ir.nodes import Range
 from tilewright.ir.parser import parse
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
+from tilewright.network.plan import Scheduled
+from tilewright.network.planning import bordered as bordered_rows
 from tilewright.network.planning.bordered import Bordered, bordered, names_in_place, range_behind
+from tilewright.network.planning.form import row_major
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.memory import unbordered
+from tilewright.network.planning.memory import Draft, Heading, unbordered
 from tilewright.network.planning.memory import with_border as with_border
 from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, conv2d, relu
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import InMemory
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 from tilewright.tune.candidate import Candidate
@@ -195,3 +202,39 @@ def p():
     copy(y[at(0, 4)]("a"), tile[0](shape=(4,), roles="a"))
 """)
     assert [names_in_place(program, name) for name in ("x", "y")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("rows_cycles", "readers", "role", "found"),
+    [
+        (129.0, 0, "scratch", {1: 2}),
+        (130.0, 0, "scratch", {}),
+        (131.0, 0, "scratch", {}),
+        (None, 0, "scratch", {}),
+        (100.0, 1, "scratch", {}),
+        (100.0, 0, "output", {}),
+    ],
+)
+def test_rows_are_written_inside_a_border_where_that_takes_less_than_their_copy(
+    monkeypatch, rows_cycles, readers, role, found
+):
+    """A product of 100 cycles and 30 to move its result, which nothing but the copy may read."""
+    made = None if rows_cycles is None else SimpleNamespace(cycles=rows_cycles)
+    monkeypatch.setattr(bordered_rows, "_by_rows", lambda *_: made)
+    monkeypatch.setattr(bordered_rows, "moving_cycles", lambda *_: 30.0)
+    product = Scheduled(100.0, SimpleNamespace(cycles=100.0))
+    op = InMemory((4,), straight((4,)), (straight((4,)),))
+    drafts = [
+        Draft(Heading("c", "product"), op, (("x", 0), ("y", 1)), product),
+        Draft(Heading("c_layout", "layout"), op, (("x0", 1), ("y", 2))),
+        *[Draft(Heading("r", "elementwise"), op, (("x0", 1), ("y", 3)))] * readers,
+    ]
+    values = [SimpleNamespace(role=role, form=row_major((4,)), size_bytes=32)] * 4
+    memory = SimpleNamespace(drafts=list(drafts), values=values)
+    assert bordered_rows.rows_written(memory, GROUP) == found
+    if found:
+        (both,) = memory.drafts
+        assert (both.name, both.arguments) == ("c", (("x", 0), ("y", 2)))
+        assert (both.scheduled.cycles, both.scheduled.candidate) == (rows_cycles, made)
+    else:
+        assert memory.drafts == drafts

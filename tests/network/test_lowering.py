@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from tilewright.graph.graph import Node
 from tilewright.network.planning.form import StoredDim, canonical, row_major
-from tilewright.network.planning.lowering import _followed, _of_whole_steps, runs_along_blocks
-from tilewright.network.planning.memory import in_order
+from tilewright.network.planning.lowering import (
+    _followed,
+    _of_whole_steps,
+    _Stages,
+    runs_along_blocks,
+)
+from tilewright.network.planning.memory import PlannedMemory, in_order
+from tilewright.ops import LocalResponseNorm, Op, Softmax, relu
 from tilewright.ops.notation import operator_of
 
 
@@ -51,3 +60,46 @@ def test_copies_of_whole_dimensions_run_along_blocks(text, shapes, runs):
     op = operator_of(text, **{"i": 3, "j": 12, "x": (3, 12), **shapes})
     assert runs_along_blocks(op, canonical((3, 12), dims, (0, 0))) == runs
     assert not runs_along_blocks(op, row_major((3, 12)))
+
+
+def stages_of(op: Op, orders: Sequence[Sequence[int]], **options: bool) -> _Stages:
+    """The stages of an operator whose operands lie in these orders of dimensions."""
+    memory, names = PlannedMemory("f64", **options), [f"x{n}" for n in range(len(orders))]
+    for name, shape, order in zip(names, op.input_shapes, orders, strict=True):
+        memory.held[name] = [memory.value(name, in_order(shape, order))]
+    return _Stages(memory, Node("y", op, tuple(names), "y"))
+
+
+@pytest.mark.parametrize(
+    ("text", "orders", "order"),
+    [
+        ("y[n,c,i] = x[n,c,i] - z[n,c,i]", [(0, 2, 1), (0, 1, 2)], (0, 2, 1)),
+        ("y[n,c,i] = x[n,c,i] - z[0,0,i]", [(0, 1, 2), (0, 2, 1)], ()),
+        ("y[n,c,i] = x[n,c,i] - z[c]", [(0, 2, 1), (0,)], ()),
+        ("y[n,c,i] += x[n,c,i] * z[n,c,i]", [(0, 2, 1), (0, 1, 2)], ()),
+    ],
+)
+def test_maps_of_whole_tensors_take_them_in_the_order_of_the_first_of_the_largest(
+    text, orders, order
+):
+    """An axis of one index, which no dimension in memory tells, is the outermost."""
+    op = operator_of(text, n=1, c=3, i=4)
+    aligned, apart = (stages_of(op, orders, aligned=value) for value in (True, False))
+    assert aligned._common_order(op.definitions[-1]) == order
+    assert apart._common_order(op.definitions[-1]) == ()
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        relu((2, 3)),
+        Softmax((2, 8), 1),
+        LocalResponseNorm((1, 8, 2, 2), 3),
+        operator_of("y[i] += x[i,j] * x[i,j]", i=3, j=4),
+    ],
+    ids=str,
+)
+def test_stages_count_the_operations_of_their_operator_once(op):
+    stages = stages_of(op, [range(len(shape)) for shape in op.input_shapes])
+    stages.all()
+    assert sum(draft.heading.flops for draft in stages.memory.drafts) == op.flops

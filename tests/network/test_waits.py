@@ -1,10 +1,15 @@
 """Where groups that compute a network together wait for each other."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from tilewright.machine.model import Groups
+from tilewright.network.build import _Builder
+from tilewright.network.plan import Scheduled
+from tilewright.network.planning.memory import Draft, Heading
 from tilewright.network.waits import MOST_SPARED, StageUse, cycles_before, meetings, steps
 
 GROUPS = Groups(4, launch_cycles=100, barrier_cycles=10, meet_cycles=20)
@@ -61,3 +66,25 @@ def test_a_stage_that_the_first_group_computes_alone_spares_two_meetings_at_most
         alone[number] = replace(uses[number], groups=1)
         spared.add(sum(meetings(uses)) - sum(meetings(alone)))
     assert max(spared) == MOST_SPARED
+
+
+@pytest.mark.parametrize("saved", [39, 40, 41])
+def test_a_stage_is_left_to_one_group_where_the_others_save_less_than_they_wait(saved: int) -> None:
+    """It spares the meeting before it and the one behind it, of 20 cycles each."""
+    divided, alone = {"b": Scheduled(100.0)}, {"b": Scheduled(100.0 + saved)}
+    groups = {id(divided["b"]): 4, id(alone["b"]): 1}
+    drafts = [Draft(Heading(name, "product"), name, (), Scheduled(9.0)) for name in "ac"]
+    drafts.insert(1, Draft(Heading("b", "product"), "b", ()))
+
+    def use(draft: Draft, scheduled: Scheduled) -> StageUse:
+        number = drafts_by_name.index(draft.name)
+        return StageUse((number,), number + 1, groups.get(id(scheduled), 1))
+
+    drafts_by_name = [draft.name for draft in drafts]
+    builder = SimpleNamespace(
+        memory=SimpleNamespace(drafts=drafts),
+        uses=lambda schedules: [use(d, d.scheduled or schedules[d.op]) for d in drafts],
+        _use=use,
+    )
+    _Builder.leave_whole(builder, divided, alone, SimpleNamespace(groups=GROUPS))
+    assert drafts[1].scheduled == (alone["b"] if saved < 40 else None)

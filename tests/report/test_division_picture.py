@@ -90,6 +90,7 @@ def test_a_matrix_has_one_panel():
     picture = layer_picture(replace(PLAN, parts=parts, moves=()), (1, 1000), 2, "fc", 0)
     texts = re.findall(r">([^<>]+)</text>", picture)
     assert texts[:4] == ["fc", "kept by cores, of 1x1000", "0", "1"]
+    assert [width for _, width in squares(picture, "#")[:2]] == [236, 236]
 
 
 def test_drawings_fill_the_picture_up_to_its_margins_and_lie_below_each_other():

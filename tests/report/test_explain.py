@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tilewright.codegen.artifact import RoutineCycles
-from tilewright.report.explain import explain_text, routine_rows, stage_rows
+from tilewright.report.explain import explain_text, routine_rows, stage_rows, stage_text
 from tilewright.report.view import (
     Arranged,
     CauseRow,
@@ -14,6 +14,7 @@ from tilewright.report.view import (
     Explanation,
     LayerResult,
     Rejected,
+    StageExplanation,
     TrafficRow,
 )
 
@@ -243,6 +244,24 @@ def test_a_routine_of_a_stage_counts_once_where_it_is_the_whole():
     own = RoutineCycles("p.s", "the whole source", 700, 705)
     assert stage_rows("s", [own]) == [("s", "p.s", "1", "1", "700", "705")]
     assert stage_rows("s", [replace(own, calls=3)]) == [("s", "p.s", "1", "3", "2100", "2115")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "line"),
+    [
+        ((), ""),
+        (("s2",), ""),
+        (("pool",), "operator pool\n"),
+        (("pool", "s2"), "operators pool, s2\n"),
+    ],
+)
+def test_a_stage_names_its_operators_unless_it_has_the_name_of_the_only_one(nodes, line):
+    stage = StageExplanation(
+        "net", "toy", "f64", "s2", "pool 2x2", "window", nodes, "model", 0.1, 0.25, 96
+    )
+    assert stage_text(stage) == (
+        f"s2: pool 2x2\nwindow on toy, f64\n{line}not measured; moves 96 bytes"
+    )
 
 
 def test_changes_that_gain_nothing_are_called_so():

@@ -91,6 +91,8 @@ def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
     assert plan_totals(whole) == TOTALS
     unpriced = msgspec.structs.replace(whole, refill_note="refills are not priced")
     assert "\nrefills are not priced\n" in plan_totals(unpriced)
+    copy = msgspec.structs.replace(whole, cycles=4, work={"layout": 4})
+    assert "; 100.0 % of it\n  outside the products\n" in plan_totals(copy)
     other = msgspec.structs.replace(whole, layout_choice=LayoutChoice(3900, 3000, False, False))
     assert NOT_PROVEN in plan_totals(other)
 

@@ -170,6 +170,9 @@ def test_a_network_that_was_not_run_has_the_times_of_the_model() -> None:
     found = subject_of_stages(structs.replace(measured(), milliseconds=None, stages=RUN.stages))
     assert [(x.milliseconds, x.timed_by) for x in found.lines] == [(0.3, "model"), (0.0, "model")]
     assert found.total_milliseconds == 0.3
+    idle = tuple(structs.replace(stage, estimate_milliseconds=0.0) for stage in RUN.stages)
+    found = subject_of_stages(structs.replace(RUN, milliseconds=None, stages=idle))
+    assert found.total_milliseconds == 0.0
 
 
 def test_bars_have_the_length_of_their_layer_divided_by_cause() -> None:

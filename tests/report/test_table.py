@@ -142,6 +142,8 @@ def test_short_schedules_list_tiles_in_the_order_of_the_loops():
         "channel 64 2x x | in_channel 32 tile 16 out_channel 128 vec m"
     )
     assert main_schedule(SCHEDULE) == "in_channel 32 tile 16 out_channel 128 vec m (+1)"
+    maps = "".join(f"\nnest {name}\nfactors({name}_tile=8)" for name in ("rows", "cols"))
+    assert main_schedule(f"algorithm sum{maps}") == "rows 8 (+1)"
 
 
 def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes():

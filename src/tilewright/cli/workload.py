@@ -278,7 +278,7 @@ def compile_workload(
     division: DivisionOptions | None = None,
     clock: StageClock | None = None,
     top: int = 0,
-    keep: int = 4,
+    keep: int = Settings.keep,
     check: Check = "none",
     writes: bool = False,
     measure: bool = True,

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -44,7 +45,7 @@ class Memory(Struct, frozen=True, gc=False):
     base: Register
 
 
-Operand = Register | int | SymbolReference | Memory
+Operand: TypeAlias = Register | int | SymbolReference | Memory
 
 
 @dataclass(frozen=True)

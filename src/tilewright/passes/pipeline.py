@@ -158,7 +158,7 @@ def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
     result: list[ir.Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)
-        if loop is not None and len(same) > 1:
+        if loop is not None:
             insides = [only.body for (only,) in same if isinstance(only, ir.For)]
             same = [(ir.For(*loop, _in_turn(insides, together)),)]
         for body in same:

@@ -218,9 +218,7 @@ _WORST = 8
 """Instructions that are shown to have waited longest."""
 
 
-def pipeline_text(
-    run: CoreRun, best: ModuloSchedule | None = None, timeline_cycles: int = 64
-) -> str:
+def pipeline_text(run: CoreRun, best: ModuloSchedule | None, timeline_cycles: int) -> str:
     """Summary, timeline from the start of the steady state, stalls and pressure; and the `best`
     schedule of the hottest loop, where one was searched.
     """

@@ -17,3 +17,4 @@
 	.equiv one, 2
 	.error "stop here"
 later:
+	.type later, @object, 4

@@ -66,6 +66,17 @@ def test_layers_are_those_of_onnxruntime(tmp_path, proto):
         np.testing.assert_allclose(array, other, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+def test_outputs_without_a_name_are_left_out(tmp_path):
+    whole, cell = layer("LSTM"), layer("LSTM")
+    cell.graph.node[0].output[:2] = ["", ""]
+    del cell.graph.output[:2]
+    networks = [load_onnx(saved(tmp_path, proto)) for proto in (whole, cell)]
+    expected, found = (network.evaluate({"x": X}) for network in networks)
+    assert found.keys() == {"cell"}
+    np.testing.assert_array_equal(found["cell"], expected["cell"])
+    assert len(networks[1].nodes) < len(networks[0].nodes)
+
+
 def body(nodes, inputs, outputs, kinds):
     """A graph whose tensors have open shapes."""
     values = [

@@ -1,6 +1,7 @@
 """The report's listings run on a simulated node, and give what their kernels mean."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,26 @@ def numbers(rows, columns, patterns):
     weights = random.integers(-300, 300, (rows, columns)).astype("<i2")
     inputs = random.integers(-128, 128, (patterns, rows)).astype(np.int8)
     return weights, inputs, random.integers(-128, 128, 1 << 15).astype(np.int8), SHIFT
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "places"), [(1, "forward", [8]), (2, "recall", [8, 16, 80])]
+)
+def test_two_patterns_pass_by_the_listing_of_recall_one_by_that_of_training(
+    monkeypatch, patterns, name, places
+):
+    """Recall is given the place of the second pattern; results lie behind all of them. The table
+    of 1 << 15 bytes lies behind the weights where a multiple of its size begins.
+    """
+    asked = []
+
+    def run_nothing(listing, _main, _cached, stack, _registers):
+        asked.append((listing, stack))
+        return SimpleNamespace(memory=lambda _: np.zeros(listings.CACHE_BYTES, np.uint8))
+
+    monkeypatch.setattr(listings, "_run", run_nothing)
+    listings.listed_forward(*numbers(8, 64, patterns))
+    assert asked == [(name, [*places, SHIFT, 3 << 14])]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 64), (516, 256)])

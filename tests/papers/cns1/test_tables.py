@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from support.readings import judged as judged_table
 from support.readings import verdicts_of_moved_numbers
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import design
+from tilewright.papers.cns1 import design, figure3_2
 from tilewright.papers.cns1.formulas import _terms
 from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
@@ -87,6 +87,14 @@ OWN = {
 def test_no_table_is_left_out():
     found = {name.removeprefix("cns1/") for name in titles() if name.startswith("cns1/")}
     assert found == OWN | set(COUNTS)
+
+
+def test_nodes_that_share_are_told_by_the_first_group_of_them(monkeypatch):
+    groups = {"inputs and outputs": [(0, 4), (1, 2, 3)], "hidden vectors": [(0, 3, 6), (1, 2)]}
+    monkeypatch.setattr(figure3_2, "_groups", lambda: groups)
+    found = figure3_2.run(Lab(quick=True))
+    assert [row.ours for row in found.rows] == [2, 3]
+    assert "inputs are shared by columns 0, 4 and" in " ".join(found.notes)
 
 
 @pytest.fixture(scope="module", name="judged")
