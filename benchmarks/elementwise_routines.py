@@ -22,8 +22,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, Lie
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.reduce import PARTS, ReduceRoutine, reduce_routine
-from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
-from tilewright.targets.sw26010.elementwise.rows import UNROLLED
+from tilewright.targets.sw26010.elementwise.routines import UNROLLED, Routine, all_routines
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import Derived
 from tilewright.targets.sw26010.timing.maps import MAPS

@@ -8,7 +8,7 @@ import pytest
 
 from support.source_errors import SOURCES, table_of
 from tilewright.asm import SourceErrors, assemble
-from tilewright.asm.error_codes import ErrorCode, SourceError
+from tilewright.asm.diagnostics import ErrorCode, SourceError
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 ROOT = Path(__file__).parents[2]

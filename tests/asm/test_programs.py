@@ -23,7 +23,7 @@ from tilewright.asm import (
     read_object,
     write_object,
 )
-from tilewright.asm.objects.elf_format import relocation_type
+from tilewright.asm.objects.elf import relocation_type
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 

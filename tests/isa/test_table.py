@@ -11,7 +11,7 @@ from msgspec import structs
 from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import Memory, Operand, Register, SymbolReference, load_table, make_instruction
-from tilewright.isa.load import _check_distinct, parse_table, read_table, table_files, table_names
+from tilewright.isa.load import check_table, parse_table, read_table, table_files, table_names
 from tilewright.isa.operand_rules import operand_rules_of
 from tilewright.isa.table import fixed_bits
 
@@ -374,7 +374,7 @@ def test_words_that_one_instruction_fixes_are_none_that_another_leaves_open() ->
     for first, second in ((narrow, wide), (wide, narrow)):
         table = structs.replace(CPE, instructions=(first, second))
         with pytest.raises(MachineError) as error:
-            _check_distinct(table, "t.toml")
+            check_table(table, where="t.toml")
         assert str(error.value) == (
             f"t.toml: '{second.mnemonic}' and '{first.mnemonic}' share an encoding"
         )

@@ -13,14 +13,19 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
-from tilewright.partition.choices import PLANNED, _least_work, choices_of
 from tilewright.partition.grids import ROWS, Grids, along, cut, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
 from tilewright.partition.parts import box_of, divide
 from tilewright.partition.plan import space
-from tilewright.partition.strategies import STRATEGIES, find_strategy
+from tilewright.partition.strategies import (
+    PLANNED,
+    STRATEGIES,
+    _least_work,
+    choices_of,
+    find_strategy,
+)
 from tilewright.partition.volumes import grid_options, moved_values
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 

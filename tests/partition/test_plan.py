@@ -9,15 +9,21 @@ from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import Softmax, add, max_pool2d, relu
-from tilewright.partition.choices import reference_work
-from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import ROWS, along, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves_to, needs, reductions
-from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
+from tilewright.partition.objective import (
+    TIME,
+    TRAFFIC,
+    WITHOUT_INPUTS,
+    Volume,
+    Weights,
+    core_model,
+)
 from tilewright.partition.parts import divide, imbalance
 from tilewright.partition.placement import best_placed_plan, placed, placed_plan
 from tilewright.partition.plan import fixed_plan, space
+from tilewright.partition.strategies import reference_work
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))

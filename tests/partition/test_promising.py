@@ -11,13 +11,12 @@ from support.partitions import random_network
 from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.partition import promising
-from tilewright.partition.choices import PLANNED, choices_of
-from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, cut, undivided
 from tilewright.partition.layers import layers_of
-from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
+from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights, core_model
 from tilewright.partition.plan import ChoiceCosts, given_plan, space
 from tilewright.partition.promising import outline
+from tilewright.partition.strategies import PLANNED, choices_of
 from tilewright.partition.volumes import grid_options, sizes
 
 CORES = 6

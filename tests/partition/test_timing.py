@@ -17,11 +17,10 @@ from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.compiled import _hops, arrivals, busiest_links, busiest_sums
-from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Move, held, moves_to, needs
-from tilewright.partition.objective import TIME, Weights
+from tilewright.partition.objective import TIME, Weights, core_model
 from tilewright.partition.plan import fixed_plan, given_plan, space
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.timing import layer_times, layer_traffic, link_loads

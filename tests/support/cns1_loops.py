@@ -16,8 +16,13 @@ from tilewright.targets.cns1.kernels.bodies import (
     set_update_body,
     update_body,
 )
-from tilewright.targets.cns1.kernels.elements import Elements, elements_body
-from tilewright.targets.cns1.kernels.lookups import ENTRIES, TableLookups, lookup_body
+from tilewright.targets.cns1.kernels.elements import (
+    ENTRIES,
+    Elements,
+    TableLookups,
+    elements_body,
+    lookup_body,
+)
 from tilewright.targets.cns1.kernels.pipelining import PortCycles, port_cycles
 from tilewright.targets.cns1.sections import Vectors
 

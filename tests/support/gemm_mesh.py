@@ -10,8 +10,7 @@ from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm.kernel import GemmKernel, gemm_kernel
-from tilewright.targets.sw26010.gemm.shape import GemmShape, GemmVariant
-from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
+from tilewright.targets.sw26010.gemm.shape import TABLE_BYTES, GemmShape, GemmVariant
 
 MESH = 8
 

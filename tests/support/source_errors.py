@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.asm.error_codes import ErrorCode, SourceError
+from tilewright.asm.diagnostics import ErrorCode, SourceError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support.source_errors import SOURCES, table_of
 from tilewright.asm import SourceErrors, assemble
-from tilewright.asm.error_codes import ErrorCode, SourceError
+from tilewright.asm.diagnostics import ErrorCode, SourceError
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "assembly-errors.md"

@@ -12,6 +12,8 @@ from tilewright.asm.limits import Limits
 from tilewright.asm.objects.elf import elf_bytes
 from tilewright.asm.objects.files import (
     dependency_rule,
+    expansion_trace,
+    listing,
     object_summary,
     read_elf,
     read_object,
@@ -19,8 +21,7 @@ from tilewright.asm.objects.files import (
     write_object,
 )
 from tilewright.asm.objects.link import LinkErrors, link
-from tilewright.asm.objects.listing import expansion_trace, listing
-from tilewright.asm.objects.object import (
+from tilewright.asm.objects.sections import (
     LineEntry,
     Object,
     ObjectSection,

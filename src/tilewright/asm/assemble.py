@@ -15,28 +15,25 @@ from functools import cache
 from pathlib import Path
 from typing import assert_never
 
-from tilewright.asm.diagnostics import Fault, Reporter, SourceErrors, SourceLine, Span
+from tilewright.asm.diagnostics import Fault, Reporter, SourceError, SourceErrors, SourceLine, Span
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.encode import encode
-from tilewright.asm.error_codes import SourceError
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.front_end import FrontEnd, front_end_of
 from tilewright.asm.limits import DEFAULT_LIMITS, Budget, Limits
-from tilewright.asm.objects import relocate
-from tilewright.asm.objects.object import (
-    Object,
-    ObjectSection,
-    PlacedInstruction,
-    Relocation,
-    Symbol,
-)
+from tilewright.asm.objects import link
 from tilewright.asm.objects.sections import (
     ByteItem,
     CodeItem,
     Item,
     NumberItem,
+    Object,
+    ObjectSection,
+    PlacedInstruction,
+    Relocation,
     SectionBuilder,
     SectionSet,
+    Symbol,
 )
 from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.asm.suggest import did_you_mean
@@ -44,13 +41,16 @@ from tilewright.asm.text.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.text.expression import (
     ExpressionValue,
     Name,
+    ParsedLine,
+    ParsedOperand,
+    ParsedReal,
     UnaryOperation,
     expression_value,
     signed64,
+    span_of,
 )
 from tilewright.asm.text.operands import bind_instruction, operand_span
 from tilewright.asm.text.parse import line_parser
-from tilewright.asm.text.parsed import ParsedLine, ParsedOperand, ParsedReal, span_of
 from tilewright.asm.text.source import IncludeFolder, SourceText, decode_source
 from tilewright.common.errors import AssemblyError
 from tilewright.common.expr import free_vars
@@ -137,7 +137,7 @@ class _Emitter:
                 Relocation(
                     self.section.name,
                     offset,
-                    relocate.DATA_KINDS[item.unit_bytes],
+                    link.DATA_KINDS[item.unit_bytes],
                     value.symbol,
                     value.offset,
                 )
@@ -181,10 +181,10 @@ class _Emitter:
         coded = instruction
         if not _WITHOUT_LABEL.issuperset(map(type, instruction.operands)):
             for index, operand in enumerate(instruction.operands):
-                label = relocate.label_of(operand)
+                label = link.label_of(operand)
                 if label is not None:
                     coded = self._resolve(item, coded, index, label)
-            coded = relocate.without_labels(coded)
+            coded = link.without_labels(coded)
         word = encode(coded)
         self.data[item.offset : item.offset + len(word)] = word
 
@@ -192,7 +192,7 @@ class _Emitter:
         self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> Instruction:
         """A branch inside the section gets its distance, everything else a relocation."""
-        kind = relocate.relocation_kind(instruction, index, label)
+        kind = link.relocation_kind(instruction, index, label)
         place = self.layout.symbols.place(label.name)
         if kind.name != "TARGET" or place is None or place[0] != self.section.name:
             section = self.section.name
@@ -201,8 +201,8 @@ class _Emitter:
             return instruction
         try:
             target = place[1] + label.addend
-            distance = relocate.relocated_value(kind, target, item.offset, self.layout.table)
-            return relocate.with_operand(instruction, index, distance)
+            distance = link.relocated_value(kind, target, item.offset, self.layout.table)
+            return link.with_operand(instruction, index, distance)
         except AssemblyError as error:
             span = operand_span(item.parsed, self.layout.table, index)
             raise Fault(
@@ -241,8 +241,7 @@ class _Emitter:
                 relocation.offset,
                 relocation.kind,
                 place[0],
-                relocation.addend
-                + place[1] // relocate.unit_bytes(relocation.kind, self.layout.table),
+                relocation.addend + place[1] // link.unit_bytes(relocation.kind, self.layout.table),
                 relocation.operand,
             )
         self.relocations.append(relocation)

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.diagnostics import Fault, SourceError, Span
 from tilewright.asm.encode import no_operation_word
-from tilewright.asm.error_codes import SourceError
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.objects.sections import ByteItem, NumberItem
-from tilewright.asm.text.expression import Integer, Name
-from tilewright.asm.text.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
+from tilewright.asm.text.expression import (
+    Integer,
+    Name,
+    ParsedLine,
+    ParsedOperand,
+    ParsedString,
+    ParsedType,
+    span_of,
+)
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable
 

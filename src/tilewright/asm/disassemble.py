@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.asm.encode import decode
-from tilewright.asm.objects.object import Object, ObjectSection, Relocation, Symbol
-from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
+from tilewright.asm.objects.link import DATA_BYTES, symbolic
+from tilewright.asm.objects.sections import Object, ObjectSection, Relocation, Symbol
 from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.isa import Instruction, InstructionTable, SymbolReference
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, Reporter, SourceError, SourceLine, Span
 from tilewright.asm.limits import Limits
-from tilewright.asm.objects.object import LineEntry
-from tilewright.asm.objects.sections import CodeItem, SectionSet
+from tilewright.asm.objects.sections import CodeItem, LineEntry, SectionSet
 from tilewright.asm.objects.symbols import (
     Label,
     NotYetKnown,
@@ -23,9 +21,16 @@ from tilewright.asm.objects.symbols import (
     SymbolScope,
     SymbolTable,
 )
-from tilewright.asm.text.expression import Expression, ExpressionValue, expression_value
+from tilewright.asm.text.expression import (
+    Expression,
+    ExpressionValue,
+    ParsedLabel,
+    ParsedLine,
+    ParsedOperand,
+    expression_value,
+    span_of,
+)
 from tilewright.asm.text.operands import unknown_instruction
-from tilewright.asm.text.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
 from tilewright.isa import InstructionTable
 
 _NO_LINE = SourceLine("", 0, "")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tilewright.asm.diagnostics import Fault, SourceLine
-from tilewright.asm.objects.object import Object
+from tilewright.asm.objects.sections import Object
 from tilewright.asm.suggest import did_you_mean
-from tilewright.asm.text.parsed import ParsedOperand
+from tilewright.asm.text.expression import ParsedOperand
 from tilewright.isa import InstructionTable
 from tilewright.isa.load import table_files
 from tilewright.machine.family import Capability, find_family

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import FatalFault, Fault, SourceError, SourceLine, Span
 
 
 @dataclass(slots=True)

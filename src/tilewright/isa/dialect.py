@@ -136,52 +136,45 @@ class MemoryStyle(msgspec.Struct, frozen=True):
     mark: str
 
 
-def check_dialect(dialect: Dialect, *, where: str) -> None:
+def check_dialect(dialect: Dialect) -> None:
     """Refuse marks that cannot be told apart, and sections without code. Errors: MachineError."""
     if "" in dialect.comments or not dialect.comments:
-        raise _refusal("needs at least one mark for comments", where, 'write comments = ["#"]')
+        raise _refusal("needs at least one mark for comments", 'write comments = ["#"]')
     for what, marks in (
         ("comment", dialect.comments),
         ("immediate", (dialect.immediate,) if dialect.immediate else ()),
     ):
         for mark in marks:
             if not _MARK.fullmatch(mark):
-                raise _refusal(f"{what} mark '{mark}' is no mark", where, "use one such as ; or #")
+                raise _refusal(f"{what} mark '{mark}' is no mark", "use one such as ; or #")
             if mark in _TAKEN:
-                raise _refusal(f"{what} mark '{mark}' has a meaning in operands", where, "use ;")
+                raise _refusal(f"{what} mark '{mark}' has a meaning in operands", "use ;")
     for mark in dialect.comments:
         immediate = dialect.immediate
         if immediate and (mark.startswith(immediate) or immediate.startswith(mark)):
             raise _refusal(
                 f"comment mark '{mark}' and immediate mark '{immediate}' begin alike",
-                where,
                 "choose another mark for one of them",
             )
-    try:
-        _ = dialect.memory_style
-    except MachineError as error:
-        raise MachineError(error.message, where=where, fix=error.fix) from None
-    _check_sections(dialect, where)
+    _ = dialect.memory_style
+    _check_sections(dialect)
 
 
-def _check_sections(dialect: Dialect, where: str) -> None:
+def _check_sections(dialect: Dialect) -> None:
     names = [section.name for section in dialect.sections]
     for section in dialect.sections:
         if not _DIRECTIVE.fullmatch(section.name):
-            raise _refusal(
-                f"section '{section.name}' has no name of a directive", where, "write .name"
-            )
+            raise _refusal(f"section '{section.name}' has no name of a directive", "write .name")
         if names.count(section.name) > 1:
-            raise _refusal(f"section {section.name} is listed twice", where, "remove one")
+            raise _refusal(f"section {section.name} is listed twice", "remove one")
         if set(section.flags) - set(_FLAGS):
             raise _refusal(
                 f'section {section.name}: flags "{section.flags}" are not made of a, w, x',
-                where,
                 'write "ax" for code, "aw" for data',
             )
     if not any("x" in section.flags and not section.nobits for section in dialect.sections):
-        raise _refusal("has no section for code", where, 'give one the flags "ax"')
+        raise _refusal("has no section for code", 'give one the flags "ax"')
 
 
-def _refusal(message: str, where: str, fix: str) -> MachineError:
-    return MachineError(f"dialect: {message}", where=where, fix=fix)
+def _refusal(message: str, fix: str) -> MachineError:
+    return MachineError(f"dialect: {message}", fix=fix)

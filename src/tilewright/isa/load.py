@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -45,63 +46,59 @@ _KEYS = ("base", "name", "description", *_TIMED, "sources", "instructions")
 _INSTRUCTION_KEYS = ("mnemonic", "units", "latency_cycles", "occupancy_cycles", "source")
 
 
-def built_on(base: InstructionTable, own: Mapping[str, object], *, where: str) -> Tree:
+def built_on(base: InstructionTable, own: Mapping[str, object]) -> Tree:
     """The tree of the table that `own` describes by its difference from `base`.
 
     Errors: MachineError for a key that is not timing, an unknown instruction, a missing source.
     """
-    _check_keys(own, _KEYS, where)
+    _check_keys(own, _KEYS)
     tree = cast(Tree, msgspec.to_builtins(base))
     tree |= {key: own[key] for key in ("name", "description") if key in own}
     for key in (*_TIMED, "sources"):
-        change = _table(own.get(key, {}), key, where)
+        change = _table(own.get(key, {}), key)
         if key in _TIMED and change:
-            _check_source(change, key, where)
+            _check_source(change, key)
         if change:
-            tree[key] = _table(tree[key] or {}, key, where) | change
+            tree[key] = _table(tree[key] or {}, key) | change
     listed = cast(list[Tree], tree["instructions"])
     known = {str(spec["mnemonic"]): spec for spec in listed}
     for entry in cast(Iterable[object], own.get("instructions", ())):
-        _change_instruction(known, _table(entry, "instructions", where), where)
+        _change_instruction(known, _table(entry, "instructions"))
     tree["instructions"] = list(known.values())
     return tree
 
 
-def _change_instruction(known: dict[str, Tree], change: Tree, where: str) -> None:
+def _change_instruction(known: dict[str, Tree], change: Tree) -> None:
     mnemonic = str(change.get("mnemonic"))
     label = f"instruction '{mnemonic}'"
     if mnemonic not in known:
-        raise MachineError(f"{label}: the base has none", where=where)
-    _check_keys(change, _INSTRUCTION_KEYS, where, f"{label}: ")
-    _check_source(change, label, where)
+        raise MachineError(f"{label}: the base has none")
+    _check_keys(change, _INSTRUCTION_KEYS, f"{label}: ")
+    _check_source(change, label)
     known[mnemonic] = known[mnemonic] | change
 
 
-def _check_keys(
-    tree: Mapping[str, object], keys: tuple[str, ...], where: str, label: str = ""
-) -> None:
+def _check_keys(tree: Mapping[str, object], keys: tuple[str, ...], label: str = "") -> None:
     for key in tree:
         if key not in keys:
             raise MachineError(
                 f"{label}a table built on another changes its timing alone, not '{key}'",
-                where=where,
                 fix=f"it may set {', '.join(keys)}",
             )
 
 
-def _check_source(tree: Tree, label: str, where: str) -> None:
+def _check_source(tree: Tree, label: str) -> None:
     if "source" not in tree:
         numbers = ", ".join(key for key in tree if key != "mnemonic")
         raise MachineError(
             f"{label} sets {numbers} without a source",
-            where=where,
             fix='add source = "KEY" and describe it under [sources.KEY]',
         )
 
 
-def _table(value: object, key: str, where: str) -> Tree:
+def _table(value: object, key: str) -> Tree:
     if not isinstance(value, dict):
-        raise MachineError(f"{key}: expected a table, found {value!r}", where=where)
+        raise MachineError(f"{key}: expected a table, found {value!r}")
     return value
 
 
@@ -160,14 +157,12 @@ def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
 
 def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) -> InstructionTable:
     """A table from TOML text, checked; `find_base` looks its base up, `load_table` by default."""
-    try:
-        tree = _with_memories(tomllib.loads(text.decode()), where)
-        base = (find_base or load_table)(str(tree["base"])) if "base" in tree else None
-        if base is not None:
-            tree = built_on(base, tree, where=where)
+    with _located(where):
+        tree = _with_memories(tomllib.loads(text.decode()))
+    base = (find_base or load_table)(str(tree["base"])) if "base" in tree else None
+    with _located(where):
+        tree = tree if base is None else built_on(base, tree)
         table = msgspec.convert(tree, InstructionTable)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise MachineError(str(error), where=where) from error
     if base is None:
         table = msgspec.structs.replace(table, instruction_set=table.name)
     try:
@@ -177,14 +172,24 @@ def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) 
     return table
 
 
-def _with_memories(tree: dict[str, Any], where: str) -> dict[str, Any]:
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Errors of what is inside say `where`."""
+    try:
+        yield
+    except (ValueError, msgspec.ValidationError) as error:
+        raise MachineError(str(error), where=where) from error
+    except MachineError as error:
+        raise error.at(where) from None
+
+
+def _with_memories(tree: dict[str, Any]) -> dict[str, Any]:
     """The tree with the short form `local_memory_bytes` written out."""
     if "local_memory_bytes" not in tree:
         return tree
     if "memories" in tree:
         raise MachineError(
             "local_memory_bytes: the table also lists memories",
-            where=where,
             fix="give the memory a name and list it, too",
         )
     capacity = tree.pop("local_memory_bytes")
@@ -193,11 +198,16 @@ def _with_memories(tree: dict[str, Any], where: str) -> dict[str, Any]:
 
 def check_table(table: InstructionTable, *, where: str) -> None:
     """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
-    check_dialect(table.dialect, where=where)
-    _check_registers(table, where)
-    _check_memories(table, where)
+    with _located(where):
+        _check_table(table)
+
+
+def _check_table(table: InstructionTable) -> None:
+    check_dialect(table.dialect)
+    _check_registers(table)
+    _check_memories(table)
     for name, form in table.forms.items():
-        _check_form(table, name, form, where)
+        _check_form(table, name, form)
     parts = {
         "issue": table.issue,
         "communication": table.communication,
@@ -206,86 +216,79 @@ def check_table(table: InstructionTable, *, where: str) -> None:
     }
     for name, part in parts.items():
         if part is not None and part.source and part.source not in table.sources:
-            raise MachineError(f"{name}: no source '{part.source}'", where=where)
+            raise MachineError(f"{name}: no source '{part.source}'")
     if table.instruction_cache is not None:
-        _check_instruction_cache(table.instruction_cache, where)
+        _check_instruction_cache(table.instruction_cache)
     for spec in table.instructions:
-        _check_instruction(table, spec, where)
-    _check_distinct(table, where)
+        _check_instruction(table, spec)
+    _check_distinct(table)
     for alias in table.aliases:
         target = table.by_mnemonic.get(alias.instruction)
         if target is None or len(alias.operands) != len(table.operands_of(target)):
             raise MachineError(
-                f"alias '{alias.mnemonic}' does not fit instruction '{alias.instruction}'",
-                where=where,
+                f"alias '{alias.mnemonic}' does not fit instruction '{alias.instruction}'"
             )
         if alias.syntax:
             places = [str(i) for i in range(alias.arguments)]
-            _check_syntax(f"alias '{alias.mnemonic}'", alias.syntax, places, where)
+            _check_syntax(f"alias '{alias.mnemonic}'", alias.syntax, places)
 
 
-def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
+def _check_instruction_cache(cache_: InstructionCache) -> None:
     capacity, line = cache_.capacity_bytes, cache_.line_bytes
     if line < 1 or capacity < line or capacity % line or cache_.miss_cycles < 0:
         raise MachineError(
             f"instruction_cache: {capacity} bytes are no positive number of lines of {line} bytes, "
             f"or a miss takes {cache_.miss_cycles} cycles",
-            where=where,
             fix="give whole lines, and 0 or more cycles",
         )
     if cache_.ways < 1 or capacity // line % cache_.ways:
         raise MachineError(
             f"instruction_cache: {capacity // line} lines are no whole number of sets of "
             f"{cache_.ways} ways",
-            where=where,
             fix="give ways that divide the lines",
         )
 
 
-def _check_memories(table: InstructionTable, where: str) -> None:
+def _check_memories(table: InstructionTable) -> None:
     """Memories have names and sizes; sections of the dialect lie in memories that are there."""
     names = [memory.name for memory in table.memories]
     for memory in table.memories:
         if not memory.name.isidentifier() or names.count(memory.name) > 1:
             raise MachineError(
                 f"memory '{memory.name}' has no name of its own",
-                where=where,
                 fix="give each memory another name, of letters, digits and _",
             )
         if memory.capacity_bytes < 1:
             raise MachineError(
                 f"memory '{memory.name}' has {memory.capacity_bytes} bytes",
-                where=where,
                 fix="give capacity_bytes of at least 1",
             )
     for section in table.dialect.sections:
-        _check_memory(table, section.memory, f"section {section.name}", where)
+        _check_memory(table, section.memory, f"section {section.name}")
     for spec in table.instructions:
-        _check_memory(table, spec.memory, f"instruction '{spec.mnemonic}'", where)
+        _check_memory(table, spec.memory, f"instruction '{spec.mnemonic}'")
         traits = spec.effect.traits
         if spec.memory and not (traits.load or traits.store):
             raise MachineError(
                 f"instruction '{spec.mnemonic}': effect '{spec.effect}' addresses no memory",
-                where=where,
                 fix=f"remove memory = '{spec.memory}'",
             )
 
 
-def _check_memory(table: InstructionTable, name: str, label: str, where: str) -> None:
+def _check_memory(table: InstructionTable, name: str, label: str) -> None:
     names = [memory.name for memory in table.memories]
     if name and name not in names:
         known = ", ".join(names) or "none; list it under memories"
-        raise MachineError(f"{label}: no memory '{name}'", where=where, fix=f"memories: {known}")
+        raise MachineError(f"{label}: no memory '{name}'", fix=f"memories: {known}")
 
 
-def _check_registers(table: InstructionTable, where: str) -> None:
+def _check_registers(table: InstructionTable) -> None:
     """Every register has a spelling of its own, which the assembler can tell from a number."""
     known: dict[str, str] = {}
     for file in table.register_files:
         if not _REGISTER_PREFIX.fullmatch(file.prefix):
             raise MachineError(
                 f"register file '{file.name}': prefix '{file.prefix}' begins no register's name",
-                where=where,
                 fix="use letters, or $ or % with letters after it",
             )
         for mark in filter(None, (*table.dialect.comments, table.dialect.immediate)):
@@ -293,7 +296,6 @@ def _check_registers(table: InstructionTable, where: str) -> None:
                 raise MachineError(
                     f"register file '{file.name}': prefix '{file.prefix}' begins with '{mark}', "
                     f"a mark of the dialect",
-                    where=where,
                     fix="choose another mark or prefix",
                 )
         names = [f"{file.prefix}{part}" for part in (*range(file.count), *file.aliases)]
@@ -302,105 +304,91 @@ def _check_registers(table: InstructionTable, where: str) -> None:
             if other != file.name:
                 raise MachineError(
                     f"register '{name}' is in file '{other}' and in file '{file.name}'",
-                    where=where,
                     fix="give the files different prefixes",
                 )
 
 
-def _check_form(table: InstructionTable, name: str, form: EncodingFormat, where: str) -> None:
+def _check_form(table: InstructionTable, name: str, form: EncodingFormat) -> None:
     for field_name, field in form.fields.items():
         if field.low_bit < 0 or field.low_bit + field.width_bits > table.word_bits:
             raise MachineError(
-                f"form '{name}': field '{field_name}' exceeds the {table.word_bits}-bit word",
-                where=where,
+                f"form '{name}': field '{field_name}' exceeds the {table.word_bits}-bit word"
             )
     for operand in form.operands:
         named = (operand.field, operand.immediate_field, operand.flag_field, operand.base_field)
         for field_name in filter(None, named):
             if field_name not in form.fields:
-                raise MachineError(f"form '{name}': no field '{field_name}'", where=where)
+                raise MachineError(f"form '{name}': no field '{field_name}'")
 
 
-def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: str) -> None:
+def _check_instruction(table: InstructionTable, spec: InstructionSpec) -> None:
     label = f"instruction '{spec.mnemonic}'"
     if spec.form not in table.forms:
-        raise MachineError(f"{label}: no form '{spec.form}'", where=where)
+        raise MachineError(f"{label}: no form '{spec.form}'")
     if spec.source not in table.sources:
-        raise MachineError(f"{label}: no source '{spec.source}'", where=where)
+        raise MachineError(f"{label}: no source '{spec.source}'")
     for unit in spec.units:
         if unit not in table.units:
-            raise MachineError(f"{label}: no unit '{unit}'", where=where)
+            raise MachineError(f"{label}: no unit '{unit}'")
     if not spec.units or spec.latency_cycles < 1 or spec.occupancy_cycles < 1:
-        raise MachineError(
-            f"{label}: needs a unit, a latency and an occupancy of at least 1", where=where
-        )
+        raise MachineError(f"{label}: needs a unit, a latency and an occupancy of at least 1")
     roles = sorted(operand.role for operand in table.operands_of(spec))
     if spec.effect is Effect.OPERATION or spec.operation or spec.spans or spec.cycles:
-        _check_operation(table, spec, label, where)
+        _check_operation(table, spec, label)
     elif roles != sorted(spec.effect.traits.roles):
         need = ", ".join(spec.effect.traits.roles)
         raise MachineError(
-            f"{label}: effect '{spec.effect}' takes operands {need}, not {', '.join(roles)}",
-            where=where,
+            f"{label}: effect '{spec.effect}' takes operands {need}, not {', '.join(roles)}"
         )
     if spec.syntax:
-        _check_syntax(label, spec.syntax, roles, where)
+        _check_syntax(label, spec.syntax, roles)
     for name, value in spec.fixed.items():
         field = table.fields_of(spec).get(name)
         if field is None or not 0 <= value < 1 << field.width_bits:
-            raise MachineError(
-                f"{label}: {name} = {value} does not fit form '{spec.form}'", where=where
-            )
+            raise MachineError(f"{label}: {name} = {value} does not fit form '{spec.form}'")
 
 
-def _check_syntax(label: str, syntax: str, names: list[str], where: str) -> None:
+def _check_syntax(label: str, syntax: str, names: list[str]) -> None:
     """Raise unless a template contains every operand once and nothing else."""
     found = sorted(_SLOT.findall(syntax))
     if found != names or syntax.count("{") != len(found) or syntax.count("}") != len(found):
         raise MachineError(
             f"{label}: its syntax '{syntax}' does not have each operand once",
-            where=where,
             fix=f"write {', '.join(f'{{{name}}}' for name in names)} in it",
         )
 
 
-def _check_operation(
-    table: InstructionTable, spec: InstructionSpec, label: str, where: str
-) -> None:
+def _check_operation(table: InstructionTable, spec: InstructionSpec, label: str) -> None:
     """An operation has a name; its spans lie in memories and are computed from its operands."""
     if spec.effect is not Effect.OPERATION or not spec.operation:
         raise MachineError(
             f"{label}: operation, spans and cycles belong to the effect 'operation', which has a "
             f"name",
-            where=where,
             fix="give effect = 'operation' and operation = 'NAME'",
         )
     roles = {operand.role for operand in table.operands_of(spec)}
     for span in spec.spans:
-        _check_memory(table, span.memory, f"{label}: span", where)
+        _check_memory(table, span.memory, f"{label}: span")
         unknown = (free_vars(parse_expr(span.address)) | free_vars(parse_expr(span.count))) - roles
         if unknown:
             raise MachineError(
                 f"{label}: span of {span.memory} depends on {', '.join(sorted(unknown))}",
-                where=where,
                 fix=f"it has the operands {', '.join(sorted(roles))}",
             )
     if spec.cycles:
         parse_expr(spec.cycles)
 
 
-def _check_distinct(table: InstructionTable, where: str) -> None:
+def _check_distinct(table: InstructionTable) -> None:
     """No two instructions may share a word: their fixed bits differ somewhere."""
     names: set[str] = set()
     patterns: list[tuple[str, int, int]] = []
     for spec in table.instructions:
         if spec.mnemonic in names:
-            raise MachineError(f"instruction '{spec.mnemonic}' is listed twice", where=where)
+            raise MachineError(f"instruction '{spec.mnemonic}' is listed twice")
         names.add(spec.mnemonic)
         mask, value = fixed_bits(table, spec)
         for other, other_mask, other_value in patterns:
             if (value ^ other_value) & mask & other_mask == 0:
-                raise MachineError(
-                    f"'{spec.mnemonic}' and '{other}' share an encoding", where=where
-                )
+                raise MachineError(f"'{spec.mnemonic}' and '{other}' share an encoding")
         patterns.append((spec.mnemonic, mask, value))

@@ -12,10 +12,9 @@ from tilewright.graph import Network
 from tilewright.machine import Capability, Machine
 
 if TYPE_CHECKING:
-    from tilewright.partition.core_model import CoreModel
     from tilewright.partition.divided import DividedNetwork
     from tilewright.partition.layers import Layer
-    from tilewright.partition.objective import Weights
+    from tilewright.partition.objective import CoreModel, Weights
     from tilewright.partition.parts import Programs
 
 

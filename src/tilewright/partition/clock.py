@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from tilewright.machine.messages import message_cycles, places, spacing_cycles
 from tilewright.ops.box import Box
 from tilewright.partition.compiled import arrivals
-from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, messages_of
+from tilewright.partition.objective import CoreModel
 from tilewright.partition.parts import Part, Times
 from tilewright.partition.plan import PartitionPlan, Planned
 

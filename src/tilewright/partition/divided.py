@@ -24,7 +24,6 @@ from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Arrays, Op
 from tilewright.partition import timing
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import (
     Exchanges,
@@ -36,7 +35,7 @@ from tilewright.partition.moves import (
     reductions,
     rounds,
 )
-from tilewright.partition.objective import Weights
+from tilewright.partition.objective import CoreModel, Weights
 from tilewright.partition.parts import Computes, Part, Programs, Task, by_reference, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 

@@ -1,14 +1,91 @@
-"""Objectives of plans, and the values that move in a plan."""
+"""Objectives of plans, the values that move in a plan, and the planner's model of a machine whose
+cores divide networks: peak, links, main memory and buffers in the units of plans, values and
+cycles. Nothing here was measured.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.partition.core_model import CoreModel, Cycles
+from tilewright.common.dtypes import dtype
+from tilewright.machine import Machine
+from tilewright.machine.parts import Fabric
+
+Cycles = NDArray[np.float64]
+Count = TypeVar("Count", int, NDArray[np.int64])
+
+
+@dataclass(frozen=True)
+class CoreModel:
+    """Cores of one machine. A core's buffer has `buffer_values`; `load_values_per_cycle` is what
+    main memory delivers to all of them together, `load_latency_cycles` after a request.
+
+    Cores with memories of their `own` keep their weights there: none move when a network runs, and
+    only its inputs come from outside. A partial sum is sent as `sum_values` values.
+    """
+
+    fabric: Fabric
+    value_bytes: int
+    buffer_values: int
+    flops_per_cycle: float
+    load_values_per_cycle: float
+    load_latency_cycles: float
+    own: bool = False
+    sum_values: int = 1
+
+    @property
+    def fabric_sizes(self) -> tuple[int, int, int]:
+        """Rows and columns of the fabric, and which of them are rings: 1 rows, 2 columns."""
+        rings = {"ring_mesh": 1, "torus": 3}.get(self.fabric.topology, 0)
+        return self.fabric.rows, self.fabric.columns, rings
+
+    @property
+    def multicasts(self) -> bool:
+        """True if a value that several cores take is sent once."""
+        return self.fabric.multicast != "none"
+
+    @property
+    def link_values_per_cycle(self) -> float:
+        """Values per cycle over a link, or over a core's port to it."""
+        return self.fabric.bytes_per_cycle / self.value_bytes
+
+    def outside(self, weights: Count, inputs: Count) -> Count:
+        """Values that come from outside the cores while a network runs."""
+        return inputs if self.own else weights + inputs
+
+    def load_cycles(self, values: int | NDArray[np.int64]) -> Cycles:
+        """Until main memory has delivered so many values; nothing is no request."""
+        taken = self.load_latency_cycles + np.asarray(values) / self.load_values_per_cycle
+        return np.where(np.asarray(values) > 0, taken, 0.0)
+
+    def exchange_cycles(
+        self, busiest: int | NDArray[np.int64], farthest: int | NDArray[np.int64]
+    ) -> Cycles:
+        """An exchange whose busiest link carries so many values, the farthest message so many
+        links: as long as that link, and the way.
+        """
+        way = self.fabric.send_cycles + np.asarray(farthest) * self.fabric.hop_cycles
+        sent = np.asarray(busiest) / self.link_values_per_cycle
+        return np.where(np.asarray(busiest) > 0, way + sent, 0.0)
+
+
+def core_model(machine: Machine, element: str) -> CoreModel:
+    """The planner's model of `machine`, for values of type `element`."""
+    size = dtype(element).size_bytes
+    (fabric,) = machine.fabrics.values()
+    space = machine.space("buffers")
+    return CoreModel(
+        fabric,
+        size,
+        space.available_bytes // space.banks // size,
+        machine.core.peak_flops_per_cycle(element),
+        machine.dma.get.peak_bytes_per_second / machine.clock_hz / size,
+        machine.dma.latency_cycles,
+    )
 
 
 class GridLoads(Protocol):

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.ops.box import Box
-from tilewright.partition.choices import EQUAL, PLANNED, Choices, choices_of, given
-from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.grids import (
     COLUMNS,
     IMAGES,
@@ -36,11 +34,18 @@ from tilewright.partition.grids import (
 )
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves_to, needs, reductions
-from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
+from tilewright.partition.objective import WITHOUT_INPUTS, CoreModel, Cycles, Volume, Weights
 from tilewright.partition.parts import Division, Task, divide, tasks_of, work_of
 from tilewright.partition.promising import Exchange, promising
 from tilewright.partition.solve import Solution, cheapest, independent_bound, refined
-from tilewright.partition.strategies import find_strategy
+from tilewright.partition.strategies import (
+    EQUAL,
+    PLANNED,
+    Choices,
+    choices_of,
+    find_strategy,
+    given,
+)
 from tilewright.partition.volumes import (
     GridArrays,
     exchange_cycles_by_grids,

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from tilewright.ops.box import Interval
 from tilewright.ops.op import Follows, Op, Pair
-from tilewright.partition.choices import Choices
 from tilewright.partition.compiled import least_paired
-from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Cut, Grids, Integers, first_of_each
 from tilewright.partition.layers import Layer
-from tilewright.partition.objective import Weights
+from tilewright.partition.objective import CoreModel, Weights
+from tilewright.partition.strategies import Choices
 from tilewright.partition.volumes import (
     CHANNELS,
     GridArrays,

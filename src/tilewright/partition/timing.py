@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from tilewright.common.progress import Progress, silent
 from tilewright.machine.messages import Link, links
-from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move, messages_of
+from tilewright.partition.objective import CoreModel
 from tilewright.partition.parts import Programs, Task, TaskTime, Times
 from tilewright.partition.plan import PartitionPlan, Planned
 
@@ -83,13 +83,13 @@ def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> Lay
         loads, farthest = link_loads(model, sent)
         size = model.sum_values if sent is exchanges.sums else 1
         most = size * max(loads.values(), default=0)
-        cycles += model.exchange_cycles(most, farthest)
+        cycles += float(model.exchange_cycles(most, farthest))
         busiest = max(busiest, most)
         messages += sum(len(move.targets) for move in sent)
     return LayerTime(
         planned.work * planned.layer.op.flops / model.flops_per_cycle,
         cycles,
-        model.load_cycles(model.outside(planned.volume.weights, planned.volume.inputs)),
+        float(model.load_cycles(model.outside(planned.volume.weights, planned.volume.inputs))),
         busiest * model.value_bytes,
         messages,
     )

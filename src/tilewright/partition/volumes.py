@@ -30,9 +30,9 @@ from tilewright.partition.compiled import (
     most_received,
     multicast_values,
 )
-from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Grids, Integers, Numbers, Parts, Regions, numbered, parts_in
 from tilewright.partition.layers import Layer, LayerStep
+from tilewright.partition.objective import CoreModel
 from tilewright.partition.parts import box_of
 
 Question = tuple[Interval, Interval]

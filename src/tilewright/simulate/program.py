@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright import isa
 from tilewright.common.errors import AssemblyError, MachineError
-from tilewright.simulate.units import layout
+from tilewright.simulate.units import codes, layout
 
 _SPECIALS = {
     "id": layout.SPECIAL_ID,
@@ -23,44 +23,22 @@ _SPECIALS = {
     "column": layout.SPECIAL_COLUMN,
     "cycle": layout.SPECIAL_CYCLE,
 }
-_LANE_EFFECTS = {
-    isa.Effect.INSERT_WORD,
-    isa.Effect.EXTRACT_WORD,
-    isa.Effect.INSERT_LANE,
-    isa.Effect.EXTRACT_LANE,
-    isa.Effect.SHUFFLE_LANES,
+_KINDS = {
+    layout.LANES: "insert_word extract_word insert_lane extract_lane shuffle_lanes",
+    layout.NARROW_LOAD: "load_half vector_load_i16 vector_load_i32 scalar_extend_load_i16"
+    " scalar_extend_load_i32",
+    layout.NARROW_STORE: "store_half vector_store_i16 vector_store_i32",
+    layout.INTEGER_LANES: "vector_add_i32 vector_subtract_i32 vector_multiply_i32"
+    " vector_multiply_add_i32 vector_minimum_i32 vector_maximum_i32 vector_shift_right_i32"
+    " vector_saturate_i16 vector_sum_i32 broadcast_lane",
+    layout.LENGTHS: "vector_copy_i32 vector_scale_i32 vector_less_scalar_i32 vector_accumulate_i32"
+    " vector_scale_accumulate_i32 vector_tail_i32 vector_add_clip_i16",
+    layout.GATHER: "gather_i8",
+    layout.STREAM_LOAD: "stream_load_i8 stream_load_i16 stream_load_i32",
+    layout.STREAM_STORE: "stream_store_i8 stream_store_i16 stream_store_i32",
 }
-_NARROW = {
-    isa.Effect.LOAD_HALF,
-    isa.Effect.STORE_HALF,
-    isa.Effect.VECTOR_LOAD_I16,
-    isa.Effect.VECTOR_LOAD_I32,
-    isa.Effect.VECTOR_STORE_I16,
-    isa.Effect.VECTOR_STORE_I32,
-    isa.Effect.SCALAR_EXTEND_LOAD_I16,
-    isa.Effect.SCALAR_EXTEND_LOAD_I32,
-}
-_INTEGER_LANES = {
-    isa.Effect.VECTOR_ADD_I32,
-    isa.Effect.VECTOR_SUBTRACT_I32,
-    isa.Effect.VECTOR_MULTIPLY_I32,
-    isa.Effect.VECTOR_MULTIPLY_ADD_I32,
-    isa.Effect.VECTOR_MINIMUM_I32,
-    isa.Effect.VECTOR_MAXIMUM_I32,
-    isa.Effect.VECTOR_SHIFT_RIGHT_I32,
-    isa.Effect.VECTOR_SATURATE_I16,
-    isa.Effect.VECTOR_SUM_I32,
-    isa.Effect.BROADCAST_LANE,
-}
-_LENGTHS = {
-    isa.Effect.VECTOR_COPY_I32,
-    isa.Effect.VECTOR_SCALE_I32,
-    isa.Effect.VECTOR_LESS_SCALAR_I32,
-    isa.Effect.VECTOR_ACCUMULATE_I32,
-    isa.Effect.VECTOR_SCALE_ACCUMULATE_I32,
-    isa.Effect.VECTOR_TAIL_I32,
-    isa.Effect.VECTOR_ADD_CLIP_I16,
-}
+_KIND_OF = {isa.Effect(name): kind for kind, names in _KINDS.items() for name in names.split()}
+"""The effects that functions of their own execute."""
 _MESSAGES = {
     isa.Effect.MESSAGE_SEND: layout.SPECIAL_SEND,
     isa.Effect.MESSAGE_MULTICAST: layout.SPECIAL_MULTICAST,
@@ -143,7 +121,7 @@ def encode_program(
 def _encode(row: Any, table: isa.InstructionTable, spec: isa.InstructionSpec) -> None:
     """Fill in all that instructions of one kind have in common."""
     _check_lanes(table, spec.effect)
-    row["effect"] = layout.EFFECT_CODES[spec.effect]
+    row["effect"] = codes.OF[spec.effect]
     row["kind"] = _class_of(spec.effect)
     row["latency"] = spec.latency_cycles
     row["occupancy"] = spec.occupancy_cycles
@@ -202,26 +180,16 @@ def _value(operand: int | isa.SymbolReference, instruction: isa.Instruction) -> 
 
 def _class_of(effect: isa.Effect) -> int:
     traits = effect.traits
-    if effect is isa.Effect.GATHER_I8:
-        return layout.GATHER
-    if effect.value.startswith("stream_"):
-        return layout.STREAM_LOAD if traits.load else layout.STREAM_STORE
+    if effect in _KIND_OF:
+        return _KIND_OF[effect]
     if effect in _MESSAGES:
         return layout.MESSAGE
-    if effect in _LENGTHS:
-        return layout.LENGTHS
-    if effect in _NARROW:
-        return layout.NARROW_LOAD if traits.load else layout.NARROW_STORE
-    if effect in _INTEGER_LANES:
-        return layout.INTEGER_LANES
     if traits.load or traits.store:
         return layout.LOAD if traits.load else layout.STORE
     if effect in _SET_SPECIALS or effect is isa.Effect.READ_SPECIAL:
         return layout.SYSTEM
     if traits.branch is not isa.Branch.NONE:
         return layout.BRANCH
-    if effect in _LANE_EFFECTS:
-        return layout.LANES
     if effect.value.startswith("vector_"):
         return layout.VECTOR
     return layout.INTEGER if effect.value.startswith(_INTEGER_PREFIXES) else layout.NOTHING

@@ -35,7 +35,7 @@ def test_a_layer_has_the_shapes_of_the_table(layer: LayerRow) -> None:
 
 
 def test_every_layer_has_blocks() -> None:
-    assert [layer.name for layer in LAYERS] == [layer.name for layer in published_layers()]
+    assert [*LAYERS] == [layer.name for layer in published_layers()]
 
 
 def test_numbers_of_the_text_and_of_the_conclusion_agree() -> None:
@@ -146,8 +146,7 @@ def test_segments_divide_the_channels_and_are_those_of_the_next_layer(program) -
 
 @pytest.mark.parametrize("row", published_layers(), ids=lambda row: row.name)
 def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
-    block = next(block for block in LAYERS if block.name == row.name)
-    found = dict(re.findall(r"@neuron (\w+), ((?:\d+, ){3}\d+)", block.program))
+    found = dict(re.findall(r"@neuron (\w+), ((?:\d+, ){3}\d+)", LAYERS[row.name]))
     sides = {"x": row.in_side or 1, "y": row.out_side or 1}
     for name, maps in (("x", row.in_maps), ("y", row.out_maps)):
         assert [int(n) for n in found[name].split(", ")] == [1, sides[name], sides[name], maps]
@@ -157,7 +156,7 @@ def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
     "row", [row for row in published_layers()[:10] if row.kind == "conv"], ids=lambda row: row.name
 )
 def test_a_gradient_of_a_convolution_takes_what_the_table_says(row: LayerRow) -> None:
-    program = next(block.program for block in backward.BACKWARD if block.name == row.name)
+    program = backward.BACKWARD[row.name]
     found = dict(re.findall(r"@neuron (\w+), \d+, (\d+, \d+, \d+),", program))
     assert found["x"] == found["din"] == f"{row.in_side}, {row.in_side}, {row.in_maps}"
     assert found["dout"] == f"{row.out_side}, {row.out_side}, {row.out_maps}"

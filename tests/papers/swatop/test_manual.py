@@ -8,14 +8,21 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ops import conv2d, gemm
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
-from tilewright.papers.swatop import figure6, figure7, table2
+from tilewright.papers.swatop import figure7, table2
 from tilewright.papers.swatop import layers as of_layers
-from tilewright.papers.swatop.counts import Counted, count_rows
-from tilewright.papers.swatop.figure6 import winograd_bound_cycles, winograd_layers
-from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
+from tilewright.papers.swatop.layers import (
+    Claim,
+    _claim,
+    _mean_of,
+    layers,
+    winograd_bound_cycles,
+    winograd_layers,
+)
 from tilewright.papers.swatop.manual import (
+    Counted,
     Pair,
     alike,
+    count_rows,
     library_calls,
     manual_schedules,
     pairs,
@@ -134,11 +141,11 @@ def test_the_notes_say_which_product_is_priced(monkeypatch: pytest.MonkeyPatch) 
     def nothing(*_: object, notes: tuple[str, ...], **__: object) -> Findings:
         return Findings((), notes=notes)
 
-    for figure in (figure6, figure7, of_layers):
+    for figure in (figure7, of_layers):
         monkeypatch.setattr(figure, "speedup_result", nothing)
-    monkeypatch.setattr(figure6, "_bound", lambda *_: ())
+    monkeypatch.setattr(of_layers, "_winograd_bound", lambda *_: ())
     whole, quick = of_layers.figure5(Lab()).notes, of_layers.figure5(Lab(quick=True)).notes
-    explicit, winograd = figure7.run(Lab()).notes, figure6.run(Lab()).notes
+    explicit, winograd = figure7.run(Lab()).notes, of_layers.figure6(Lab()).notes
     assert whole[0] == (
         f"the tuned schedules run with {product}; swDNN's plans with that of the public kernels, "
         "which takes 19 and a taken branch"

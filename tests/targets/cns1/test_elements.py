@@ -12,8 +12,8 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops.mapping import mapping
 from tilewright.targets.cns1.code import run_artifact
-from tilewright.targets.cns1.emit import elements as emitted
-from tilewright.targets.cns1.emit.elements import write_elements
+from tilewright.targets.cns1.emit import calls as emitted
+from tilewright.targets.cns1.emit.calls import write_elements
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop

@@ -8,10 +8,10 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.machine import load_machine
 from tilewright.ops.lookup import lookup
 from tilewright.targets.cns1.code import CODE, run_artifact
-from tilewright.targets.cns1.kernels.lookups import ENTRIES, TableLookups, lookup_body
+from tilewright.targets.cns1.kernels.elements import ENTRIES, TableLookups, lookup_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.sections import Rdram
-from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import ELEMENT_BYTES, read_cycles
 
 MACHINE = load_machine("cns1-128")
 

@@ -14,8 +14,7 @@ from tilewright.targets.cns1.timing.forward import (
     interleaving,
     product_cycles,
 )
-from tilewright.targets.cns1.timing.layers import Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import refresh_factor
+from tilewright.targets.cns1.timing.layers import Layers, on_each_node, refresh_factor
 from tilewright.targets.cns1.timing.messages import (
     block_transfer_cycles,
     global_sum_cycles,

@@ -37,8 +37,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.sw26010.elementwise.lie import Lie
-from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES
+from tilewright.targets.sw26010.elementwise.maps import MOST_SOURCES, map_routine
 from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
 
 pytestmark = one_in(3)

@@ -2,18 +2,84 @@
 
 `readelf -a`, `objdump -h -t -r -s`, `addr2line` and independent readers accept them. The machine
 number is the instruction table's, whose name stands in `.tilewright.table`. Layout after the System
-V ABI, chapter 4.
+V ABI, chapter 4; the reader shares the numbers of the format.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from tilewright.asm.objects import elf_format as fmt
-from tilewright.asm.objects.elf_format import record_layout
-from tilewright.asm.objects.object import LineEntry, Object, ObjectSection
+from tilewright.asm.objects.sections import (
+    LineEntry,
+    Object,
+    ObjectSection,
+    Relocation,
+    RelocationKind,
+)
 from tilewright.asm.text.expression import signed64
+
+TABLE_SECTION = ".tilewright.table"
+DEBUG_PREFIX = ".debug_"
+
+TYPE_RELOCATABLE, TYPE_EXECUTABLE = 1, 2
+SECTION_NULL, SECTION_PROGBITS, SECTION_SYMTAB, SECTION_STRTAB = 0, 1, 2, 3
+SECTION_RELA, SECTION_NOBITS = 4, 8
+FLAG_WRITE, FLAG_ALLOC, FLAG_CODE, FLAG_INFO_LINK = 1, 2, 4, 0x40
+FLAG_OF_LETTER = {"w": FLAG_WRITE, "a": FLAG_ALLOC, "x": FLAG_CODE}
+INDEX_UNDEFINED, INDEX_ABSOLUTE, INDEX_RESERVED = 0, 0xFFF1, 0xFF00
+BIND_LOCAL, BIND_GLOBAL = 0, 1
+KIND_NUMBERS = {"": 0, "object": 1, "function": 2}
+KIND_SECTION, KIND_FILE = 3, 4
+SEGMENT_LOAD = 1
+
+HEADER_BYTES, SECTION_HEADER_BYTES, PROGRAM_HEADER_BYTES = 64, 64, 56
+SYMBOL_BYTES, RELA_BYTES = 24, 24
+
+ByteOrder = Literal["little", "big"]
+
+
+def record_layout(byte_order: ByteOrder, fields: str) -> struct.Struct:
+    """A record in the file's byte order."""
+    return struct.Struct(("<" if byte_order == "little" else ">") + fields)
+
+
+def header(byte_order: ByteOrder) -> struct.Struct:
+    """The ELF header after its 16 identification bytes."""
+    return record_layout(byte_order, "HHIQQQIHHHHHH")
+
+
+def section_header(byte_order: ByteOrder) -> struct.Struct:
+    """name, type, flags, address, offset, size, link, info, alignment, entry size."""
+    return record_layout(byte_order, "IIQQQQIIQQ")
+
+
+def program_header(byte_order: ByteOrder) -> struct.Struct:
+    """type, flags, offset, virtual and physical address, file and memory size, alignment."""
+    return record_layout(byte_order, "IIQQQQQQ")
+
+
+def symbol_record(byte_order: ByteOrder) -> struct.Struct:
+    """name, information, visibility, section index, value, size."""
+    return record_layout(byte_order, "IBBHQQ")
+
+
+def relocation_record(byte_order: ByteOrder) -> struct.Struct:
+    """offset, symbol index and type, addend."""
+    return record_layout(byte_order, "QQq")
+
+
+def relocation_type(relocation: Relocation) -> int:
+    """Kind in the low byte, operand index above it."""
+    return int(relocation.kind) | relocation.operand << 8
+
+
+def relocation_kind_and_operand(number: int) -> tuple[RelocationKind, int]:
+    """The inverse of `relocation_type`. Raises ValueError."""
+    return RelocationKind(number & 0xFF), number >> 8 & 0xFF
+
 
 # DWARF 4 line tables: `addr2line` and debuggers map addresses to the assembly source.
 
@@ -143,33 +209,33 @@ class _Part:
 
 def elf_bytes(source: Object) -> bytes:
     """The ELF file of an object or image."""
-    parts = [_Part("", fmt.SECTION_NULL, b"", alignment=0)]
+    parts = [_Part("", SECTION_NULL, b"", alignment=0)]
     parts += [_content(section) for section in source.sections]
     count = len(parts)
     relocated = [
         s.name for s in source.sections if any(r.section == s.name for r in source.relocations)
     ]
-    extra = {fmt.TABLE_SECTION: source.instruction_set.encode() + b"\0", **debug_sections(source)}
+    extra = {TABLE_SECTION: source.instruction_set.encode() + b"\0", **debug_sections(source)}
     symtab_index = count + len(relocated) + len(extra)
     strings = _Strings()
     symbols, first_global, numbers = _symbols(source, strings)
     for name in relocated:
         index = next(i for i, part in enumerate(parts) if part.name == name)
         data = _relocations(source, name, numbers)
-        parts.append(_Part(f".rela{name}", fmt.SECTION_RELA, data, fmt.FLAG_INFO_LINK))
+        parts.append(_Part(f".rela{name}", SECTION_RELA, data, FLAG_INFO_LINK))
         parts[-1].link, parts[-1].info = symtab_index, index
-        parts[-1].alignment, parts[-1].entry_bytes = 8, fmt.RELA_BYTES
-    parts += [_Part(name, fmt.SECTION_PROGBITS, data) for name, data in extra.items()]
-    parts.append(_Part(".symtab", fmt.SECTION_SYMTAB, symbols, link=symtab_index + 1))
+        parts[-1].alignment, parts[-1].entry_bytes = 8, RELA_BYTES
+    parts += [_Part(name, SECTION_PROGBITS, data) for name, data in extra.items()]
+    parts.append(_Part(".symtab", SECTION_SYMTAB, symbols, link=symtab_index + 1))
     parts[-1].info, parts[-1].alignment = first_global, 8
-    parts[-1].entry_bytes = fmt.SYMBOL_BYTES
-    parts.append(_Part(".strtab", fmt.SECTION_STRTAB, bytes(strings.data)))
+    parts[-1].entry_bytes = SYMBOL_BYTES
+    parts.append(_Part(".strtab", SECTION_STRTAB, bytes(strings.data)))
     return _file(source, parts)
 
 
 def _content(section: ObjectSection) -> _Part:
-    flags = sum(fmt.FLAG_OF_LETTER[letter] for letter in sorted(set(section.flags)))
-    kind = fmt.SECTION_NOBITS if section.nobits else fmt.SECTION_PROGBITS
+    flags = sum(FLAG_OF_LETTER[letter] for letter in sorted(set(section.flags)))
+    kind = SECTION_NOBITS if section.nobits else SECTION_PROGBITS
     part = _Part(section.name, kind, section.data, flags, section.address, section.size_bytes)
     part.alignment = section.alignment_bytes
     return part
@@ -177,25 +243,23 @@ def _content(section: ObjectSection) -> _Part:
 
 def _symbols(source: Object, strings: _Strings) -> tuple[bytes, int, dict[str, int]]:
     """The symbol table, the index of its first global symbol, and the index of each name."""
-    record = fmt.symbol_record(source.byte_order)
-    rows = [bytes(fmt.SYMBOL_BYTES)]
-    rows.append(
-        record.pack(strings.add(source.file_name), fmt.KIND_FILE, 0, fmt.INDEX_ABSOLUTE, 0, 0)
-    )
+    record = symbol_record(source.byte_order)
+    rows = [bytes(SYMBOL_BYTES)]
+    rows.append(record.pack(strings.add(source.file_name), KIND_FILE, 0, INDEX_ABSOLUTE, 0, 0))
     numbers: dict[str, int] = {}
-    indices = {"": fmt.INDEX_ABSOLUTE}
+    indices = {"": INDEX_ABSOLUTE}
     for index, section in enumerate(source.sections, 1):
         numbers[section.name], indices[section.name] = len(rows), index
-        rows.append(record.pack(0, fmt.KIND_SECTION, 0, index, section.address, 0))
+        rows.append(record.pack(0, KIND_SECTION, 0, index, section.address, 0))
     local = [symbol for symbol in source.symbols if not symbol.is_global]
     shared = [symbol for symbol in source.symbols if symbol.is_global]
     first_global = len(rows) + len(local)
     for symbol in (*local, *shared):
         numbers[symbol.name] = len(rows)
-        index = fmt.INDEX_UNDEFINED if symbol.section is None else indices[symbol.section]
+        index = INDEX_UNDEFINED if symbol.section is None else indices[symbol.section]
         base = source.section(symbol.section).address if symbol.section else 0
-        bind = fmt.BIND_GLOBAL if symbol.is_global else fmt.BIND_LOCAL
-        information = bind << 4 | fmt.KIND_NUMBERS[symbol.kind]
+        bind = BIND_GLOBAL if symbol.is_global else BIND_LOCAL
+        information = bind << 4 | KIND_NUMBERS[symbol.kind]
         value = (base + symbol.value) & _MASK64
         rows.append(
             record.pack(strings.add(symbol.name), information, 0, index, value, symbol.size_bytes)
@@ -204,9 +268,9 @@ def _symbols(source: Object, strings: _Strings) -> tuple[bytes, int, dict[str, i
 
 
 def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes:
-    record = fmt.relocation_record(source.byte_order)
+    record = relocation_record(source.byte_order)
     return b"".join(
-        record.pack(r.offset, numbers[r.symbol] << 32 | fmt.relocation_type(r), signed64(r.addend))
+        record.pack(r.offset, numbers[r.symbol] << 32 | relocation_type(r), signed64(r.addend))
         for r in source.relocations
         if r.section == section
     )
@@ -215,11 +279,11 @@ def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes
 def _file(source: Object, parts: list[_Part]) -> bytes:
     """Header, segments, contents and section headers."""
     names = _Strings()
-    parts.append(_Part(".shstrtab", fmt.SECTION_STRTAB, b""))
+    parts.append(_Part(".shstrtab", SECTION_STRTAB, b""))
     name_offsets = [names.add(part.name) for part in parts]
     parts[-1].data = bytes(names.data)
-    loaded = [p for p in parts if p.flags & fmt.FLAG_ALLOC and source.is_linked]
-    body = bytearray(fmt.HEADER_BYTES + fmt.PROGRAM_HEADER_BYTES * len(loaded))
+    loaded = [p for p in parts if p.flags & FLAG_ALLOC and source.is_linked]
+    body = bytearray(HEADER_BYTES + PROGRAM_HEADER_BYTES * len(loaded))
     for part in parts[1:]:
         body += bytes(-len(body) % max(part.alignment, 1))
         part.offset = len(body)
@@ -230,14 +294,14 @@ def _file(source: Object, parts: list[_Part]) -> bytes:
         for part, name in zip(parts, name_offsets, strict=True)
     )
     segments = b"".join(_segment(source, part) for part in loaded)
-    body[: fmt.HEADER_BYTES] = _file_header(source, len(loaded), len(body), len(parts))
-    body[fmt.HEADER_BYTES : fmt.HEADER_BYTES + len(segments)] = segments
+    body[:HEADER_BYTES] = _file_header(source, len(loaded), len(body), len(parts))
+    body[HEADER_BYTES : HEADER_BYTES + len(segments)] = segments
     return bytes(body) + headers
 
 
-def _header(part: _Part, name: int, byte_order: fmt.ByteOrder) -> bytes:
+def _header(part: _Part, name: int, byte_order: ByteOrder) -> bytes:
     size = len(part.data) if part.size < 0 else part.size
-    return fmt.section_header(byte_order).pack(
+    return section_header(byte_order).pack(
         name,
         part.type,
         part.flags,
@@ -252,9 +316,9 @@ def _header(part: _Part, name: int, byte_order: fmt.ByteOrder) -> bytes:
 
 
 def _segment(source: Object, part: _Part) -> bytes:
-    flags = 4 | (part.flags & fmt.FLAG_WRITE) << 1 | (part.flags & fmt.FLAG_CODE) >> 2
-    return fmt.program_header(source.byte_order).pack(
-        fmt.SEGMENT_LOAD,
+    flags = 4 | (part.flags & FLAG_WRITE) << 1 | (part.flags & FLAG_CODE) >> 2
+    return program_header(source.byte_order).pack(
+        SEGMENT_LOAD,
         flags,
         part.offset,
         part.address,
@@ -268,18 +332,18 @@ def _segment(source: Object, part: _Part) -> bytes:
 def _file_header(source: Object, segments: int, section_offset: int, sections: int) -> bytes:
     data = 1 if source.byte_order == "little" else 2
     identification = b"\x7fELF" + bytes([2, data, 1]) + bytes(9)
-    return identification + fmt.header(source.byte_order).pack(
-        fmt.TYPE_EXECUTABLE if source.is_linked else fmt.TYPE_RELOCATABLE,
+    return identification + header(source.byte_order).pack(
+        TYPE_EXECUTABLE if source.is_linked else TYPE_RELOCATABLE,
         source.elf_machine,
         1,
         _entry_address(source),
-        fmt.HEADER_BYTES if segments else 0,
+        HEADER_BYTES if segments else 0,
         section_offset,
         0,
-        fmt.HEADER_BYTES,
-        fmt.PROGRAM_HEADER_BYTES if segments else 0,
+        HEADER_BYTES,
+        PROGRAM_HEADER_BYTES if segments else 0,
         segments,
-        fmt.SECTION_HEADER_BYTES,
+        SECTION_HEADER_BYTES,
         sections,
         sections - 1,
     )

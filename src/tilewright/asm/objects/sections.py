@@ -1,19 +1,153 @@
-"""Sections while they are filled: sizes and what stands where.
-
-The second pass turns the items into bytes.
+"""Objects, which the assembler makes, the linker joins and ELF files hold; and sections while they
+are filled: sizes and what stands where, which the second pass turns into bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
 
 from msgspec import Struct
 
-from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import FatalFault, Fault, SourceError, SourceLine, Span
 from tilewright.asm.limits import Limits
-from tilewright.asm.text.parsed import ParsedLine, ParsedOperand
-from tilewright.isa import Dialect
+from tilewright.asm.text.expression import ParsedLine, ParsedOperand
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import Dialect, Instruction
+from tilewright.isa.table import UNOFFICIAL_ELF_MACHINE
+
+
+class RelocationKind(IntEnum):
+    """Values that the linker writes: S is a symbol's address, A the addend, P the place's address.
+
+    DATA8 .. DATA64 are numbers of so many bytes; OPERAND, HIGH and LOW go into an instruction's
+    operand (all of S + A, or its halves); TARGET is a branch distance in instructions.
+    """
+
+    DATA8 = 1
+    DATA16 = 2
+    DATA32 = 3
+    DATA64 = 4
+    OPERAND = 5
+    HIGH = 6
+    LOW = 7
+    TARGET = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSection:
+    """A section; `data` is empty for nobits. `address` is set by the linker."""
+
+    name: str
+    flags: str
+    data: bytes
+    size_bytes: int
+    alignment_bytes: int = 1
+    nobits: bool = False
+    address: int = 0
+
+    @property
+    def is_code(self) -> bool:
+        """True if it holds instructions."""
+        return "x" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name: `value` is an offset in `section`, a number if that is ""; undefined if None."""
+
+    name: str
+    section: str | None
+    value: int
+    is_global: bool = False
+    kind: str = ""
+    size_bytes: int = 0
+
+
+class Relocation(Struct, frozen=True, gc=False):
+    """A place that the linker fills; in an instruction `operand` is the operand's index."""
+
+    section: str
+    offset: int
+    kind: RelocationKind
+    symbol: str
+    addend: int = 0
+    operand: int = 0
+
+
+class LineEntry(Struct, frozen=True, gc=False):
+    """A source line and the bytes that it made.
+
+    `depth` counts the expansions around it, `origin` names the innermost; `debug_place` is what
+    `.loc` names.
+    """
+
+    section: str
+    offset: int
+    size_bytes: int
+    file: str
+    number: int
+    text: str
+    depth: int = 0
+    debug_place: tuple[str, int] | None = None
+    origin: str = ""
+
+    @property
+    def shown_place(self) -> tuple[str, int]:
+        """The (file, line) that a debugger shows."""
+        return self.debug_place or (self.file, self.number)
+
+
+class PlacedInstruction(Struct, frozen=True, gc=False):
+    """An instruction of the source at its place; after linking its operands are all numbers."""
+
+    section: str
+    offset: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An assembled source, or (`is_linked`) an image with addresses and without relocations.
+
+    `instruction_set`, `byte_order`, `word_bytes` (an instruction's size) and `elf_machine` are the
+    instruction table's; `file_name` names the source.
+    """
+
+    instruction_set: str
+    byte_order: Literal["little", "big"]
+    word_bytes: int
+    file_name: str
+    sections: tuple[ObjectSection, ...]
+    symbols: tuple[Symbol, ...]
+    relocations: tuple[Relocation, ...] = ()
+    lines: tuple[LineEntry, ...] = ()
+    instructions: tuple[PlacedInstruction, ...] = ()
+    is_linked: bool = False
+    elf_machine: int = UNOFFICIAL_ELF_MACHINE
+
+    def section(self, name: str) -> ObjectSection:
+        """A section by name. Raises AssemblyError."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        raise AssemblyError(f"{self.file_name} has no section {name}")
+
+    def symbol(self, name: str) -> Symbol:
+        """A symbol by name. Raises AssemblyError."""
+        for symbol in self.symbols:
+            if symbol.name == name:
+                return symbol
+        raise AssemblyError(f"{self.file_name} has no symbol '{name}'")
+
+    def address_of(self, name: str) -> int:
+        """A symbol's address (before linking: its offset in the section). Raises AssemblyError."""
+        symbol = self.symbol(name)
+        if symbol.section is None:
+            raise AssemblyError(f"symbol '{name}' of {self.file_name} is undefined")
+        base = self.section(symbol.section).address if symbol.section else 0
+        return base + symbol.value
 
 
 class CodeItem(Struct, frozen=True, gc=False):

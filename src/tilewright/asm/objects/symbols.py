@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceError, SourceLine, Span
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.text import expression as expressions
 

@@ -8,17 +8,25 @@ stack of frames is worked off, and every step is counted against the limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 
-from tilewright.asm.diagnostics import FatalFault, Fault, Reporter, SourceErrors, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import (
+    FatalFault,
+    Fault,
+    Reporter,
+    SourceError,
+    SourceErrors,
+    SourceLine,
+    Span,
+)
 from tilewright.asm.front_end import FrontEnd
 from tilewright.asm.limits import Budget
 from tilewright.asm.text import macros
+from tilewright.asm.text.expression import EMPTY_LINE, ParsedLine, ParsedOperand, ParsedString
 from tilewright.asm.text.parse import LineParser
-from tilewright.asm.text.parsed import EMPTY_LINE, ParsedLine, ParsedOperand, ParsedString
 from tilewright.asm.text.source import IncludeFolder, SourceText
 from tilewright.isa import InstructionTable
 
@@ -402,14 +410,7 @@ class Expander:
                 span,
             )
         if body:
-            self._enter(
-                line,
-                (
-                    line.child(inner.file, inner.number, inner.text, "a repetition")
-                    for _ in range(count)
-                    for inner in body
-                ),
-            )
+            self._enter(line, _copied(line, body, repeat(str, count), "a repetition"))
 
     def _each(self, line: SourceLine, body: tuple[SourceLine, ...], rest: str, span: Span) -> None:
         plain = self._plain(rest)
@@ -418,32 +419,25 @@ class Expander:
             shown = ", ".join(self.table.register_names[1:3])
             fix = f"write for instance .irp r, {shown}"
             raise Fault(SourceError.ARGUMENTS, ".irp needs a name and values", span, fix=fix)
-        self._enter(
-            line,
-            (
-                line.child(
-                    inner.file,
-                    inner.number,
-                    macros.with_references(inner.text, {name: value}, 0),
-                    "a repetition",
-                )
-                for value in values
-                for inner in body
-            ),
-        )
+        texts = (partial(macros.with_references, {name: value}, 0) for value in values)
+        self._enter(line, _copied(line, body, texts, "a repetition"))
 
     def _call(self, line: SourceLine, macro: macros.Macro, rest: str, span: Span) -> None:
         brackets = self.table.dialect.brackets
         arguments = macros.bind_arguments(macro, self._plain(rest), span, brackets)
         serial = self._expansions
         self._expansions += 1
-        lines = (
-            line.child(
-                inner.file,
-                inner.number,
-                macros.with_references(inner.text, arguments, serial),
-                f"macro '{macro.name}'",
-            )
-            for inner in macro.body
-        )
-        self._enter(line, lines, macro=True)
+        text = partial(macros.with_references, arguments, serial)
+        self._enter(line, _copied(line, macro.body, [text], f"macro '{macro.name}'"), macro=True)
+
+
+def _copied(
+    line: SourceLine,
+    body: Sequence[SourceLine],
+    texts: Iterable[Callable[[str], str]],
+    origin: str,
+) -> Iterator[SourceLine]:
+    """The lines of a body once for each of `texts`, which say what a line reads there."""
+    for text in texts:
+        for inner in body:
+            yield line.child(inner.file, inner.number, text(inner.text), origin)

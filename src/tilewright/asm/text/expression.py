@@ -1,8 +1,8 @@
-"""Integer expressions of assembly text: nodes, values, and evaluation.
+"""Parsed lines and integer expressions of assembly text: nodes, values, and evaluation.
 
-A value is an integer, or an offset from a symbol that only the linker places. Operators follow C:
-precedence, division that truncates towards zero, comparisons that give 0 or 1. Numbers are 64 bit
-wide.
+A line is labels, a word and operands, each with the columns where it stands. A value is an integer,
+or an offset from a symbol that only the linker places. Operators follow C: precedence, division
+that truncates towards zero, comparisons that give 0 or 1. Numbers are 64 bit wide.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Protocol, assert_never
 
 from msgspec import Struct
 
-from tilewright.asm.diagnostics import Fault, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, Span
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 _SPLIT_BITS = 16
@@ -255,3 +254,78 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "||": lambda a, b: int(bool(a) or bool(b)),
     "+": lambda a, b: a + b,
 }
+
+
+class ParsedRegister(Struct, frozen=True, gc=False):
+    """A register as written."""
+
+    name: str
+    span: Span
+
+
+class ParsedMemory(Struct, frozen=True, gc=False):
+    """A memory operand; without displacement None."""
+
+    displacement: Expression | None
+    base: ParsedRegister
+
+
+class ParsedImmediate(Struct, frozen=True, gc=False):
+    """A number with the dialect's mark of immediates."""
+
+    value: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedString:
+    """A string's bytes."""
+
+    value: bytes
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReal:
+    """A number with a fraction or an exponent."""
+
+    value: float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedType:
+    """`@nobits`, `@progbits`, `@function`, `@object`, without the mark."""
+
+    name: str
+    span: Span
+
+
+ParsedOperand = (
+    Integer | Name | LocalReference | Here | UnaryOperation | BinaryOperation | Half
+    | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
+)  # fmt: skip
+
+
+class ParsedLabel(Struct, frozen=True, gc=False):
+    """`name:`, or `1:` with the digits as name."""
+
+    name: str
+    span: Span
+
+
+class ParsedLine(Struct, frozen=True, gc=False):
+    """A line: labels, and a statement unless `word` is empty; an assignment has the word "="."""
+
+    labels: tuple[ParsedLabel, ...] = ()
+    word: str = ""
+    span: Span = Span(1)
+    operands: tuple[ParsedOperand, ...] = ()
+
+
+EMPTY_LINE = ParsedLine()
+
+
+def span_of(operand: ParsedOperand) -> Span:
+    """The columns of an operand; of an expression those of its most telling part."""
+    return operand.base.span if isinstance(operand, ParsedMemory) else operand.span

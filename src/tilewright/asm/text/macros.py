@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilewright.asm.diagnostics import Fault, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, SourceLine, Span
 from tilewright.asm.suggest import did_you_mean
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -159,7 +158,7 @@ def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: S
     return given if given != "" else parameter.default or ""
 
 
-def with_references(text: str, arguments: Mapping[str, str], serial: int) -> str:
+def with_references(arguments: Mapping[str, str], serial: int, text: str) -> str:
     """The text with its references replaced; a name that is no parameter stays as it is."""
     if "\\" not in text:
         return text

@@ -10,8 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import assert_never
 
-from tilewright.asm.diagnostics import Fault, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, Span
 from tilewright.asm.front_end import nearest_word
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.text.expression import (
@@ -19,9 +18,6 @@ from tilewright.asm.text.expression import (
     ExpressionValue,
     Integer,
     NameContext,
-    expression_value,
-)
-from tilewright.asm.text.parsed import (
     ParsedImmediate,
     ParsedLine,
     ParsedMemory,
@@ -30,6 +26,7 @@ from tilewright.asm.text.parsed import (
     ParsedRegister,
     ParsedString,
     ParsedType,
+    expression_value,
     span_of,
 )
 from tilewright.common.errors import AssemblyError

@@ -18,10 +18,10 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 from msgspec import structs
 
-from tilewright.asm.diagnostics import Fault, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, Span
 from tilewright.asm.limits import DEFAULT_LIMITS
 from tilewright.asm.text.expression import (
+    EMPTY_LINE,
     BinaryOperation,
     Expression,
     Half,
@@ -29,11 +29,6 @@ from tilewright.asm.text.expression import (
     Integer,
     LocalReference,
     Name,
-    UnaryOperation,
-    depth_of,
-)
-from tilewright.asm.text.parsed import (
-    EMPTY_LINE,
     ParsedImmediate,
     ParsedLabel,
     ParsedLine,
@@ -43,6 +38,8 @@ from tilewright.asm.text.parsed import (
     ParsedRegister,
     ParsedString,
     ParsedType,
+    UnaryOperation,
+    depth_of,
 )
 from tilewright.asm.text.templates import Template, table_templates
 from tilewright.isa import Dialect, InstructionTable

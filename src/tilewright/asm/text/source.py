@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.asm.diagnostics import Diagnostic, Fault, SourceErrors, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import (
+    Diagnostic,
+    Fault,
+    SourceError,
+    SourceErrors,
+    SourceLine,
+    Span,
+)
 from tilewright.asm.limits import Limits
 
 

@@ -20,8 +20,8 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row, compare
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
+from tilewright.partition.objective import core_model
 from tilewright.partition.plan import PartitionPlan, fixed_plan, space
 from tilewright.partition.timing import layer_times, program_times
 

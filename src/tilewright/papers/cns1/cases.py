@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.model import Row, compare
 from tilewright.targets.cns1.timing.forward import Conditions
-from tilewright.targets.cns1.timing.layers import Layers
-from tilewright.targets.cns1.timing.memory import refresh_factor
+from tilewright.targets.cns1.timing.layers import Layers, refresh_factor
 from tilewright.targets.cns1.timing.recall import RecallTimes, recall_times
 from tilewright.targets.cns1.timing.training import TrainingTimes, training_times
 

@@ -50,7 +50,7 @@ from tilewright.papers.model import Findings, Row
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.kernels import bodies
 from tilewright.targets.cns1.kernels.code import lane_sums, updated_rows
-from tilewright.targets.cns1.kernels.lookups import ENTRIES
+from tilewright.targets.cns1.kernels.elements import ENTRIES
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.nodes.run import NodeStart, cycles_of_labels, run_nodes
 from tilewright.targets.cns1.nodes.transfers import (

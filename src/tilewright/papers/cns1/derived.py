@@ -22,11 +22,13 @@ from tilewright.targets.cns1.timing.forward import (
     product_cycles,
     sigmoid_cycles,
 )
-from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
     ELEMENT_BYTES,
+    STRIPE,
     VECTOR_BYTES,
     WORD_BYTES,
+    Layers,
+    on_each_node,
     read_cycles,
     refresh_factor,
     write_cycles,

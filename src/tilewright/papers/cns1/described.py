@@ -15,8 +15,7 @@ from tilewright.papers.model import Findings
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.sections import Messages, NodeCaches, Rdram
-from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, on_each_node
-from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES
+from tilewright.targets.cns1.timing.layers import ELEMENT_BYTES, ROWS_AT_ONCE, STRIPE, on_each_node
 
 TITLES = {
     "table2_1": "capacity of the caches",

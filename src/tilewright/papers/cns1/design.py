@@ -23,7 +23,7 @@ from tilewright.targets.cns1.kernels.bodies import forward_body
 from tilewright.targets.cns1.kernels.pipelining import least_interval, port_cycles
 from tilewright.targets.cns1.prices import product_text_cycles
 from tilewright.targets.cns1.sections import Rdram
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.recall import recall_times
 from tilewright.targets.cns1.timing.training import training_times
 

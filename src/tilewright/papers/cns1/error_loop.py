@@ -23,7 +23,7 @@ from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.node import assembled, node_table, run_node
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.training import error_pass_cycles
 
 TITLES = {

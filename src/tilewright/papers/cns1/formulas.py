@@ -30,11 +30,14 @@ from tilewright.targets.cns1.timing.forward import (
     sigmoid_cycles,
     step_misses,
 )
-from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
     ELEMENT_BYTES,
+    ROWS_AT_ONCE,
+    STRIPE,
     VECTOR_BYTES,
     WORD_BYTES,
+    Layers,
+    on_each_node,
     read_cycles,
 )
 from tilewright.targets.cns1.timing.messages import block_cycles, block_transfer_cycles

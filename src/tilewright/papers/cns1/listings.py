@@ -43,8 +43,7 @@ from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
 from tilewright.targets.cns1.prices import finished, started
 from tilewright.targets.cns1.sections import NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import VECTOR_CYCLES
-from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, VECTOR_BYTES, read_cycles
 
 # The report's listings on a simulated node: arrays in, results and cycles out.
 #

@@ -25,8 +25,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
 from tilewright.papers.readings import Reading
 from tilewright.targets.cns1.timing.forward import Conditions, forward_times
-from tilewright.targets.cns1.timing.layers import on_each_node
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import VECTOR_BYTES, on_each_node, read_cycles
 
 TITLES = {
     "table5_1": "products and global sums of recall",

@@ -22,7 +22,7 @@ from tilewright.targets.cns1.nodes.hosts import host_startup_cycles
 from tilewright.targets.cns1.sections import Messages, Rdram
 from tilewright.targets.cns1.timing import messages
 from tilewright.targets.cns1.timing.forward import Round, interleaving
-from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.layers import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
 
 TITLES = {
     "figure2_1": "a message of 20 bytes that passes two nodes",

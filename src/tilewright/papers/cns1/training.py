@@ -29,10 +29,10 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings
 from tilewright.papers.readings import Reading
 from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes
-from tilewright.targets.cns1.timing.layers import on_each_node
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
     VECTOR_BYTES,
     WORD_BYTES,
+    on_each_node,
     read_cycles,
     refresh_factor,
     write_cycles,

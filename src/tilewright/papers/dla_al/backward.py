@@ -6,8 +6,6 @@ the gradients by all that a layer reads from those of what it makes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network
@@ -15,7 +13,7 @@ from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import for_fixed_point
 from tilewright.papers.dla_al.benchmarks import LayerRow, layer_in_reals
-from tilewright.papers.dla_al.layers import BlockLayer
+from tilewright.papers.dla_al.layers import neurons, program_of, synapses
 
 FORWARD = "forward_of_"
 """Begins the name of a node that computes what a layer's gradient reads."""
@@ -48,19 +46,13 @@ def gradient_network(layer: LayerRow, elements: str) -> Network:
     return FixedPoint(elements).apply(simplified(for_fixed_point(made)))
 
 
-def program_of(calls: Sequence[str], data: Sequence[str]) -> str:
-    """A program of blocks, its data all written."""
-    return "\n".join([".code", *calls, ".static_rw", *data]) + "\n"
-
-
 def _convolution(
-    name: str,
     sides: tuple[int, int],
     channels: tuple[int, int],
     window: tuple[int, int, int],
     segments: tuple[int, int],
     images: int = 1,
-) -> BlockLayer:
+) -> str:
     """`sides`: height and width; `window`: size, step and padding; `segments` are those of input
     and output channels. Whole images of a segment stay on chip.
     """
@@ -75,41 +67,32 @@ def _convolution(
     taps = f"{size}, {size}"
     data += [f"@synapse {n}, {made}, {taps}, {given}, {part}, {taps}, {depth}" for n in ("w", "dw")]
     call = f"@conv_bp din, dw, db, dout, x, w, #{step}, #{step}, #{padding}, #{padding}"
-    return BlockLayer(name, program_of([call], data))
+    return program_of([call], data)
 
 
-def _fully_connected(name: str, inputs: int, outputs: int) -> BlockLayer:
+def _fully_connected(inputs: int, outputs: int) -> str:
     part = 256
     sized = {"x": inputs, "din": inputs, "dout": outputs, "db": outputs}
-    data = [_vector(n, size, part) for n, size in sized.items()]
-    data += [_matrix(n, outputs, inputs, part, part) for n in ("w", "dw")]
-    return BlockLayer(name, program_of(["@fc_bp din, dw, db, dout, x, w"], data))
+    data = [neurons(n, size, part) for n, size in sized.items()]
+    data += [synapses(n, outputs, inputs, part, part) for n in ("w", "dw")]
+    return program_of(["@fc_bp din, dw, db, dout, x, w"], data)
 
 
-def _vector(name: str, size: int, part: int) -> str:
-    return f"@neuron {name}, 1, 1, 1, {size}, 1, 1, 1, {min(part, size)}"
-
-
-def _matrix(name: str, rows: int, columns: int, part: int, depth: int) -> str:
-    segments = f"{min(part, rows)}, 1, 1, {min(depth, columns)}"
-    return f"@synapse {name}, {rows}, 1, 1, {columns}, {segments}"
-
-
-def _pooling(name: str, side: int, channels: int, part: int) -> BlockLayer:
+def _pooling(side: int, channels: int, part: int) -> str:
     half = side // 2
     large = f"1, {side}, {side}, {channels}, 1, 2, {side}, {part}"
     small = f"1, {half}, {half}, {channels}, 1, 1, {half}, {part}"
     data = [f"@neuron {n}, {large}" for n in ("x", "din")]
     data += [f"@neuron {n}, {small}" for n in ("y", "dout")]
-    return BlockLayer(name, program_of(["@maxpool_bp din, dout, x, y, #2, #2, #2, #2"], data))
+    return program_of(["@maxpool_bp din, dout, x, y, #2, #2, #2, #2"], data)
 
 
-def _norm() -> BlockLayer:
+def _norm() -> str:
     """27 x 27 pixels as 81 rows of 9: eight rows of all channels stay on chip, and sums are over
     channels alone.
     """
     data = [f"@neuron {n}, 1, 81, 9, 256, 1, 1, 9, 256" for n in ("din", "dout", "x", "y")]
-    return BlockLayer("lrn", program_of(["@lrn_bp din, dout, x, y, #5, #1, #192, #512"], data))
+    return program_of(["@lrn_bp din, dout, x, y, #5, #1, #192, #512"], data)
 
 
 def lstm_gradient(inputs: int, hidden: int, outputs: int, part: int) -> str:
@@ -137,27 +120,27 @@ def lstm_gradient(inputs: int, hidden: int, outputs: int, part: int) -> str:
         calls += [f"@vadd {total}, {each}_i, {each}_f", f"@vadd {total}, {total}, {each}_o",
                   f"@vadd {total}, {total}, {each}_g"]  # fmt: skip
     sizes |= dict.fromkeys(units, hidden)
-    data = [_vector(name, size, part) for name, size in sizes.items()]
-    return program_of(calls, [*data, *(_matrix(n, *s, part, part) for n, s in matrices.items())])
+    data = [neurons(name, size, part) for name, size in sizes.items()]
+    return program_of(calls, [*data, *(synapses(n, *s, part, part) for n, s in matrices.items())])
 
 
-BACKWARD = (
-    _convolution("conv1", (7, 7), (512, 2048), (1, 1, 0), (128, 128)),
-    _convolution("conv2", (14, 14), (512, 512), (3, 1, 1), (32, 64)),
-    _convolution("conv3", (13, 13), (256, 384), (3, 1, 1), (32, 64)),
-    _pooling("pool1", 28, 512, 64),
-    _pooling("pool2", 56, 256, 32),
-    _fully_connected("fc1", 9216, 4096),
-    _fully_connected("fc2", 4096, 4096),
-    _fully_connected("fc3", 4096, 1024),
-    _norm(),
-    BlockLayer("lstm", lstm_gradient(3, 400, 121, 200)),
-    _convolution("Table 3 Conv1", (11, 227), (3, 96), (11, 4, 0), (3, 96), images=55),
-    _convolution("Table 3 Conv2", (27, 27), (96, 256), (5, 1, 1), (12, 16)),
-    _convolution("Table 3 Conv3", (56, 56), (128, 256), (3, 1, 1), (2, 4)),
-    _convolution("Table 3 Conv4", (56, 56), (256, 256), (3, 1, 1), (2, 4)),
-    _convolution("Table 3 Conv5", (28, 28), (512, 512), (3, 1, 1), (8, 16)),
-)
+BACKWARD = {
+    "conv1": _convolution((7, 7), (512, 2048), (1, 1, 0), (128, 128)),
+    "conv2": _convolution((14, 14), (512, 512), (3, 1, 1), (32, 64)),
+    "conv3": _convolution((13, 13), (256, 384), (3, 1, 1), (32, 64)),
+    "pool1": _pooling(28, 512, 64),
+    "pool2": _pooling(56, 256, 32),
+    "fc1": _fully_connected(9216, 4096),
+    "fc2": _fully_connected(4096, 4096),
+    "fc3": _fully_connected(4096, 1024),
+    "lrn": _norm(),
+    "lstm": lstm_gradient(3, 400, 121, 200),
+    "Table 3 Conv1": _convolution((11, 227), (3, 96), (11, 4, 0), (3, 96), images=55),
+    "Table 3 Conv2": _convolution((27, 27), (96, 256), (5, 1, 1), (12, 16)),
+    "Table 3 Conv3": _convolution((56, 56), (128, 256), (3, 1, 1), (2, 4)),
+    "Table 3 Conv4": _convolution((56, 56), (256, 256), (3, 1, 1), (2, 4)),
+    "Table 3 Conv5": _convolution((28, 28), (512, 512), (3, 1, 1), (8, 16)),
+}
 """Tables 2 and 3 backward. An image of Table 3's Conv1 does not fit: its rows of windows are images
 of their own, and what their gradients share is not added up.
 """

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.asm import assemble, link
-from tilewright.isa import load_table
 from tilewright.machine import load_machine
-from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
+from tilewright.papers.dla_al.loops import PAPER_MACHINE, timed
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row, compare
-from tilewright.simulate.window.launch import window_executor
 
 TITLE = "one load of a segment against several"
 _IMAGES = ((7, 512), (14, 512), (28, 256), (56, 128))
@@ -38,16 +35,8 @@ def run(lab: Lab) -> Findings:
 
 def _cycles(loads: int, size: int) -> int:
     """Cycles of `loads` loads in a row, of `size` elements each, on the paper's machine."""
-    table = load_table(TABLE)
-    text = "\n".join(
-        [
-            f"smove $1, #{size}",
-            "smove $2, #0",
-            *[f"vload $2, $1, #{size * k}" for k in range(loads)],
-        ]
-    )
-    image = link([assemble(text, table)], table)
-    instructions = [placed.instruction for placed in image.instructions]
+    lines = [f"smove $1, #{size}", "smove $2, #0"]
+    lines += [f"vload $2, $1, #{size * k}" for k in range(loads)]
     # as much of the vector scratchpad as the largest segment takes
     machine = load_machine(PAPER_MACHINE, {"memory.vector.capacity_bytes": 1 << 20})
-    return window_executor(instructions, table, machine, values=False).run().cycles
+    return timed("\n".join(lines), machine).cycles

@@ -6,8 +6,7 @@ the matrix unit's share of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tilewright.asm import Object, assemble, link
 from tilewright.isa import load_table
@@ -26,71 +25,54 @@ _MOST_CYCLES = 1 << 34
 _GATES = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "g": "tanh"}
 
 
-@dataclass(frozen=True)
-class BlockLayer:
-    """A layer: its blocks, its data, and the segments that fit the scratchpads."""
+def program_of(calls: Sequence[str], data: Sequence[str]) -> str:
+    """A program of blocks, its data all written but those behind `.static_ro`."""
+    return "\n".join([".code", *calls, ".static_rw", *data]) + "\n"
 
-    name: str
-    program: str
+
+def neurons(name: str, size: int, part: int) -> str:
+    """Data of so many elements, in segments of `part` at most."""
+    return f"@neuron {name}, 1, 1, 1, {size}, 1, 1, 1, {min(part, size)}"
+
+
+def synapses(name: str, rows: int, columns: int, part: int, depth: int) -> str:
+    """Weights in segments of `part` rows and `depth` columns at most."""
+    segments = f"{min(part, rows)}, 1, 1, {min(depth, columns)}"
+    return f"@synapse {name}, {rows}, 1, 1, {columns}, {segments}"
 
 
 def _convolution(
-    name: str,
-    side: int,
-    channels: tuple[int, int],
-    window: tuple[int, int, int],
+    side: int, channels: tuple[int, int], window: tuple[int, int, int],
     segments: tuple[int, int, int],
-) -> BlockLayer:
+) -> str:  # fmt: skip
     """`channels`: in and out; `window`: size, step, padding; `segments`: input channels, output
     channels, output rows.
     """
     (given, made), (size, step, padding), (depth, part, rows) = channels, window, segments
-    out = (side + 2 * padding - size) // step + 1
-    call = f"@conv_fp y, x, w, #{step}, #{step}, #{padding}, #{padding}"
-    return BlockLayer(
-        name,
-        f"""
-.code
-{call}
-.static_rw
-@neuron x, 1, {side}, {side}, {given}, 1, {side}, {side}, {depth}
-@neuron y, 1, {out}, {out}, {made}, 1, {rows}, {out}, {part}
-.static_ro
-@synapse w, {made}, {size}, {size}, {given}, {part}, {size}, {size}, {depth}
-""",
-    )
+    out, taps = (side + 2 * padding - size) // step + 1, f"{size}, {size}"
+    data = [f"@neuron x, 1, {side}, {side}, {given}, 1, {side}, {side}, {depth}"]
+    data += [f"@neuron y, 1, {out}, {out}, {made}, 1, {rows}, {out}, {part}", ".static_ro"]
+    data += [f"@synapse w, {made}, {taps}, {given}, {part}, {taps}, {depth}"]
+    return program_of([f"@conv_fp y, x, w, #{step}, #{step}, #{padding}, #{padding}"], data)
 
 
-def _fully_connected(name: str, inputs: int, outputs: int, segments: tuple[int, int]) -> BlockLayer:
+def _fully_connected(inputs: int, outputs: int, segments: tuple[int, int]) -> str:
     depth, part = segments
-    return BlockLayer(
-        name,
-        f"""
-.code
-@fc_fp y, x, w
-.static_rw
-@neuron x, 1, 1, 1, {inputs}, 1, 1, 1, {depth}
-@neuron y, 1, 1, 1, {outputs}, 1, 1, 1, {part}
-.static_ro
-@synapse w, {outputs}, 1, 1, {inputs}, {part}, 1, 1, {depth}
-""",
-    )
+    weights = synapses("w", outputs, inputs, part, depth)
+    data = [neurons("x", inputs, depth), neurons("y", outputs, part), ".static_ro", weights]
+    return program_of(["@fc_fp y, x, w"], data)
 
 
-def _on_images(name: str, call: str, extents: Callable[[str], str]) -> BlockLayer:
-    return BlockLayer(
-        name, f".code\n@{call}\n.static_rw\n@neuron x, {extents('x')}\n@neuron y, {extents('y')}\n"
-    )
+def _pooling(side: int, channels: int, part: int) -> str:
+    half = side // 2
+    data = [f"@neuron x, 1, {side}, {side}, {channels}, 1, 2, {side}, {part}"]
+    data += [f"@neuron y, 1, {half}, {half}, {channels}, 1, 1, {half}, {part}"]
+    return program_of(["@maxpool_fp y, x, #2, #2, #2, #2"], data)
 
 
-def _pooling(name: str, side: int, channels: int, part: int) -> BlockLayer:
-    sizes = {"x": (side, 2), "y": (side // 2, 1)}
-
-    def extents(data: str) -> str:
-        width, rows = sizes[data]
-        return f"1, {width}, {width}, {channels}, 1, {rows}, {width}, {part}"
-
-    return _on_images(name, "maxpool_fp y, x, #2, #2, #2, #2", extents)
+def _norm() -> str:
+    data = [f"@neuron {name}, 1, 27, 27, 256, 1, 1, 27, 256" for name in ("x", "y")]
+    return program_of(["@lrn_fp y, x, #5, #1, #192, #512"], data)
 
 
 def lstm_step(inputs: int, hidden: int, outputs: int, part: int) -> str:
@@ -101,11 +83,9 @@ def lstm_step(inputs: int, hidden: int, outputs: int, part: int) -> str:
     calls, weights, biases = [], [], []
     for gate, activation in _GATES.items():
         vectors += [f"{gate}_x", f"{gate}_h", f"{gate}_sum", gate]
-        biases.append(f"@neuron b_{gate}, 1, 1, 1, {hidden}, 1, 1, 1, {part}")
-        weights += [
-            f"@synapse w_{gate}, {hidden}, 1, 1, {inputs}, {part}, 1, 1, {inputs}",
-            f"@synapse u_{gate}, {hidden}, 1, 1, {hidden}, {part}, 1, 1, {part}",
-        ]
+        biases.append(neurons(f"b_{gate}", hidden, part))
+        weights.append(synapses(f"w_{gate}", hidden, inputs, part, inputs))
+        weights.append(synapses(f"u_{gate}", hidden, hidden, part, part))
         calls += [
             f"@fc_fp {gate}_x, x, w_{gate}, b_{gate}",
             f"@fc_fp {gate}_h, hidden, u_{gate}",
@@ -120,32 +100,30 @@ def lstm_step(inputs: int, hidden: int, outputs: int, part: int) -> str:
         "@vmul hidden_next, o, squashed",
         "@fc_fp y, hidden_next, v",
     ]
-    data = [f"@neuron {name}, 1, 1, 1, {hidden}, 1, 1, 1, {part}" for name in vectors]
+    data = [neurons(name, hidden, part) for name in vectors]
     data += [f"@neuron x, 1, 1, 1, {inputs}", f"@neuron y, 1, 1, 1, {outputs}"]
-    weights.append(f"@synapse v, {outputs}, 1, 1, {hidden}, {outputs}, 1, 1, {part}")
-    rows = [".code", *calls, ".static_rw", *data, ".static_ro", *weights, *biases]
-    return "\n".join(rows) + "\n"
+    weights.append(synapses("v", outputs, hidden, outputs, part))
+    return program_of(calls, [*data, ".static_ro", *weights, *biases])
 
 
-LAYERS = (
-    _convolution("conv1", 7, (512, 2048), (1, 1, 0), (128, 64, 7)),
-    _convolution("conv2", 14, (512, 512), (3, 1, 1), (64, 64, 2)),
-    _convolution("conv3", 13, (256, 384), (3, 1, 1), (64, 128, 3)),
-    _pooling("pool1", 28, 512, 128),
-    _pooling("pool2", 56, 256, 64),
-    _fully_connected("fc1", 9216, 4096, (384, 512)),
-    _fully_connected("fc2", 4096, 4096, (256, 512)),
-    _fully_connected("fc3", 4096, 1024, (256, 512)),
-    _on_images(
-        "lrn", "lrn_fp y, x, #5, #1, #192, #512", lambda data: "1, 27, 27, 256, 1, 1, 27, 256"
-    ),
-    BlockLayer("lstm", lstm_step(3, 400, 121, 200)),
-    _convolution("Table 3 Conv1", 227, (3, 96), (11, 4, 0), (3, 24, 1)),
-    _convolution("Table 3 Conv2", 27, (96, 256), (5, 1, 1), (24, 64, 1)),
-    _convolution("Table 3 Conv3", 56, (128, 256), (3, 1, 1), (32, 64, 2)),
-    _convolution("Table 3 Conv4", 56, (256, 256), (3, 1, 1), (32, 64, 2)),
-    _convolution("Table 3 Conv5", 28, (512, 512), (3, 1, 1), (64, 64, 2)),
-)
+LAYERS = {
+    "conv1": _convolution(7, (512, 2048), (1, 1, 0), (128, 64, 7)),
+    "conv2": _convolution(14, (512, 512), (3, 1, 1), (64, 64, 2)),
+    "conv3": _convolution(13, (256, 384), (3, 1, 1), (64, 128, 3)),
+    "pool1": _pooling(28, 512, 128),
+    "pool2": _pooling(56, 256, 64),
+    "fc1": _fully_connected(9216, 4096, (384, 512)),
+    "fc2": _fully_connected(4096, 4096, (256, 512)),
+    "fc3": _fully_connected(4096, 1024, (256, 512)),
+    "lrn": _norm(),
+    "lstm": lstm_step(3, 400, 121, 200),
+    "Table 3 Conv1": _convolution(227, (3, 96), (11, 4, 0), (3, 24, 1)),
+    "Table 3 Conv2": _convolution(27, (96, 256), (5, 1, 1), (24, 64, 1)),
+    "Table 3 Conv3": _convolution(56, (128, 256), (3, 1, 1), (32, 64, 2)),
+    "Table 3 Conv4": _convolution(56, (256, 256), (3, 1, 1), (32, 64, 2)),
+    "Table 3 Conv5": _convolution(28, (512, 512), (3, 1, 1), (64, 64, 2)),
+}
+"""Programs of blocks by layer, with segments that fit the scratchpads."""
 
 
 def run_of_blocks(program: str, machine: Machine) -> WindowRun:
@@ -164,14 +142,14 @@ def run(lab: Lab) -> Findings:
     """Cycles of each layer on the paper's machine."""
     machine, table = load_machine(PAPER_MACHINE), load_table(TABLE)
     runtime, rows = RUNTIMES.required(machine), list[Row]()
-    for layer in lab.some(list(LAYERS), _QUICK):
-        image = link([assemble(layer.program, table)], table)
+    for name in lab.some(list(LAYERS), _QUICK):
+        image = link([assemble(LAYERS[name], table)], table)
         found = runtime.run(image, machine, {}, values=False).run
         share = 100 * found.unit_busy.get("MATRIX", 0) / found.cycles
         count = len(image.instructions)
         rows.append(
             compare(
-                layer.name, None, float(found.cycles), "simulated", unit="cycles",
+                name, None, float(found.cycles), "simulated", unit="cycles",
                 note=f"{count} instructions; the matrix unit works {share:.0f} % of the time",
             )
         )  # fmt: skip

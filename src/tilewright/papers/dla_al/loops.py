@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tilewright.asm import assemble, link
 from tilewright.isa import load_table
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import describe
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row, compare
@@ -109,12 +109,15 @@ def timed_loop(
     tiles: Tiles, order: str, machine: str, settings: Mapping[str, float] | None = None
 ) -> WindowRun:
     """A loop timed on a machine with some of its numbers set."""
+    return timed(source(tiles, order), load_machine(machine, settings or {}))
+
+
+def timed(text: str, machine: Machine) -> WindowRun:
+    """Basic statements timed on a machine."""
     table = load_table(TABLE)
-    image = link([assemble(source(tiles, order), table)], table)
+    image = link([assemble(text, table)], table)
     instructions = [placed.instruction for placed in image.instructions]
-    return window_executor(
-        instructions, table, load_machine(machine, settings or {}), values=False
-    ).run()
+    return window_executor(instructions, table, machine, values=False).run()
 
 
 def cycles(run: WindowRun) -> int:

@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from tilewright.machine import load_machine
-from tilewright.papers.dla_al.backward import program_of
 from tilewright.papers.dla_al.benchmarks import (
     LayerRow,
     layer_in_reals,
     other_numbers,
     published_layers,
 )
+from tilewright.papers.dla_al.layers import program_of
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, source
 from tilewright.papers.dla_al.wholes import WHOLES, conv_relu_pool
 from tilewright.papers.lab import Lab

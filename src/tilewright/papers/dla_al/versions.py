@@ -1,8 +1,8 @@
-"""Fig. 10: the paper's layers and networks in four versions, timed on its machine.
+"""Figs. 10 and 11: the paper's layers and networks in four versions, timed on its machine.
 
-It has the ten benchmarks forward and backward, whole networks and a fusion. The bars have no
-numbers; the text has the means, single ratios of FC and conv3, those of whole networks, and what
-fusion saves. GPU rows are published alone.
+Fig. 11 has the five convolutions of Table 3. Fig. 10 has the ten benchmarks forward and backward,
+whole networks and a fusion. The bars have no numbers; the text has the means, single ratios of FC
+and conv3, those of whole networks, and what fusion saves. GPU rows are published alone.
 
 A program of blocks is one version; `prefetch` as 0 in it has tiles loaded just before they are
 computed, the paper's Code #1, which stands for its hand-written order; as 2 it computes each in
@@ -37,7 +37,10 @@ from tilewright.papers.model import Findings, Row, compare, sampled
 from tilewright.targets.cambricon.code import CODE, image_of
 from tilewright.tune.candidate import Candidate
 
-TITLES = {"figure10": "ten benchmarks: hand-written, hand-optimised and automatic over blocks"}
+TITLES = {
+    "figure10": "ten benchmarks: hand-written, hand-optimised and automatic over blocks",
+    "figure11": "five convolutions: hand-written, hand-optimised and automatic over blocks",
+}
 DIRECTIONS = ("forward", "backward")
 ORDERS = {
     "blocks": "",
@@ -82,8 +85,7 @@ def program_of_blocks(subject: str, direction: str) -> str:
     """The program of a layer or a network."""
     if subject in WHOLES:
         return WHOLES[subject]()
-    blocks = LAYERS if direction == "forward" else BACKWARD
-    return next(block.program for block in blocks if block.name == subject)
+    return (LAYERS if direction == "forward" else BACKWARD)[subject]
 
 
 def layer_network(name: str, direction: str, elements: str) -> Network:
@@ -191,3 +193,16 @@ def _fused_cycles(fused: bool) -> tuple[int, int]:
     """Cycles of the three blocks, and those of transfers."""
     run = run_of_blocks(conv_relu_pool(fused=fused), load_machine(PAPER_MACHINE))
     return run.cycles, run.unit_busy["TRANSFER"]
+
+
+def figure11(lab: Lab) -> Findings:
+    """A row for each convolution and each of its versions, and the mean that the text gives."""
+    every = [layer.name for layer in published_layers() if layer.name.startswith("Table 3")]
+    names = lab.some(every, 1)
+    rows, ratios = version_rows(lab, names)
+    note = sampled(len(names), len(every), "layers")
+    rows += [
+        ratio_row("mean of five convolutions", order, "forward", fmean(found), note)
+        for order, found in ratios.items()
+    ]
+    return Findings(tuple(rows))

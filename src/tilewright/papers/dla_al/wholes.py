@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.papers.dla_al.backward import program_of
+from tilewright.papers.dla_al.layers import program_of
 
 
 def conv_relu_pool(*, fused: bool) -> str:

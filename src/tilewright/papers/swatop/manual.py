@@ -3,7 +3,8 @@
 In: operators and an algorithm. Out: for each a `Pair`: the model's pick, and what stands for the
 best manual version: for implicit GEMM swDNN's plans with their own rule for blocks and the matrix
 product of its public kernels, for explicit GEMM and Winograd transforms around calls of a matrix
-library (`library_calls`), for matrix products that library itself.
+library (`library_calls`), for matrix products that library itself. And of the pairs of one line of
+Tables 1 and 2 its four rows: counts of faster and slower cases with their average gains.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
+from msgspec import Struct
+
 from tilewright.common.errors import CapacityError
 from tilewright.common.expr import evaluate, free_vars
 from tilewright.cost.calls import Costs
@@ -22,7 +25,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, Op, gemm
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Row, compare
+from tilewright.papers.model import Row, compare, sampled, scaled
 from tilewright.papers.swatop.schedules import (
     Outcome,
     Setting,
@@ -354,3 +357,48 @@ def evidence(found: Sequence[Pair]) -> str:
         largest = sorted(shares.items(), key=lambda item: -item[1])[:3]
         texts.append(f"{name}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in largest))
     return "; ".join(texts)
+
+
+class Counted(Struct, frozen=True):
+    """One printed line of a table; a percentage is left out where there is none."""
+
+    faster: int
+    slower: int
+    faster_percent: float | None = None
+    slower_percent: float | None = None
+
+
+def count_rows(name: str, printed: Counted, found: Sequence[Pair], total: int) -> Iterator[Row]:
+    """Faster, their gain, slower, their loss; counts are scaled to `total` cases in a quick run."""
+    values = speedups(found)
+    faster, slower = [v for v in values if v >= 1], [v for v in values if v < 1]
+    alone = sum(1 for p in found if p.manual.refusal and not p.tuned.refusal)
+    scale = total / max(1, len(found))
+    of = scaled(len(found), total)
+    note = "; ".join(filter(None, (f"{alone} have no manual version" if alone else "", of)))
+    for what, count, own in (
+        ("faster", printed.faster, len(faster) + alone),
+        ("slower", printed.slower, len(slower)),
+    ):
+        yield _explained(f"{name}: {what}", count, own * scale, found, note, "cases")
+    for what, percent, group in (
+        ("gain of the faster", printed.faster_percent, faster),
+        ("loss of the slower", printed.slower_percent, slower),
+    ):
+        own_percent = 100 * (statistics.fmean(group) - 1) if group else None
+        of = sampled(len(found), total)
+        yield _explained(f"{name}: {what}", percent, own_percent, found, of, "%")
+
+
+def _explained(
+    name: str,
+    published: float | None,
+    ours: float | None,
+    found: Sequence[Pair],
+    note: str,
+    unit: str,
+) -> Row:
+    reason = evidence(found)
+    if published == 0 and ours:
+        note, reason = "; ".join(filter(None, (note, reason))), ""
+    return compare(name, published, ours, "simulated", note=note, unit=unit, explanation=reason)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row
-from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.listings import listing1
-from tilewright.papers.swatop.manual import pairs, speedup_summary
+from tilewright.papers.swatop.manual import Counted, count_rows, pairs, speedup_summary
 from tilewright.papers.swatop.schedules import MACHINE, our_product, setting
 
 TITLE = "tuned convolutions against manual versions over Listing 1"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row
-from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.listings import listing2_aligned, listing2_unaligned
-from tilewright.papers.swatop.manual import LIBRARY, pairs, speedup_summary
+from tilewright.papers.swatop.manual import LIBRARY, Counted, count_rows, pairs, speedup_summary
 from tilewright.papers.swatop.schedules import MACHINE, setting
 
 TITLE = "tuned matrix products against a library with one schedule"

@@ -15,68 +15,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from tilewright.common.compiled import hot_piece, piece
-from tilewright.isa.effects import Effect
-from tilewright.simulate.units import layout
+from tilewright.simulate.units import codes, layout
 from tilewright.simulate.units.layout import CoreState, MachineState, RowState
-
-
-def _code(effect: Effect) -> int:
-    return layout.EFFECT_CODES[effect]
-
-
-ADD, SUBTRACT = _code(Effect.VECTOR_ADD), _code(Effect.VECTOR_SUBTRACT)
-MULTIPLY, DIVIDE = _code(Effect.VECTOR_MULTIPLY), _code(Effect.VECTOR_DIVIDE)
-SQUARE_ROOT = _code(Effect.VECTOR_SQUARE_ROOT)
-MULTIPLY_ADD = _code(Effect.VECTOR_MULTIPLY_ADD)
-MULTIPLY_SUBTRACT = _code(Effect.VECTOR_MULTIPLY_SUBTRACT)
-NEGATED_MULTIPLY_ADD = _code(Effect.VECTOR_NEGATED_MULTIPLY_ADD)
-NEGATED_MULTIPLY_SUBTRACT = _code(Effect.VECTOR_NEGATED_MULTIPLY_SUBTRACT)
-ADD_SINGLE = _code(Effect.VECTOR_ADD_SINGLE)
-SUBTRACT_SINGLE = _code(Effect.VECTOR_SUBTRACT_SINGLE)
-MULTIPLY_SINGLE = _code(Effect.VECTOR_MULTIPLY_SINGLE)
-DIVIDE_SINGLE = _code(Effect.VECTOR_DIVIDE_SINGLE)
-MULTIPLY_ADD_SINGLE = _code(Effect.VECTOR_MULTIPLY_ADD_SINGLE)
-MULTIPLY_SUBTRACT_SINGLE = _code(Effect.VECTOR_MULTIPLY_SUBTRACT_SINGLE)
-FLOAT_EQUAL, FLOAT_LESS = _code(Effect.VECTOR_COMPARE_EQUAL), _code(Effect.VECTOR_COMPARE_LESS)
-FLOAT_LESS_EQUAL = _code(Effect.VECTOR_COMPARE_LESS_EQUAL)
-SELECT_EQUAL, SELECT_LESS = _code(Effect.VECTOR_SELECT_EQUAL), _code(Effect.VECTOR_SELECT_LESS)
-SELECT_LESS_EQUAL = _code(Effect.VECTOR_SELECT_LESS_EQUAL)
-
-LOAD_WORD, LOAD_LONG = _code(Effect.LOAD_WORD), _code(Effect.LOAD_LONG)
-LOAD_DOUBLE, LOAD_SINGLE = _code(Effect.LOAD_DOUBLE), _code(Effect.LOAD_SINGLE)
-VECTOR_LOAD_SINGLE = _code(Effect.VECTOR_LOAD_SINGLE)
-EXTEND = _code(Effect.SCALAR_EXTEND_LOAD)
-EXTEND_ROW = _code(Effect.SCALAR_EXTEND_ROW_BROADCAST)
-EXTEND_COLUMN = _code(Effect.SCALAR_EXTEND_COLUMN_BROADCAST)
-EXTEND_SINGLE = _code(Effect.SCALAR_EXTEND_LOAD_SINGLE)
-
-STORE_WORD, STORE_LONG = _code(Effect.STORE_WORD), _code(Effect.STORE_LONG)
-STORE_DOUBLE, STORE_SINGLE = _code(Effect.STORE_DOUBLE), _code(Effect.STORE_SINGLE)
-VECTOR_STORE_SINGLE = _code(Effect.VECTOR_STORE_SINGLE)
-
-INT_ADD, INT_SUBTRACT = _code(Effect.INT_ADD), _code(Effect.INT_SUBTRACT)
-INT_ADD_WORD, INT_SUBTRACT_WORD = _code(Effect.INT_ADD_WORD), _code(Effect.INT_SUBTRACT_WORD)
-INT_SCALE4_ADD, INT_SCALE8_ADD = _code(Effect.INT_SCALE4_ADD), _code(Effect.INT_SCALE8_ADD)
-INT_MULTIPLY, INT_MULTIPLY_WORD = _code(Effect.INT_MULTIPLY), _code(Effect.INT_MULTIPLY_WORD)
-SHIFT_LEFT, SHIFT_RIGHT = _code(Effect.INT_SHIFT_LEFT), _code(Effect.INT_SHIFT_RIGHT)
-SHIFT_LEFT_WORD = _code(Effect.INT_SHIFT_LEFT_WORD)
-SHIFT_ARITHMETIC = _code(Effect.INT_SHIFT_RIGHT_ARITHMETIC)
-AND, OR, XOR = _code(Effect.INT_AND), _code(Effect.INT_OR), _code(Effect.INT_XOR)
-EQUAL, LESS = _code(Effect.COMPARE_EQUAL), _code(Effect.COMPARE_LESS)
-LESS_EQUAL = _code(Effect.COMPARE_LESS_EQUAL)
-ADDRESS_HIGH = _code(Effect.ADDRESS_HIGH)
-
-INSERT_WORD, EXTRACT_WORD = _code(Effect.INSERT_WORD), _code(Effect.EXTRACT_WORD)
-INSERT_LANE, EXTRACT_LANE = _code(Effect.INSERT_LANE), _code(Effect.EXTRACT_LANE)
-
-BRANCH_ALWAYS, BRANCH_CALL = _code(Effect.BRANCH_ALWAYS), _code(Effect.BRANCH_CALL)
-BRANCH_RETURN = _code(Effect.BRANCH_RETURN)
-BRANCH_EQUAL, BRANCH_NOT_EQUAL = _code(Effect.BRANCH_EQUAL), _code(Effect.BRANCH_NOT_EQUAL)
-BRANCH_LESS, BRANCH_LESS_EQUAL = _code(Effect.BRANCH_LESS), _code(Effect.BRANCH_LESS_EQUAL)
-BRANCH_GREATER = _code(Effect.BRANCH_GREATER)
-BRANCH_IF_EQUAL = _code(Effect.BRANCH_IF_EQUAL)
-BRANCH_IF_NOT_EQUAL = _code(Effect.BRANCH_IF_NOT_EQUAL)
-BRANCH_IF_GREATER = _code(Effect.BRANCH_IF_GREATER)
 
 
 def _fused(_typing: Any, _x: Any, _y: Any, _z: Any) -> Any:
@@ -96,7 +36,7 @@ def execute_vector(core: CoreState, row: RowState) -> None:
     """Floating point on every lane: d = f(a, b, c)."""
     effect, a, b, e, d = row.effect, row.a, row.b, row.c, row.d
     x, lanes = core.registers, row.lanes
-    if effect == MULTIPLY_ADD and lanes == x.shape[1]:
+    if effect == codes.VECTOR_MULTIPLY_ADD and lanes == x.shape[1]:
         for i in range(x.shape[1]):  # a number that the compiler knows
             x[d, i] = fused(x[a, i], x[b, i], x[e, i])
         return
@@ -107,27 +47,35 @@ def execute_vector(core: CoreState, row: RowState) -> None:
 @piece
 def vector_lane(effect: int, a: float, b: float, c: float) -> float:
     """One lane of a floating-point effect."""
-    if effect == MULTIPLY_ADD:
+    if effect == codes.VECTOR_MULTIPLY_ADD:
         return fused(a, b, c)
-    if effect == ADD:
+    if effect == codes.VECTOR_ADD:
         return a + b
-    if effect == SUBTRACT:
+    if effect == codes.VECTOR_SUBTRACT:
         return a - b
-    if effect == MULTIPLY:
+    if effect == codes.VECTOR_MULTIPLY:
         return a * b
-    if effect == DIVIDE:
+    if effect == codes.VECTOR_DIVIDE:
         return a / b
-    if effect == SQUARE_ROOT:
+    if effect == codes.VECTOR_SQUARE_ROOT:
         return math.sqrt(a) if a >= 0.0 else math.nan
-    if effect == MULTIPLY_SUBTRACT:
+    if effect == codes.VECTOR_MULTIPLY_SUBTRACT:
         return fused(a, b, -c)
-    if effect == NEGATED_MULTIPLY_ADD:
+    if effect == codes.VECTOR_NEGATED_MULTIPLY_ADD:
         return fused(-a, b, c)
-    if effect == NEGATED_MULTIPLY_SUBTRACT:
+    if effect == codes.VECTOR_NEGATED_MULTIPLY_SUBTRACT:
         return fused(-a, b, -c)
-    if effect in (FLOAT_EQUAL, FLOAT_LESS, FLOAT_LESS_EQUAL):
+    if effect in (
+        codes.VECTOR_COMPARE_EQUAL,
+        codes.VECTOR_COMPARE_LESS,
+        codes.VECTOR_COMPARE_LESS_EQUAL,
+    ):
         return 2.0 if _compares(effect, a, b) else 0.0
-    if effect in (SELECT_EQUAL, SELECT_LESS, SELECT_LESS_EQUAL):
+    if effect in (
+        codes.VECTOR_SELECT_EQUAL,
+        codes.VECTOR_SELECT_LESS,
+        codes.VECTOR_SELECT_LESS_EQUAL,
+    ):
         return b if _compares(effect, a, 0.0) else c
     return float(np.float32(_single(effect, a, b, c)))
 
@@ -135,9 +83,9 @@ def vector_lane(effect: int, a: float, b: float, c: float) -> float:
 @piece
 def _compares(effect: int, a: float, b: float) -> bool:
     """True if the comparison of `a` with `b` holds; with NaN it does not."""
-    if effect in (FLOAT_EQUAL, SELECT_EQUAL):
+    if effect in (codes.VECTOR_COMPARE_EQUAL, codes.VECTOR_SELECT_EQUAL):
         return a == b
-    if effect in (FLOAT_LESS, SELECT_LESS):
+    if effect in (codes.VECTOR_COMPARE_LESS, codes.VECTOR_SELECT_LESS):
         return a < b
     return a <= b
 
@@ -145,15 +93,15 @@ def _compares(effect: int, a: float, b: float) -> bool:
 @piece
 def _single(effect: int, a: float, b: float, c: float) -> float:
     """Single-precision effects, computed in double and rounded by the caller."""
-    if effect == ADD_SINGLE:
+    if effect == codes.VECTOR_ADD_SINGLE:
         return a + b
-    if effect == SUBTRACT_SINGLE:
+    if effect == codes.VECTOR_SUBTRACT_SINGLE:
         return a - b
-    if effect == MULTIPLY_SINGLE:
+    if effect == codes.VECTOR_MULTIPLY_SINGLE:
         return a * b
-    if effect == DIVIDE_SINGLE:
+    if effect == codes.VECTOR_DIVIDE_SINGLE:
         return a / b
-    if effect == MULTIPLY_ADD_SINGLE:
+    if effect == codes.VECTOR_MULTIPLY_ADD_SINGLE:
         return fused(a, b, c)
     return fused(a, b, -c)
 
@@ -177,21 +125,25 @@ def execute_load(core: CoreState, row: RowState, address: int) -> None:
     """d = memory; single precision is widened, an extending load fills every lane."""
     effect, d = row.effect, row.d
     x, lanes = core.registers, row.lanes
-    if effect in (EXTEND, EXTEND_ROW, EXTEND_COLUMN):
+    if effect in (
+        codes.SCALAR_EXTEND_LOAD,
+        codes.SCALAR_EXTEND_ROW_BROADCAST,
+        codes.SCALAR_EXTEND_COLUMN_BROADCAST,
+    ):
         value = core.memory[address >> 3]
         for i in range(lanes):
             x[d, i] = value
-    elif effect == EXTEND_SINGLE:
+    elif effect == codes.SCALAR_EXTEND_LOAD_SINGLE:
         for i in range(lanes):
             x[d, i] = core.memory_single[address >> 2]
-    elif effect == VECTOR_LOAD_SINGLE:
+    elif effect == codes.VECTOR_LOAD_SINGLE:
         for i in range(lanes):
             x[d, i] = core.memory_single[(address >> 2) + i]
-    elif effect == LOAD_WORD:
+    elif effect == codes.LOAD_WORD:
         core.registers_integer[d, 0] = core.memory_word[address >> 2]
-    elif effect == LOAD_SINGLE:
+    elif effect == codes.LOAD_SINGLE:
         x[d, 0] = core.memory_single[address >> 2]
-    elif effect in (LOAD_LONG, LOAD_DOUBLE):
+    elif effect in (codes.LOAD_LONG, codes.LOAD_DOUBLE):
         core.registers_integer[d, 0] = core.memory_integer[address >> 3]
     else:
         for i in range(lanes):
@@ -203,13 +155,13 @@ def execute_store(core: CoreState, row: RowState, address: int) -> None:
     """memory = a."""
     effect, a = row.effect, row.a
     x, lanes = core.registers, row.lanes
-    if effect == STORE_WORD:
+    if effect == codes.STORE_WORD:
         core.memory_word[address >> 2] = np.int32(core.registers_integer[a, 0])
-    elif effect == STORE_SINGLE:
+    elif effect == codes.STORE_SINGLE:
         core.memory_single[address >> 2] = np.float32(x[a, 0])
-    elif effect in (STORE_LONG, STORE_DOUBLE):
+    elif effect in (codes.STORE_LONG, codes.STORE_DOUBLE):
         core.memory_integer[address >> 3] = core.registers_integer[a, 0]
-    elif effect == VECTOR_STORE_SINGLE:
+    elif effect == codes.VECTOR_STORE_SINGLE:
         for i in range(lanes):
             core.memory_single[(address >> 2) + i] = np.float32(x[a, i])
     else:
@@ -228,48 +180,48 @@ def execute_integer(core: CoreState, row: RowState) -> None:
 @piece
 def integer_result(effect: int, a: int, b: int, value: int) -> int:
     """The result of an integer effect; address effects add to the base, which is in b."""
-    if effect == INT_ADD:
+    if effect == codes.INT_ADD:
         return a + b
-    if effect == INT_SUBTRACT:
+    if effect == codes.INT_SUBTRACT:
         return a - b
-    if effect == INT_ADD_WORD:
+    if effect == codes.INT_ADD_WORD:
         return int(np.int32(a + b))
-    if effect == INT_SUBTRACT_WORD:
+    if effect == codes.INT_SUBTRACT_WORD:
         return int(np.int32(a - b))
-    if effect == INT_SCALE4_ADD:
+    if effect == codes.INT_SCALE4_ADD:
         return (a << 2) + b
-    if effect == INT_SCALE8_ADD:
+    if effect == codes.INT_SCALE8_ADD:
         return (a << 3) + b
-    if effect == EQUAL:
+    if effect == codes.COMPARE_EQUAL:
         return int(a == b)
-    if effect == LESS:
+    if effect == codes.COMPARE_LESS:
         return int(a < b)
-    if effect == LESS_EQUAL:
+    if effect == codes.COMPARE_LESS_EQUAL:
         return int(a <= b)
-    if effect == ADDRESS_HIGH:
+    if effect == codes.ADDRESS_HIGH:
         return b - value + (value << 16)
     return _logic_result(effect, a, b)
 
 
 @piece
 def _logic_result(effect: int, a: int, b: int) -> int:
-    if effect == AND:
+    if effect == codes.INT_AND:
         return a & b
-    if effect == OR:
+    if effect == codes.INT_OR:
         return a | b
-    if effect == XOR:
+    if effect == codes.INT_XOR:
         return a ^ b
-    if effect == SHIFT_LEFT:
+    if effect == codes.INT_SHIFT_LEFT:
         return a << (b & 63)
-    if effect == SHIFT_LEFT_WORD:
+    if effect == codes.INT_SHIFT_LEFT_WORD:
         return int(np.int32(a << (b & 31)))
-    if effect == SHIFT_RIGHT:
+    if effect == codes.INT_SHIFT_RIGHT:
         return int(np.int64(np.uint64(a) >> np.uint64(b & 63)))
-    if effect == SHIFT_ARITHMETIC:
+    if effect == codes.INT_SHIFT_RIGHT_ARITHMETIC:
         return a >> (b & 63)
-    if effect == INT_MULTIPLY:
+    if effect == codes.INT_MULTIPLY:
         return a * b
-    if effect == INT_MULTIPLY_WORD:
+    if effect == codes.INT_MULTIPLY_WORD:
         return int(np.int32(a * b))
     return b  # INT_COPY, and ADDRESS: base + displacement
 
@@ -279,15 +231,15 @@ def execute_lanes(core: CoreState, row: RowState) -> None:
     """Insert, extract and shuffle; the index or selection is the row's value."""
     effect, a, b, d, value = row.effect, row.a, row.b, row.d, row.value
     x, lanes = core.registers, row.lanes
-    if effect == EXTRACT_WORD:
+    if effect == codes.EXTRACT_WORD:
         core.registers_integer[d, 0] = core.registers_word[a, value]
-    elif effect == EXTRACT_LANE:
+    elif effect == codes.EXTRACT_LANE:
         x[d, 0] = x[a, value]
-    elif effect in (INSERT_WORD, INSERT_LANE):
+    elif effect in (codes.INSERT_WORD, codes.INSERT_LANE):
         word, lane = core.registers_word[a, 0], core.registers_integer[a, 0]
         for i in range(lanes):
             core.registers_integer[d, i] = core.registers_integer[b, i]
-        if effect == INSERT_WORD:
+        if effect == codes.INSERT_WORD:
             core.registers_word[d, value] = word
         else:
             core.registers_integer[d, value] = lane
@@ -302,13 +254,13 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
     """The next program counter; -1 with the core's fault set when it lies outside the program."""
     x = core.registers_integer
     effect, following = row.effect, core.pc + 1
-    if effect == BRANCH_RETURN:
+    if effect == codes.BRANCH_RETURN:
         target = core.base + (x[row.a, 0] - core.code_address) // m.word_bytes
     elif branch_taken(effect, x[row.a, 0] - x[row.b, 0]):
         target = following + row.value
     else:
         target = following
-    if effect == BRANCH_CALL:
+    if effect == codes.BRANCH_CALL:
         behind = following + m.delay_slots - core.base
         x[row.d, 0] = core.code_address + behind * m.word_bytes
     if target < core.base or target > core.end:
@@ -321,16 +273,16 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
 @piece
 def branch_taken(effect: int, value: int) -> bool:
     """True if a branch other than a return goes to its target: by a, less b where it compares."""
-    if effect in (BRANCH_NOT_EQUAL, BRANCH_IF_NOT_EQUAL):
+    if effect in (codes.BRANCH_NOT_EQUAL, codes.BRANCH_IF_NOT_EQUAL):
         return value != 0
-    if effect in (BRANCH_EQUAL, BRANCH_IF_EQUAL):
+    if effect in (codes.BRANCH_EQUAL, codes.BRANCH_IF_EQUAL):
         return value == 0
-    if effect in (BRANCH_GREATER, BRANCH_IF_GREATER):
+    if effect in (codes.BRANCH_GREATER, codes.BRANCH_IF_GREATER):
         return value > 0
-    if effect == BRANCH_LESS:
+    if effect == codes.BRANCH_LESS:
         return value < 0
-    if effect == BRANCH_LESS_EQUAL:
+    if effect == codes.BRANCH_LESS_EQUAL:
         return value <= 0
-    if effect in (BRANCH_ALWAYS, BRANCH_CALL):
+    if effect in (codes.BRANCH_ALWAYS, codes.BRANCH_CALL):
         return True
     return value >= 0

@@ -1,7 +1,8 @@
 """Integers of 16 and 32 bit: loads, stores and arithmetic on lanes that hold sign-extended numbers.
 
 Sums and products wrap to 32 bit; 16-bit operands are sign-extended when they are loaded, so that
-their products are exact.
+their products are exact. Vectors that are streamed through a memory advance their address, are
+gathered, and are as long as the vector length register says.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.compiled import piece
-from tilewright.isa.effects import Effect
+from tilewright.simulate.units import codes, layout
 from tilewright.simulate.units.execute import checked_address
 from tilewright.simulate.units.layout import (
-    EFFECT_CODES,
     NARROW_LOAD,
     NARROW_STORE,
     SCALED,
@@ -20,19 +20,6 @@ from tilewright.simulate.units.layout import (
     RowState,
 )
 
-LOAD_HALF, STORE_HALF = EFFECT_CODES[Effect.LOAD_HALF], EFFECT_CODES[Effect.STORE_HALF]
-LOAD_I16, LOAD_I32 = EFFECT_CODES[Effect.VECTOR_LOAD_I16], EFFECT_CODES[Effect.VECTOR_LOAD_I32]
-STORE_I16 = EFFECT_CODES[Effect.VECTOR_STORE_I16]
-EXTEND_I16 = EFFECT_CODES[Effect.SCALAR_EXTEND_LOAD_I16]
-ADD, SUBTRACT = EFFECT_CODES[Effect.VECTOR_ADD_I32], EFFECT_CODES[Effect.VECTOR_SUBTRACT_I32]
-MULTIPLY = EFFECT_CODES[Effect.VECTOR_MULTIPLY_I32]
-MULTIPLY_ADD = EFFECT_CODES[Effect.VECTOR_MULTIPLY_ADD_I32]
-MINIMUM, MAXIMUM = (
-    EFFECT_CODES[Effect.VECTOR_MINIMUM_I32],
-    EFFECT_CODES[Effect.VECTOR_MAXIMUM_I32],
-)
-SHIFT_RIGHT = EFFECT_CODES[Effect.VECTOR_SHIFT_RIGHT_I32]
-SUM, BROADCAST = EFFECT_CODES[Effect.VECTOR_SUM_I32], EFFECT_CODES[Effect.BROADCAST_LANE]
 LARGEST_I16 = (1 << 15) - 1
 
 
@@ -57,16 +44,20 @@ def load_integers(core: CoreState, row: RowState, address: int) -> None:
     """d = memory, sign-extended; an extending load fills every lane."""
     effect, d, x = row.effect, row.d, core.registers_integer
     half, word = address >> 1, address >> 2
-    if effect == LOAD_HALF:
+    if effect == codes.LOAD_HALF:
         x[d, 0] = core.memory_half[half]
-    elif effect == LOAD_I16:
+    elif effect == codes.VECTOR_LOAD_I16:
         for i in range(row.lanes):
             x[d, i] = core.memory_half[half + i]
-    elif effect == LOAD_I32:
+    elif effect == codes.VECTOR_LOAD_I32:
         for i in range(row.lanes):
             x[d, i] = core.memory_word[word + i]
     else:
-        value = core.memory_half[half] if effect == EXTEND_I16 else core.memory_word[word]
+        value = (
+            core.memory_half[half]
+            if effect == codes.SCALAR_EXTEND_LOAD_I16
+            else core.memory_word[word]
+        )
         for i in range(row.lanes):
             x[d, i] = value
 
@@ -76,9 +67,9 @@ def store_integers(core: CoreState, row: RowState, address: int) -> None:
     """memory = the low bits of a."""
     effect, a, x = row.effect, row.a, core.registers_integer
     half, word = address >> 1, address >> 2
-    if effect == STORE_HALF:
+    if effect == codes.STORE_HALF:
         core.memory_half[half] = np.int16(x[a, 0])
-    elif effect == STORE_I16:
+    elif effect == codes.VECTOR_STORE_I16:
         for i in range(row.lanes):
             core.memory_half[half + i] = np.int16(x[a, i])
     else:
@@ -92,14 +83,14 @@ def execute_integer_lanes(core: CoreState, row: RowState) -> None:
     effect, a, b, c, d = row.effect, row.a, row.b, row.c, row.d
     x = core.registers_integer
     lanes = core.vector_length if row.flags & SCALED else row.lanes
-    if effect == SUM:
+    if effect == codes.VECTOR_SUM_I32:
         total = 0
         for i in range(lanes):
             total += x[a, i]
         for i in range(lanes):
             x[d, i] = 0
         x[d, 0] = int(np.int32(total))
-    elif effect == BROADCAST:
+    elif effect == codes.BROADCAST_LANE:
         value = x[a, 0]
         for i in range(lanes):
             x[d, i] = value
@@ -111,18 +102,112 @@ def execute_integer_lanes(core: CoreState, row: RowState) -> None:
 @piece
 def integer_lane(effect: int, a: int, b: int, c: int) -> int:
     """One lane of an integer effect."""
-    if effect == MULTIPLY_ADD:
+    if effect == codes.VECTOR_MULTIPLY_ADD_I32:
         return int(np.int32(a * b + c))
-    if effect == ADD:
+    if effect == codes.VECTOR_ADD_I32:
         return int(np.int32(a + b))
-    if effect == SUBTRACT:
+    if effect == codes.VECTOR_SUBTRACT_I32:
         return int(np.int32(a - b))
-    if effect == MULTIPLY:
+    if effect == codes.VECTOR_MULTIPLY_I32:
         return int(np.int32(a * b))
-    if effect == MINIMUM:
+    if effect == codes.VECTOR_MINIMUM_I32:
         return min(a, b)
-    if effect == MAXIMUM:
+    if effect == codes.VECTOR_MAXIMUM_I32:
         return max(a, b)
-    if effect == SHIFT_RIGHT:
+    if effect == codes.VECTOR_SHIFT_RIGHT_I32:
         return int(np.int32(a)) >> (b & 31)
     return min(max(a, -LARGEST_I16 - 1), LARGEST_I16)
+
+
+CLIP_LIMIT = 1 << 14
+"""Half of the largest table of results: a clipped sum is an index from -CLIP_LIMIT on."""
+
+
+@piece
+def execute_stream(core: CoreState, row: RowState) -> int:
+    """Carry out a load, store or gather; the next PC, or -1 after a fault."""
+    if row.kind == layout.GATHER:
+        return gather(core, row)
+    x, address = core.registers_integer, core.registers_integer[row.b, 0]
+    lanes = core.vector_length
+    if address < 0 or address + lanes * row.element > row.last + 1:
+        core.fault, core.fault_address = layout.OUT_OF_RANGE, address
+        return -1
+    if address & row.align:
+        core.fault, core.fault_address = layout.MISALIGNED, address
+        return -1
+    place = (address + row.origin) // row.element
+    if row.kind == layout.STREAM_LOAD:
+        for i in range(lanes):
+            x[row.d, i] = _loaded(core, row.element, place + i)
+    else:
+        for i in range(lanes):
+            _store(core, row.element, place + i, x[row.a, i])
+    x[row.b, 0] = address + x[row.c, 0]
+    return core.pc + 1
+
+
+@piece
+def _loaded(core: CoreState, element: int, place: int) -> int:
+    """One element, sign-extended."""
+    if element == 1:
+        return int(core.memory_byte[place])
+    if element == 2:
+        return int(core.memory_half[place])
+    return int(core.memory_word[place])
+
+
+@piece
+def _store(core: CoreState, element: int, place: int, value: int) -> None:
+    """The low bits of one lane."""
+    if element == 1:
+        core.memory_byte[place] = np.int8(value)
+    elif element == 2:
+        core.memory_half[place] = np.int16(value)
+    else:
+        core.memory_word[place] = np.int32(value)
+
+
+@piece
+def gather(core: CoreState, row: RowState) -> int:
+    """d[i] = the byte at b + c[i]; the next PC, or -1 after a fault."""
+    x, base = core.registers_integer, core.registers_integer[row.b, 0]
+    for i in range(core.vector_length):
+        address = base + x[row.c, i]
+        if address < 0 or address > row.last:
+            core.fault, core.fault_address = layout.OUT_OF_RANGE, address
+            return -1
+    for i in range(core.vector_length):
+        x[row.d, i] = core.memory_byte[base + x[row.c, i] + row.origin]
+    return core.pc + 1
+
+
+@piece
+def execute_lengths(core: CoreState, row: RowState) -> None:
+    """d = f(a, b, d) on the lanes of the vector length."""
+    effect, a, b, d = row.effect, row.a, row.b, row.d
+    x, lanes = core.registers_integer, core.vector_length
+    scalar = x[b, 0]
+    if effect == codes.VECTOR_TAIL_I32:
+        for i in range(lanes):
+            at = i + scalar
+            x[d, i] = x[a, at] if 0 <= at < row.lanes else 0
+        return
+    for i in range(lanes):
+        x[d, i] = length_lane(effect, x[a, i], x[b, i], scalar, x[d, i], core.vector_shift)
+
+
+@piece
+def length_lane(effect: int, a: int, b: int, scalar: int, d: int, shift: int) -> int:
+    if effect == codes.VECTOR_SCALE_ACCUMULATE_I32:
+        return int(np.int32(d + a * scalar))
+    if effect == codes.VECTOR_ACCUMULATE_I32:
+        return int(np.int32(d + a * b))
+    if effect == codes.VECTOR_SCALE_I32:
+        return int(np.int32(a * scalar))
+    if effect == codes.VECTOR_LESS_SCALAR_I32:
+        return int(np.int32(a - scalar))
+    if effect == codes.VECTOR_ADD_CLIP_I16:
+        moved = int(np.int32(a + b)) >> shift
+        return min(max(moved, -CLIP_LIMIT), CLIP_LIMIT - 1)
+    return a

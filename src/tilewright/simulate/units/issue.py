@@ -22,7 +22,7 @@ from tilewright.simulate.units.execute import (
     execute_store,
     execute_vector,
 )
-from tilewright.simulate.units.integers import execute_narrow
+from tilewright.simulate.units.integers import execute_lengths, execute_narrow, execute_stream
 from tilewright.simulate.units.layout import CoreState, MachineState, RowState, UnitState
 from tilewright.simulate.units.messages import (
     execute_message,
@@ -32,7 +32,6 @@ from tilewright.simulate.units.messages import (
     woken_at,
 )
 from tilewright.simulate.units.ports import port_free_at, serve
-from tilewright.simulate.units.streams import execute_lengths, execute_stream
 
 
 @hot_piece

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.effects import Effect
-
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -74,8 +72,6 @@ WINDOW_CAPACITY = 64
 LINE_CAPACITY = 64
 BLOCK_CAPACITY = 64
 MESSAGE_KINDS, HANDLED_KINDS, DIRECTIONS = 256, 64, 4
-
-EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 
 
 Small: TypeAlias = int

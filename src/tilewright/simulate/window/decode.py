@@ -19,7 +19,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import parse_expr
 from tilewright.isa import Effect, Instruction, Memory, Operand, Register, SymbolReference
-from tilewright.simulate.window.operations import Meaning
+from tilewright.simulate.window.run import Meaning
 from tilewright.simulate.window.state import READS, SPAN_COUNT, WRITES, Code, Ints
 
 # Integer effects on one register, and conditions of branches, as functions of Python integers.

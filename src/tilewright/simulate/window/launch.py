@@ -19,7 +19,7 @@ from tilewright.machine import Machine
 from tilewright.simulate.window.decode import decode_steps
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import ElementRange, Memories
-from tilewright.simulate.window.operations import OPERATIONS
+from tilewright.simulate.window.run import OPERATIONS
 
 _ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
 

@@ -37,14 +37,13 @@ from tilewright.network.search import BY_THE_MODEL
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d
 from tilewright.ops.op import Array, Op
-from tilewright.partition.choices import EQUAL
-from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import Layer, layers_of
-from tilewright.partition.objective import Weights
+from tilewright.partition.objective import CoreModel, Weights, core_model
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times
 from tilewright.partition.placement import placed_plan
 from tilewright.partition.plan import space
+from tilewright.partition.strategies import EQUAL
 from tilewright.targets.bwdsp.core import READ, RESULTS, core_machine
 
 _LOG = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.common.fixed_point import Array, Integers, exact_product, requantised
 from tilewright.machine import Machine
-from tilewright.simulate.window.operations import Meaning, Span
+from tilewright.simulate.window.run import Meaning, Span
 from tilewright.targets.cambricon.sections import Units
 
 Values = Mapping[str, int]
@@ -26,7 +26,7 @@ _SEED = 20160618
 
 
 class _Operations:
-    """The capability `simulate.window.operations`."""
+    """The capability `simulate.window.run`."""
 
     def parameters(self, machine: Machine) -> Mapping[str, float]:
         """Names of expressions in `isa/cambricon.toml`."""

@@ -21,9 +21,9 @@ from tilewright.machine import Machine
 from tilewright.passes.simplify import Bounds, fold
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit import calls
-from tilewright.targets.cns1.emit.elements import Streamed, write_elements
+from tilewright.targets.cns1.emit.calls import Streamed, write_elements
 from tilewright.targets.cns1.emit.writer import Writer
-from tilewright.targets.cns1.kernels import lookups
+from tilewright.targets.cns1.kernels import elements
 from tilewright.targets.cns1.kernels.elements import Elements
 from tilewright.targets.cns1.node import TABLE, assembled, node_table, run_node, with_refresh
 from tilewright.targets.cns1.rules import CACHE, updates_weights
@@ -250,11 +250,11 @@ def _map(stmt: ir.Call, primitive: Map, context: _Context) -> None:
 
 def _lookup(stmt: ir.Call, primitive: Lookup, context: _Context) -> None:
     result, sums, table = stmt.operands
-    lookup = lookups.TableLookups(_number(table.ranges[0].extent), primitive.shift)
+    lookup = elements.TableLookups(_number(table.ranges[0].extent), primitive.shift)
     context.writer.comment(
         f"{result.ranges[0].extent} elements of a table of {lookup.entries}, shift {lookup.shift}"
     )
-    _vector_address(lookups.MIDDLE, table, lookups.RESULT_BYTES, context)
+    _vector_address(elements.MIDDLE, table, elements.RESULT_BYTES, context)
     _streamed(lookup, (sums, result), context)
 
 

@@ -26,15 +26,13 @@ from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
 from tilewright.ops.op import Array, Arrays
-from tilewright.partition.choices import Choices, given
-from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.divided import DividedNetwork, DividedResult
 from tilewright.partition.grids import CHANNELS, Grid, cut, joined
 from tilewright.partition.layers import PREVIOUS, Layer, LayerStep, layers_of
-from tilewright.partition.objective import TIME, TRAFFIC, Weights
+from tilewright.partition.objective import TIME, TRAFFIC, CoreModel, Cycles, Weights
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
 from tilewright.partition.plan import ChoiceCosts, PartitionPlan, read_regions
-from tilewright.partition.strategies import find_strategy
+from tilewright.partition.strategies import Choices, find_strategy, given
 from tilewright.partition.volumes import sizes
 from tilewright.targets.cns1.nodes import roles
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs

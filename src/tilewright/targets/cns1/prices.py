@@ -30,20 +30,20 @@ from tilewright.targets.cns1.emit.calls import (
     VECTOR,
     WEIGHT_BYTES,
     NodeProduct,
+    Streamed,
     Update,
+    write_elements,
     write_product,
     write_set_update,
     write_update,
 )
-from tilewright.targets.cns1.emit.elements import Streamed, write_elements
 from tilewright.targets.cns1.emit.writer import Writer
-from tilewright.targets.cns1.kernels import lookups
+from tilewright.targets.cns1.kernels import elements
 from tilewright.targets.cns1.kernels.bodies import ROWS
 from tilewright.targets.cns1.kernels.elements import PASS, Elements
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.sections import KernelStripes, Rdram, Vectors
-from tilewright.targets.cns1.timing.layers import STRIPE
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+from tilewright.targets.cns1.timing.layers import STRIPE, VECTOR_BYTES, read_cycles, write_cycles
 
 # Price expressions over elements and tables: the cycles of their text on a simulated node.
 
@@ -59,7 +59,7 @@ def lookup_cycles(machine: Machine, call: PricedCall[Lookup]) -> Value:
     """The text on as many sums of zero: all look-ups go through one port, which is the worst case
     of section 4.2.3.
     """
-    lookup = lookups.TableLookups(int(np.max(call.dims["k"])), call.primitive.shift)
+    lookup = elements.TableLookups(int(np.max(call.dims["k"])), call.primitive.shift)
     return _streamed_cycles(machine, lookup, call.dims["elements"])
 
 
@@ -137,7 +137,7 @@ def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np
     charged one by one, other elements together.
     """
     rest, vectors = np.arange(PASS), np.arange(0, PASS, VECTOR)
-    if isinstance(streamed, lookups.TableLookups):
+    if isinstance(streamed, elements.TableLookups):
         points = np.sort(np.concatenate([vectors, vectors + 1, [PASS - 1]]))
         taken = np.array([cycles(int(n)) for n in points])
         return np.asarray(np.interp(rest, points, taken - taken[0]))

@@ -17,7 +17,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import build_steps, emit_makefile
-from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
+from tilewright.targets.sw26010.emit.launch import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.emulation.build import mesh_flags, runtime_objects
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch

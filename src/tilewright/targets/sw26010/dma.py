@@ -1,10 +1,15 @@
-"""Limits of the fields of one DMA descriptor (athread_get / athread_put in PE_MODE), for one
-program at emission and, as arrays, for the candidates of a search.
+"""Limits of fields, for one program at emission and, as arrays, for the candidates of a search.
+
+A DMA descriptor (athread_get / athread_put in PE_MODE) holds so much; of each call of the matrix
+primitive in a staged program the largest displacement has to fit an instruction, which `shape`
+refuses by the same arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
 from math import prod
 
 import numpy as np
@@ -12,13 +17,20 @@ import numpy as np
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.transfer_plan import TransferPlan
 from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
 from tilewright.cost.prices import RequestField
-from tilewright.ir.nodes import Program, Tensor, Transfer
+from tilewright.ir.chains import memory_of
+from tilewright.ir.matrix import matrix_form
+from tilewright.ir.nodes import Call, Program, Tensor, Transfer, View
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import DescriptorLimits
+from tilewright.targets.sw26010.gemm.instances import ROLES, role_extent
+from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT, VECTOR_LANES
+from tilewright.targets.sw26010.gemm.shape import block_reaches as block_reaches
 
 _SMALLER = "a schedule with a smaller tile"
 _OTHER = {
@@ -99,3 +111,59 @@ def _fields(
         if limit is not None:
             key = f"dma.limits.{what}_bytes"
             yield RequestField(what, tensor, number, limit, key, _OTHER[what])
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest displacement of a routine that multiplies into `buffer`."""
+
+    buffer: str
+    found_bytes: Value
+    limit_bytes: int = LARGEST_DISPLACEMENT
+
+    def least(self, op: str, nest: str) -> CapacityError:
+        """The error for a nest that no tile fits, with the displacement of the tile of shortest
+        rows.
+        """
+        return CapacityError(
+            f"no tile of {op} fits: of the tiles of {nest!r} the one with the shortest rows adds "
+            f"to {self.buffer!r} {int(self.found_bytes)} bytes from a pointer, a displacement "
+            f"is at most {self.limit_bytes}",
+            fix="another algorithm",
+        )
+
+
+def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
+    """The reach of each matrix product in the scratchpad, in the first iteration of all loops,
+    where tiles are largest.
+    """
+    for call in (s for s in walk(program.body) if isinstance(s, Call)):
+        strides = _strides(call)
+        if strides is not None:
+            buffer = program.buffer(memory_of(call.operands[0]))
+            found = block_reaches(*(first_value(e, env) for e in strides))
+            yield Reach(buffer.name, dtype(buffer.dtype).size_bytes * reduce(np.maximum, found))
+
+
+@cache
+def _strides(call: Call) -> tuple[Expr, ...] | None:
+    """The arguments of `shape.reaches` in elements; None if the call is no matrix product of three
+    views.
+    """
+    multiply, views = call.primitive, [v for v in call.operands if isinstance(v, View)]
+    if not isinstance(multiply, MatrixProduct) or len(views) != len(ROLES):
+        return None
+    by_m = multiply.along == "m"
+    c, a, b = (matrix_form(view, *roles) for view, roles in zip(views, ROLES, strict=True))
+    vector, scalar = (a, b) if by_m else (b, a)
+    packs = vector.order != ("column" if by_m else "row")
+    scalar_fast = scalar.order == ("row" if by_m else "column")
+    rows, columns = vector.leading_dimension, scalar.leading_dimension
+    return (
+        Const(1) if scalar_fast else columns,
+        columns if scalar_fast else Const(1),
+        rows if packs else Const(0),
+        role_extent(views[0], multiply.along) if packs else rows,
+        c.leading_dimension,
+        Const(VECTOR_LANES),
+    )

@@ -31,12 +31,12 @@ from tilewright.targets.sw26010.emit.build import (
     compile_step,
     emit_makefile,
 )
-from tilewright.targets.sw26010.emit.host import tensor_bytes
 from tilewright.targets.sw26010.emit.launch import (
     Launched,
     declare_core_function,
     launch_kernel,
     launched,
+    tensor_bytes,
     write_group_threads,
 )
 

@@ -13,7 +13,7 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
 from tilewright.targets.sw26010.gemm.instances import square_mesh
-from tilewright.targets.sw26010.gemm.tables import LARGEST_LINKS
+from tilewright.targets.sw26010.gemm.shape import LARGEST_LINKS
 
 CHAINS = ChainRules(overwrites=False, packs=False, most_links=LARGEST_LINKS)
 """Limits of the chain routine; packed operands are for single products only. Chains are priced by

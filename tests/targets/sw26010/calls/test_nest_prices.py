@@ -43,7 +43,7 @@ from tilewright.targets.sw26010.calls.prices import map_rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
-from tilewright.targets.sw26010.emit.call import emit_call
+from tilewright.targets.sw26010.emit.slave import emit_call
 
 pytestmark = one_in(3)
 

@@ -14,9 +14,8 @@ from support.routines import assembled
 from support.scalars import OF_FLOATS
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.targets.sw26010.elementwise.functions import has_power
+from tilewright.targets.sw26010.elementwise.functions import LARGEST_ANGLE, has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.elementwise.trigonometry import LARGEST_ANGLE
 
 pytestmark = one_in(3)
 

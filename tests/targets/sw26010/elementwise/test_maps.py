@@ -25,12 +25,12 @@ from tilewright.ir.scalar import FUNCTIONS as TABLE_OF_FUNCTIONS
 from tilewright.ir.scalar import Apply, Element, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.targets.sw26010.calls.compiled_loops import compiled_map
 from tilewright.targets.sw26010.calls.expressions import routine_of_map
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.sums import Sums
+from tilewright.targets.sw26010.prices import compiled_map
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, map_cycles, map_terms
 from tilewright.targets.sw26010.timing.nests import sampled_rows

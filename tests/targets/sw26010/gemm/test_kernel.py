@@ -21,11 +21,11 @@ from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
+from tilewright.targets.sw26010.code_lines import executed_length, kernel_length
 from tilewright.targets.sw26010.gemm.assembly import frame
 from tilewright.targets.sw26010.gemm.exact import product_run, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import GemmInstance
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm.length import executed_length, kernel_length
 from tilewright.targets.sw26010.gemm.parts import ROLES, BodyStep
 from tilewright.targets.sw26010.gemm.shape import (
     F32,

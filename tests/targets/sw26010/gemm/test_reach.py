@@ -13,7 +13,7 @@ from tilewright.machine import load_machine
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import bindings, seeds_for
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.gemm.reach import Reach, reaches
+from tilewright.targets.sw26010.dma import Reach, reaches
 from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.fit import mesh_values

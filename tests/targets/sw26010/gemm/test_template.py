@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from tilewright.targets.sw26010.gemm import template as module
-from tilewright.targets.sw26010.gemm.search import search_template
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.gemm.template import (
     TEMPLATES,
     gemm_template,
+    search_template,
     shipped_templates,
     shipped_text,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.asm.error_codes import ErrorCode
+from tilewright.asm.diagnostics import ErrorCode
 
 
 class DlaError(ErrorCode):

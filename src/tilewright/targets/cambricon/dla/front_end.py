@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.asm.diagnostics import Fault, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, SourceLine, Span
 from tilewright.asm.front_end import Expansion
 from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilewright.asm.diagnostics import Fault, SourceLine, Span
-from tilewright.asm.error_codes import SourceError
+from tilewright.asm.diagnostics import Fault, SourceError, SourceLine, Span
 from tilewright.asm.front_end import Expansion
 from tilewright.asm.suggest import closest
 from tilewright.isa import InstructionTable

@@ -27,7 +27,7 @@ from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import Body
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.sections import Rdram, Vectors
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
     ELEMENT_BYTES,
     VECTOR_BYTES,
     read_cycles,

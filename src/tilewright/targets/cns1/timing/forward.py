@@ -12,11 +12,12 @@ from typing import Literal
 from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Codes, NodeCaches, Rdram
 from tilewright.targets.cns1.timing import messages
-from tilewright.targets.cns1.timing.layers import STRIPE, Layers
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
     ELEMENT_BYTES,
+    STRIPE,
     VECTOR_BYTES,
     WORD_BYTES,
+    Layers,
     read_cycles,
     write_cycles,
 )

@@ -13,8 +13,14 @@ from tilewright.targets.cns1.timing.forward import (
     forward_times,
     parameter_cycles,
 )
-from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+from tilewright.targets.cns1.timing.layers import (
+    STRIPE,
+    VECTOR_BYTES,
+    Layers,
+    on_each_node,
+    read_cycles,
+    write_cycles,
+)
 from tilewright.targets.cns1.timing.messages import (
     block_cycles,
     block_spacing_cycles,

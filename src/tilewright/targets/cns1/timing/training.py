@@ -16,10 +16,12 @@ from tilewright.targets.cns1.timing.forward import (
     parameter_cycles,
     preload_cycles,
 )
-from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import (
+from tilewright.targets.cns1.timing.layers import (
+    STRIPE,
     VECTOR_BYTES,
     WORD_BYTES,
+    Layers,
+    on_each_node,
     read_cycles,
     write_cycles,
 )

@@ -25,6 +25,9 @@ from tilewright.ir.scalar import (
     expanded,
 )
 from tilewright.targets.sw26010.elementwise.functions import (
+    arc_tangent,
+    cosine,
+    error_function,
     exponential,
     exponential_less_one,
     has_power,
@@ -32,17 +35,15 @@ from tilewright.targets.sw26010.elementwise.functions import (
     nearest,
     power,
     remainder,
+    sine,
     whole_number,
 )
-from tilewright.targets.sw26010.elementwise.logarithms import logarithm, logarithm_of_one_more
-from tilewright.targets.sw26010.elementwise.powers import general_power
-from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
-from tilewright.targets.sw26010.elementwise.trigonometry import (
-    arc_tangent,
-    cosine,
-    error_function,
-    sine,
+from tilewright.targets.sw26010.elementwise.logarithms import (
+    general_power,
+    logarithm,
+    logarithm_of_one_more,
 )
+from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 
 _BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
 _ROUTINES: Mapping[str, Callable[[Sums, int], int]] = {
@@ -98,7 +99,7 @@ class ExpressionOperations:
             case Apply("negative", (a,)):
                 return self.sums.add("vmuld", self.value(a), self.sums.constant(-1.0))
             case Apply("abs", (a,)):
-                return self._absolute(self.value(a))
+                return self.sums.magnitude(self.value(a))
             case Apply("sqrt", (a,)):
                 return self.sums.add("vsqrtd", self.value(a))
             case Apply("if", (test, then, otherwise)):
@@ -123,10 +124,6 @@ class ExpressionOperations:
                 return self.sums.add("vseleq", self._mask(scalar), ZERO_VALUE, one)
             case _:
                 raise ProgramError(f"the core has no instruction for {str(scalar)[:60]!r}")
-
-    def _absolute(self, value: int) -> int:
-        """|x| as 0 - x for x up to zero of either sign, else x, NaN included."""
-        return self.sums.add("vselle", value, self.sums.add("vsubd", ZERO_VALUE, value), value)
 
     def _selected(self, test: Scalar, then: int, otherwise: int) -> int:
         match test:

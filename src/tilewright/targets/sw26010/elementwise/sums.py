@@ -43,6 +43,17 @@ class Sums:
             self.constants.append(factor)
         return -1 - self.constants.index(factor)
 
+    def polynomial(self, x: int, coefficients: Sequence[float]) -> int:
+        """c0 + c1 x + ..., by Horner's rule."""
+        series, *lower = reversed([self.constant(c) for c in coefficients])
+        for coefficient in lower:
+            series = self.add("vmad", series, x, coefficient)
+        return series
+
+    def magnitude(self, x: int) -> int:
+        """|x| as 0 - x for x up to zero of either sign, else x, NaN included."""
+        return self.add("vselle", x, self.add("vsubd", ZERO_VALUE, x), x)
+
 
 def matrix_product(sums: Sums, matrix: Matrix, values: Sequence[int]) -> list[int]:
     """Appends the product of the matrix and the values; gives the numbers of its results."""

@@ -27,7 +27,7 @@ from tilewright.codegen.c.compiler import compiled_files, compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.errors import ToolError
-from tilewright.targets.sw26010.emit.host import tensor_bytes
+from tilewright.targets.sw26010.emit.launch import tensor_bytes
 from tilewright.targets.sw26010.groups import GroupsArtifact
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
 from tilewright.targets.sw26010.network.code import NetworkArtifact

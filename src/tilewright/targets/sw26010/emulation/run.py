@@ -37,7 +37,7 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import AssembledProgram
-from tilewright.targets.sw26010.emit.host import tensor_bytes
+from tilewright.targets.sw26010.emit.launch import tensor_bytes
 from tilewright.targets.sw26010.emulation.build import build_cases
 from tilewright.targets.sw26010.gemm.assembly import routine_name
 from tilewright.targets.sw26010.gemm.instances import GemmInstance

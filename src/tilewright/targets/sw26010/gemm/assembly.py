@@ -24,7 +24,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, has_chains
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
+from tilewright.targets.sw26010.gemm.shape import TABLE_BYTES
 
 SAVED_VECTORS = (9, 10, 11, 12, 13, 14, 15)
 SAVED_WORDS = (26, 29, 30)

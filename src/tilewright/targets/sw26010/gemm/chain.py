@@ -33,7 +33,20 @@ from tilewright.targets.sw26010.gemm.parts import (
     Role,
     instruction,
 )
-from tilewright.targets.sw26010.gemm.shape import SCALAR_BLOCK, GemmPlan
+from tilewright.targets.sw26010.gemm.shape import (
+    BLOCKS_LEFT,
+    END_TARGETS,
+    FOLLOWED_TABLE,
+    LIMIT,
+    RESULT_ADDRESS,
+    SCALAR_BLOCK,
+    SCALAR_REWIND,
+    START,
+    VECTOR_DISTANCES,
+    VECTOR_REWIND,
+    GemmPlan,
+    scalar_distances,
+)
 from tilewright.targets.sw26010.gemm.steps import (
     Slots,
     advance,
@@ -52,18 +65,6 @@ from tilewright.targets.sw26010.gemm.steps import (
     template_of_plan,
     unrolled_loop,
     unrolling,
-)
-from tilewright.targets.sw26010.gemm.tables import (
-    BLOCKS_LEFT,
-    END_TARGETS,
-    FOLLOWED_TABLE,
-    LIMIT,
-    RESULT_ADDRESS,
-    SCALAR_REWIND,
-    START,
-    VECTOR_DISTANCES,
-    VECTOR_REWIND,
-    scalar_distances,
 )
 
 WORD = 8

@@ -25,6 +25,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 from tilewright.targets.sw26010.gemm.shape import (
+    LARGEST_MESH,
     PRECISIONS,
     VECTOR_LANES,
     Dimension,
@@ -33,7 +34,6 @@ from tilewright.targets.sw26010.gemm.shape import (
     GemmVariant,
     plan_gemm,
 )
-from tilewright.targets.sw26010.gemm.tables import LARGEST_MESH
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 MOST_POINTS = 1 << 22

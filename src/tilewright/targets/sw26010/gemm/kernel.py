@@ -34,6 +34,7 @@ from tilewright.targets.sw26010.gemm.blocks import (
     block_label,
     block_step_bytes,
     drain_block,
+    pack_code,
     scheduled,
     start_block,
 )
@@ -46,7 +47,6 @@ from tilewright.targets.sw26010.gemm.chain import (
     chain_start,
     chain_steps,
 )
-from tilewright.targets.sw26010.gemm.pack import pack_code
 from tilewright.targets.sw26010.gemm.parts import (
     BLOCK,
     RESULT_POINTER,
@@ -59,7 +59,19 @@ from tilewright.targets.sw26010.gemm.parts import (
     instruction,
 )
 from tilewright.targets.sw26010.gemm.shape import (
+    BLOCK_TARGETS,
+    BLOCKS_LEFT,
+    DRAIN_TARGETS,
+    END_TARGETS,
+    FOLLOWED_TABLE,
+    LAST_TABLE,
+    LIMIT,
+    PACKED_ADDRESS,
+    SAVED,
     SCALAR_BLOCK,
+    START,
+    START_TARGETS,
+    STEP_TARGETS,
     GemmPlan,
     GemmShape,
     GemmVariant,
@@ -73,20 +85,6 @@ from tilewright.targets.sw26010.gemm.steps import (
     roles_of_cores,
     step_label,
     step_pairs,
-)
-from tilewright.targets.sw26010.gemm.tables import (
-    BLOCK_TARGETS,
-    BLOCKS_LEFT,
-    DRAIN_TARGETS,
-    END_TARGETS,
-    FOLLOWED_TABLE,
-    LAST_TABLE,
-    LIMIT,
-    PACKED_ADDRESS,
-    SAVED,
-    START,
-    START_TARGETS,
-    STEP_TARGETS,
 )
 
 A_ADDRESS, B_ADDRESS, C_ADDRESS, LINK = 16, 17, 18, 26

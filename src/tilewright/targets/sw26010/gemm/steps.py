@@ -31,7 +31,6 @@ from tilewright.targets.sw26010.gemm.parts import (
     inner_strides,
     instruction,
 )
-from tilewright.targets.sw26010.gemm.search import IssueTimes
 from tilewright.targets.sw26010.gemm.shape import (
     F32,
     F64,
@@ -39,7 +38,7 @@ from tilewright.targets.sw26010.gemm.shape import (
     GemmPlan,
     Precision,
 )
-from tilewright.targets.sw26010.gemm.template import gemm_template
+from tilewright.targets.sw26010.gemm.template import IssueTimes, gemm_template
 
 LARGEST_BODY = 12
 LARGEST_CHAIN_BODY = 28

@@ -41,18 +41,16 @@ from tilewright.targets.sw26010.emit.build import (
     emit_makefile,
     own_names,
 )
-from tilewright.targets.sw26010.emit.host import (
+from tilewright.targets.sw26010.emit.launch import (
     READY,
+    Launched,
+    declare_core_function,
     emit_header,
     entry_prototype,
     gemm_header,
     initialize_once,
-    tensor_bytes,
-)
-from tilewright.targets.sw26010.emit.launch import (
-    Launched,
-    declare_core_function,
     launched,
+    tensor_bytes,
     write_group_threads,
 )
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch

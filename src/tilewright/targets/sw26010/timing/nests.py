@@ -25,8 +25,7 @@ from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elem
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
-from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
-from tilewright.targets.sw26010.elementwise.rows import UNROLLED
+from tilewright.targets.sw26010.elementwise.routines import UNROLLED, Routine, all_routines
 from tilewright.targets.sw26010.timing.derived import (
     ELEMENTWISE_MAKERS,
     SHIPPED_TABLES,

@@ -34,6 +34,7 @@ from tilewright.targets.sw26010.gemm.shape import (
     LOCAL_MEMORY_BYTES,
     MESH_STEPS,
     PRECISIONS,
+    TABLE_BYTES,
     VECTOR_LANES,
     GemmPlan,
     GemmShape,
@@ -41,7 +42,6 @@ from tilewright.targets.sw26010.gemm.shape import (
     Precision,
 )
 from tilewright.targets.sw26010.gemm.steps import chain_branches
-from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
 from tilewright.targets.sw26010.timing.derived import OWN, Derived
 
 if TYPE_CHECKING:

@@ -1,0 +1,15 @@
+"""The numbers of effects, as `codes.INT_ADD`: compiled functions take a module's attributes as
+constants, where a member of an enumeration of texts is none.
+"""
+
+from __future__ import annotations
+
+from tilewright.isa.effects import Effect
+
+OF = {effect: number for number, effect in enumerate(Effect)}
+
+
+def __getattr__(name: str) -> int:
+    if name in Effect.__members__:
+        return OF[Effect[name]]
+    raise AttributeError(f"there is no effect {name}")
