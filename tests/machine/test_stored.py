@@ -28,11 +28,11 @@ _CHAINS = "primitives.gemm.chains"
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
     with what came later: what a launch and barriers take, and chains of products; this computer's
-    with pages, streams and lines ahead, and the processors that it was measured on.
+    with pages, streams, lines ahead and what is handed over, and the processors it was measured on.
     """
     if document["target"] == "host":
         caches = document_of(now)["memory"]["caches"]
-        later = ("pages", "streams", "lines_ahead")
+        later = ("pages", "streams", "lines_ahead", "handed_cycles_per_byte")
         document["memory"]["caches"] |= {key: caches[key] for key in later}
         added = tuple(f"memory.caches.{key}" for key in later)
         why = ([key, why] for key, why in now.sources if key.startswith((*added, "processor.")))

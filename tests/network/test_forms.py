@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from support.plans import GROUP
 from tilewright.common.errors import ProgramError
-from tilewright.network.planning.arena import Life, place
+from tilewright.network.planning.arena import Life, place, place_centred
 from tilewright.network.planning.form import (
     Form,
     StoredDim,
@@ -127,24 +128,42 @@ def test_images_that_are_arranged_come_with_their_channels_together() -> None:
     assert given_form(rows.shape, arranged=True) == row_major(rows.shape)
 
 
-def test_what_is_needed_at_the_same_time_never_overlaps() -> None:
+def some_lives() -> dict[int, Life]:
     generator = np.random.default_rng(0)
     lives = {}
     for value in range(40):
         first = int(generator.integers(0, 20))
         last = first + int(generator.integers(0, 6))
         lives[value] = Life(int(generator.integers(1, 5000)), first, last)
-    offsets, size = place(lives)
+    return lives
+
+
+def overlaps(a: int, b: int, offsets: dict[int, int], lives: dict[int, Life]) -> bool:
+    ends = [offsets[value] + lives[value].size_bytes for value in (a, b)]
+    return offsets[a] < ends[1] and offsets[b] < ends[0]
+
+
+@pytest.mark.parametrize(("placed", "share"), [(place, 0.5), (place_centred, 0.6)])
+def test_what_is_needed_at_the_same_time_never_overlaps(
+    placed: Callable[[dict[int, Life]], tuple[dict[int, int], int]], share: float
+) -> None:
+    lives = some_lives()
+    offsets, size = placed(lives)
     for a, life in lives.items():
         assert offsets[a] % 64 == 0
         assert offsets[a] + life.size_bytes <= size
         for b, other in lives.items():
-            apart = (
-                offsets[a] + life.size_bytes <= offsets[b]
-                or offsets[b] + other.size_bytes <= offsets[a]
-            )
-            assert a == b or apart or not life.meets(other)
-    assert size < sum(life.size_bytes for life in lives.values()) / 2
+            assert a == b or not (life.meets(other) and overlaps(a, b, offsets, lives))
+    assert size < share * sum(life.size_bytes for life in lives.values())
+
+
+def test_values_that_share_memory_have_their_middles_at_one_address() -> None:
+    lives = some_lives()
+    offsets, _ = place_centred(lives)
+    middles = {value: offsets[value] + life.size_bytes / 2 for value, life in lives.items()}
+    sharing = [(a, b) for a in lives for b in range(a) if overlaps(a, b, offsets, lives)]
+    assert len(sharing) > len(lives)
+    assert all(abs(middles[a] - middles[b]) < 64 for a, b in sharing)
 
 
 @pytest.mark.parametrize("algorithm", ["implicit", "implicit_fours", "explicit", "winograd2_fours"])

@@ -71,7 +71,8 @@ def apart(replace: Callable[[Any, str, Any], None]) -> list[Region]:
             at += (life.size_bytes // ALIGNMENT_BYTES + 2) * ALIGNMENT_BYTES
         return offsets, at
 
-    replace(places, "place", spaced)
+    for placed in ("place", "place_centred"):
+        replace(places, placed, spaced)
     return arena
 
 

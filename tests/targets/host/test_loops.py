@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
-from tilewright.targets.host.emit.threads import THREAD, THREADS
+from tilewright.targets.host.emit.threads import THREAD, THREADS, thread_functions
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
 from tilewright.targets.host.vectors.functions import SEPARATE, called_functions
 from tilewright.targets.host.vectors.instruction_sets import PORTABLE
@@ -40,8 +41,7 @@ def written(op: InMemory, threads: int = 1) -> str:
 def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
     """A function for each operator: `case3(y, x0, x1, ..., thread, threads)`."""
     writer = CWriter()
-    writer.line("static inline long tw_first(long n, long part, long parts)")
-    writer.line("{ return n * part / parts; }")
+    writer.lines(thread_functions())
     for number, op in enumerate(ops):
         kind = dtype(op.dtype).c_name
         given = [f"const {kind} *x{i}" for i in range(len(op.input_shapes))]
@@ -252,3 +252,30 @@ def test_a_number_without_operands_becomes_an_element_of_bf16() -> None:
     """Borders of tensors that are moved in a type that C does not have."""
     op = InMemory((4,), straight((4,)), (), "-inf", dtype="bf16")
     assert "y[i0] = tw_to_bf16((-INFINITY));" in written(op, 1)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_border_is_filled_by_the_threads_that_have_the_rows_beside_it(threads: int) -> None:
+    rows, cols, channels = 9, 5, 4
+    shape = (rows, cols, channels)
+    sides = [((1, cols, channels), (0, 0, 0)), ((1, cols, channels), (rows - 1, 0, 0)),
+             ((rows, 1, channels), (0, 0, 0)), ((rows, 1, channels), (0, cols - 1, 0))]  # fmt: skip
+    axes = (((0, 1),), ((1, 1),), ((2, 1),))
+    fills = [
+        InMemory(extents, Access(shape, axes, starts), (), "0.0", dtype="f32")
+        for extents, starts in sides
+    ]
+    code, written = library(fills, threads), np.full(shape, -1)
+    for number, thread in product(range(len(fills)), range(threads)):
+        y = np.full(shape, UNTOUCHED, np.float32)
+        arguments = ctypes.c_void_p(y.ctypes.data), ctypes.c_long(thread), ctypes.c_long(threads)
+        code[f"case{number}"](*arguments)
+        written[y == 0] = thread
+    own = np.arange(threads).repeat(-(-y.size // threads))[: y.size].reshape(shape)
+    border = np.ones(shape, bool)
+    border[1:-1, 1:-1] = False
+    assert (written[border] >= 0).all()
+    assert (written[~border] == -1).all()
+    assert np.abs(written - own)[border].max() <= 1
+    assert (written[0] == 0).all()
+    assert (written[-1] == threads - 1).all()

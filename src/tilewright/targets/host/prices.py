@@ -33,7 +33,7 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimitive
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
-from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
+from tilewright.targets.host.cost.threads import handed_cycles, meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache, has_halves
 from tilewright.targets.host.taps import PaddedChain, padded_chains, same_taps, without_padding
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
@@ -276,6 +276,7 @@ class HostPrices(Prices):
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
         cycles = cycles + copied_cycles(prepared, machine, env)
         cycles = cycles + meeting_cycles(prepared, machine, env)
+        cycles = cycles + handed_cycles(prepared, machine, env)
         return np.maximum(cycles, memory_cycles(prepared, machine, env))
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:

@@ -16,6 +16,7 @@ FREE = {
     "threads.meet_cycles": "0",
     "threads.saturating": "1000",
     "memory.caches.l3.fill_bytes_per_cycle": "1000",
+    "memory.caches.handed_cycles_per_byte": "0",
 }
 
 
@@ -106,3 +107,35 @@ def test_threads_have_transformed_images_of_their_own_where_these_are_many() -> 
     machine = load_machine("host_zen5", {"threads.count": 2})
     (choice,) = choose([op], machine, algorithm="winograd4")
     assert choice.best.candidate.values["blocks"] % 2 == 0
+
+
+def divided(op: Op, algorithm: str, **changes: str) -> set[str]:
+    """The loops that two threads of a Zen 4 divide."""
+    settings = {key.replace("__", "."): value for key, value in changes.items()}
+    machine = load_machine("host", {"threads.count": "2", **settings})
+    (choice,) = choose([op], machine, algorithm=algorithm)
+    body = choice.best.candidate.program(machine).body
+    return {loop.var for loop in walk(body) if isinstance(loop, For) and loop.threads > 1}
+
+
+def test_threads_have_the_same_rows_stage_after_stage() -> None:
+    """And channels only where few pixels would have both read many weights."""
+    image = {"batch": 1, "height": 14, "width": 14, "dtype": "f32"}
+    wide = ops.conv2d(in_channels=96, out_channels=576, kernel=1, **image)
+    windows = ops.conv2d(
+        in_channels=576, out_channels=576, groups=576, kernel=3, padding=1, **image
+    )  # fmt: skip
+    few = ops.conv2d(
+        batch=1, in_channels=320, out_channels=1280, height=7, width=7, kernel=1, dtype="f32"
+    )  # fmt: skip
+    assert divided(wide, "pointwise") == {"pixel"}
+    assert divided(windows, "depthwise") == {"out_row"}
+    assert divided(few, "pointwise") == {"out_channel"}
+
+
+def test_what_is_handed_over_costs_what_the_machine_says() -> None:
+    """Both threads read all of a vector, of which each has stored half."""
+    product, k = ops.gemm(m=1, n=256, k=1024, transpose_b=True, dtype="f32"), 1024
+    free = cycles(product, host(2), "prepacked")
+    handed = cycles(product, host(2, memory__caches__handed_cycles_per_byte="1"), "prepacked")
+    assert handed == free + 4 * k / 2

@@ -136,7 +136,7 @@ def exposed_cycles(
         waits = waits + moved * cache.exposed_cycles_per_byte
         moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
-    handed = _handed_over(operands, counts, program, machine) / caches.l3.fill_bytes_per_cycle
+    handed = _handed_over(operands, counts, program, machine) * caches.handed_cycles_per_byte
     waits = np.maximum(waits, fills - busy_cycles) + handed
     return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
 
@@ -144,9 +144,9 @@ def exposed_cycles(
 def _handed_over(
     operands: Sequence[_Operand], counts: Sequence[Value], program: Program, machine: Machine
 ) -> Value:
-    """Bytes that a thread reads of what others stored, which come as from main memory, in each turn
-    of the loops that move no operand: of intermediate results, where it has a part of the constant,
-    for their rows are divided otherwise before and after. Sums that have no parts are its own.
+    """Bytes of intermediate results that a thread reads of what others stored, in each turn of the
+    loops that move no operand: where it has a part of the constant, for their rows are divided
+    otherwise before and after. Sums that have no parts are its own.
     """
     scratch = [o for o in operands if program.tensor(o.tile.tensor).kind == "scratch"]
     if not scratch or machine.thread_count == 1:

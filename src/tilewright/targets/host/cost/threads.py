@@ -47,6 +47,32 @@ def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[boo
     return own
 
 
+def handed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles for what a thread reads of images that others stored, and stores of those that others
+    will read: all but its own part of the outermost dimension in memory, the rows, by which stages
+    that are no products divide images, too.
+    """
+    caches, threads, division = machine.find_section(Caches), machine.threads, prepared.division
+    if division is None or caches is None or threads is None:
+        return 0.0
+    program, found = prepared.program, dict[str, Value]()
+    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    for name, ranges in _places(program):
+        tensor = program.tensor(name)
+        if tensor.kind == "constant" or (tensor.kind == "scratch" and not tensor.storage):
+            continue
+        outer, rows, own = np.True_, np.False_, np.False_
+        for r, size in zip(ranges, tensor.shape, strict=True):
+            moving = free_vars(r.start)
+            parts = has_own(prepared, env, [f.var in moving for f in prepared.loops])
+            own, rows = own | parts, rows | (outer & parts)
+            outer = outer & np.equal(evaluate(size, at_start), 1)
+        touched = np.where(own, 1 / threads.count, 1.0) * whole_bytes(tensor, at_start)
+        foreign = np.where(rows, 0.0, touched * (1 - 1 / threads.count))
+        found[tensor.memory] = np.maximum(found.get(tensor.memory, 0.0), foreign)
+    return sum(found.values()) * caches.handed_cycles_per_byte
+
+
 def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
     """Cycles that main memory needs at least to deliver once what a nest touches to the threads
     that divide its loops; 0 where the last cache holds its tensors, of which other nests may touch

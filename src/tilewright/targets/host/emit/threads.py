@@ -24,6 +24,14 @@ static inline long tw_first(long extent, long part, long parts)
 {
     return extent * part / parts;
 }
+
+/* The first iteration of a loop, of `extent` of them, that writes behind the beginning of a part of
+   an array; iteration i writes from start + i * step on. */
+static inline long tw_own(long size, long part, long parts, long start, long step, long extent)
+{
+    const long first = (tw_first(size, part, parts) - start + step - 1) / step;
+    return first < 0 ? 0 : first < extent ? first : extent;
+}
 """
 _INCLUDE = """\
 #ifdef _OPENMP
@@ -66,9 +74,16 @@ def run_of(extent: str, index: str, parts: int | str, inner: int = 1) -> tuple[s
     return f"tw_first({extent}, {own}, {parts})", f"tw_first({extent}, {own} + 1, {parts})"
 
 
-def loop_head(name: str, extent: object, *, divided: bool) -> str:
-    """The C text that begins a loop, of which each thread takes its part if it is `divided`."""
-    first, end = run_of(str(extent), THREAD, THREADS) if divided else ("0", str(extent))
+def own_run(size: int, start: int, step: int, extent: int) -> tuple[str, str]:
+    """First and end of the iterations of a loop that write what is the thread's of a whole array of
+    so many elements; iteration i writes from start + i * step on.
+    """
+    place = f"{THREADS}, {start}, {step}, {extent}"
+    return f"tw_own({size}, {THREAD}, {place})", f"tw_own({size}, {THREAD} + 1, {place})"
+
+
+def loop_head(name: str, first: str, end: str) -> str:
+    """The C text that begins a loop."""
     return f"for (long {name} = {first}; {name} < {end}; {name}++)"
 
 

@@ -57,7 +57,7 @@ def network_code(
     rules, name = HostPlanner(machine), safe_name(network.name)
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
-    places = everything_placed(plan, kernels, progress)
+    places = everything_placed(plan, kernels, machine.thread_count, progress)
     isa = instruction_set_of(machine)
     emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases)
     tensors = network.tensors

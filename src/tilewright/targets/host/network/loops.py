@@ -31,7 +31,7 @@ from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.packing import emit_turn
-from tilewright.targets.host.emit.threads import THREAD, THREADS, loop_head, run_of
+from tilewright.targets.host.emit.threads import THREAD, THREADS, loop_head, own_run, run_of
 from tilewright.targets.host.vectors.expressions import functions_of, runs_by_vectors, write_value
 
 _TURNS = 4
@@ -107,7 +107,9 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
     elif (steps := _vector_steps(op)) is not None:
         _write_vectors(op, steps, places, writer, threads)
     else:
-        with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
+        filled = None if op.operands else op.result
+        axes = range(len(op.extents))
+        with _nest(op.extents, axes, writer, threads, independent=True, filled=filled):
             _write_element(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer)
 
 
@@ -350,13 +352,27 @@ def _write_gathered(op: InMemory, total: str, kind: DType, writer: CWriter) -> N
 
 @contextmanager
 def _nest(
-    extents: Shape, axes: Sequence[int], writer: CWriter, threads: int, *, independent: bool = False
+    extents: Shape,
+    axes: Sequence[int],
+    writer: CWriter,
+    threads: int,
+    *,
+    independent: bool = False,
+    filled: Access | None = None,
 ) -> Iterator[None]:
     """Loops along axes around what is written inside, one of them divided among threads;
-    `independent`: none carries a dependence.
+    `independent`: none carries a dependence. Of what is `filled` beside a result, each thread
+    writes what lies in its part of the whole array.
     """
     longer = [axis for axis in axes if extents[axis] > 1]
     shared = _threaded_axis(extents, longer, threads) if threads > 1 else None
+    runs = {axis: ("0", str(extents[axis])) for axis in longer}
+    if shared is not None:
+        runs[shared] = run_of(str(extents[shared]), THREAD, THREADS)
+    if shared is not None and filled is not None:
+        start, strides = _address(filled, extents).start, _address(filled, extents).strides
+        shared = max(longer, key=lambda axis: strides[axis])
+        runs[shared] = own_run(prod(filled.shape), start, strides[shared], extents[shared])
     short = len(longer) > 1 and extents[longer[-1]] <= _SHORT and longer[-1] != shared
     with ExitStack() as stack:
         if threads > 1 and shared is None:
@@ -366,8 +382,7 @@ def _nest(
                 writer.line("#pragma GCC ivdep")
             elif independent and short and axis == longer[-1]:
                 writer.line(f"#pragma GCC unroll {extents[axis]}")
-            head = loop_head(f"i{axis}", extents[axis], divided=axis == shared)
-            stack.enter_context(writer.block(head))
+            stack.enter_context(writer.block(loop_head(f"i{axis}", *runs[axis])))
         yield
 
 

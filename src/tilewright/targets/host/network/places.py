@@ -8,6 +8,7 @@ computed in place.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -16,7 +17,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
-from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
+from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place, place_centred
 from tilewright.targets.host.emit.header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import PlacedConstant
 from tilewright.targets.host.network.epilogues import first_place
@@ -61,7 +62,9 @@ class Places:
     live_bytes: int
 
 
-def everything_placed(plan: Plan, kernels: StageKernels, progress: Progress = silent) -> Places:
+def everything_placed(
+    plan: Plan, kernels: StageKernels, threads: int, progress: Progress = silent
+) -> Places:
     """A place for everything, nothing in that of what is needed at the same time."""
     placing, drafts = _Placing(plan), dict[int, _Draft]()
     products = [n for n, stage in enumerate(plan.stages) if stage.work == "product"]
@@ -70,9 +73,10 @@ def everything_placed(plan: Plan, kernels: StageKernels, progress: Progress = si
         stage = plan.stages[number]
         drafts[number] = placing.call(number, stage, kernels.of(stage))
     progress("generate", len(drafts), len(products))
-    return placing.places(drafts)
+    return placing.places(drafts, place_centred if threads > 1 else place)
 
 
+_Placed: TypeAlias = Callable[[Mapping[int, Life]], tuple[dict[int, int], int]]
 _Draft: TypeAlias = tuple[ProductKernel, list[tuple[int, int]], list[tuple[str, int, int]]]
 
 
@@ -106,13 +110,13 @@ class _Placing:
         given.append((self._add(number, kernel.artifact.scratchpad_bytes), 0))
         return kernel, given, packings
 
-    def places(self, drafts: dict[int, _Draft]) -> Places:
+    def places(self, drafts: dict[int, _Draft], placed: _Placed) -> Places:
         """Everything in its place."""
         for stage in self.plan.stages:
             if stage.work != "product":
                 for value in filter(self._is_constant, stage.reads):
                     self._constant(value)
-        offsets, arena_bytes = place(self._lives)
+        offsets, arena_bytes = placed(self._lives)
         found: dict[int, Place] = {number: ("arena", at) for number, at in offsets.items()}
         found |= {v: found[same] for v, same in self._same.items()}
         found |= {number: ("constant", c.at) for number, c in self._constants.values()}
