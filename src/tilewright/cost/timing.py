@@ -507,7 +507,21 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
     return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
 
 
-def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
+def by_cores(dims: Mapping[str, Value]) -> dict[str, Value]:
+    """The dims of a re-packing side by side along a first axis: of all cores, of the first, of
+    those that have any data, and of others; those that are the same of all have no such axis.
+    """
+    cases = dims, _where_the_first_lies(dims), _where_data_lie(dims), _where_no_data_lie(dims)
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    apart = {
+        name: np.stack([np.broadcast_to(own[name], shape) for own in cases])
+        for name, value in dims.items()
+        if any(own[name] is not value for own in cases)
+    }
+    return {**dims, **apart}
+
+
+def _where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     """The dims of a re-packing, of the cores alone that have any data."""
     found = dict(dims)
     for axis in repacked_axes(dims):
@@ -518,7 +532,7 @@ def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     return found
 
 
-def where_the_first_lies(dims: Mapping[str, Value]) -> dict[str, Value]:
+def _where_the_first_lies(dims: Mapping[str, Value]) -> dict[str, Value]:
     """The dims of a re-packing, of core (0, 0) alone, whose tile is the largest."""
     found = dict(dims)
     for axis in repacked_axes(dims):
@@ -528,7 +542,7 @@ def where_the_first_lies(dims: Mapping[str, Value]) -> dict[str, Value]:
     return found
 
 
-def where_no_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
+def _where_no_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     """The dims of a re-packing, of the cores alone that have no data; as they are where all have
     some.
     """
