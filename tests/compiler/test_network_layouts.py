@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 
 from tilewright.common.progress import silent
@@ -17,7 +16,7 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.layouts import NodeChain, WholeNetwork, _may_be_cheaper
+from tilewright.network.planning.layouts import NodeChain, WholeNetwork
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
@@ -99,14 +98,15 @@ def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
 
 
 class Refilling(Refills):
-    """Adds a cycle to some candidates."""
+    """Adds a cycle to some candidates, and notes which were `asked` for."""
 
     def __init__(self, some: tuple[Candidate, ...]) -> None:
         super().__init__(HOST)
-        self._some = some
+        self._some, self.asked = some, list[Candidate]()
 
     def added(self, candidate: Candidate) -> Candidate:
         assert isinstance(candidate, Priced)
+        self.asked.append(candidate)
         return replace(candidate, price=candidate.price + (candidate in self._some))
 
 
@@ -126,6 +126,19 @@ def test_ways_are_found_again_only_where_refills_were_priced(
     monkeypatch.setattr(whole, "_ways", counted)
     whole.cheapest(Refilling(candidates[layer(3)]))
     assert asked == ["c0", "c1", "c2", "c1"]
+
+
+def test_refills_are_priced_of_products_that_would_be_taken_alone() -> None:
+    variant, planner = as_it_stands(chain()), HostPlanner(HOST)
+    planner.forms = OneForm()
+    candidates = {layer(k): priced(layer(k), {PIXELS: 1e6}) for k in (1, 5)}
+    near, far = (priced(layer(3), {PIXELS: 1e6 + more})[0] for more in (0.5, 2.0))
+    best = priced(layer(3), {PIXELS: 1e6})[0]
+    ranked = Ranked({**candidates, layer(3): (best, near, far)})
+    whole = WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST)
+    refills = Refilling((best,))
+    assert whole.cheapest(refills).products["c1"] is near
+    assert [c for c in refills.asked if c.op == layer(3)] == [best, near]
 
 
 def between(op: Op) -> Network:
@@ -197,16 +210,3 @@ def test_a_kernel_takes_what_it_adds_in_the_form_of_its_result() -> None:
     whole = WholeNetwork(network, [own], ranked, ready, planner, HOST)
     fused = [way for way in whole._ways(own) if way.fused]
     assert [(way.form, way.takes) for way in fused] == [(CHANNELS, dict.fromkeys("xz", CHANNELS))]
-
-
-def test_an_option_may_be_cheaper_if_it_is_with_some_options_of_its_neighbours() -> None:
-    """Of all combinations of three nodes' options; costs between two are of the lower one first."""
-    random = np.random.default_rng(3)
-    own = [random.uniform(0, 4, count) for count in (3, 4, 2)]
-    edges = {(a, b): random.uniform(0, 4, (len(own[a]), len(own[b]))) for a, b in ((0, 1), (1, 2))}
-    for added in (0.0, 1.5):
-        for option in range(4):
-            with_it = own[1][option] + added + edges[0, 1][:, None, option] + edges[1, 2][option]
-            others = [own[1][k] + edges[0, 1][:, None, k] + edges[1, 2][k] for k in range(4)]
-            cheaper = [k for k, other in enumerate(others) if (other < with_it).any()]
-            assert _may_be_cheaper(1, option, added, own, edges) == cheaper

@@ -1,14 +1,10 @@
-"""Layouts of a whole network: what no neighbour's choice can make cheaper is left out."""
+"""Ways of one node in the layouts of a whole network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
@@ -19,7 +15,6 @@ from tilewright.network.planning.layouts import (
     NodeChain,
     WholeNetwork,
     _kept_order,
-    _may_be_cheaper,
     _Way,
     _writes_any,
 )
@@ -31,27 +26,6 @@ from tilewright.ops import Concat, Op, Transpose, conv2d, relu
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import operator_of
 from tilewright.ops.op import Shape
-
-costs = st.integers(0, 9)
-
-
-@given(st.lists(costs, min_size=3, max_size=3), st.lists(costs, min_size=12, max_size=12),
-       st.integers(0, 2), costs)  # fmt: skip
-def test_an_option_may_be_cheaper_if_some_choice_of_the_neighbours_makes_it_so(
-    own, between, option, added
-):
-    """A node of three options with a neighbour before it and one behind, of two options each."""
-    before, behind = np.array(between[:6]).reshape(2, 3), np.array(between[6:]).reshape(3, 2)
-    nodes = [np.zeros(2), np.array(own, float), np.zeros(2)]
-    found = _may_be_cheaper(1, option, added, nodes, {(0, 1): before, (1, 2): behind})
-    totals = [
-        [own[i] + before[a, i] + behind[i, b] + (added if i == option else 0) for i in range(3)]
-        for a, b in product(range(2), range(2))
-    ]
-    cheaper = {i for total in totals for i in range(3) if i != option and total[i] < total[option]}
-    assert {i for i in found if i != option} == cheaper
-    assert (option in found) == (added > 0)
-
 
 PRODUCT = conv2d(batch=1, in_channels=32, out_channels=32, height=8, width=8, kernel=1)
 MADE, BESIDE = PRODUCT.out_shape, (1, 16, 8, 8)

@@ -16,6 +16,8 @@ else:  # heavy: Numba
     compiled = Deferred("tilewright.common.compiled_tables")
 
 Ints = npt.NDArray[np.int64]
+FEW_ROWS = 256
+"""So few rows are priced without finding equal ones, which would take longer."""
 _MANY_ROWS = 1 << 20
 """From here on a table of hashes is faster even where Numba has to be loaded for it, in 0.6 s: as
 long as sorting five million rows takes, and some such tables come together. Where it is loaded,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.classes import classes_of_table
+from tilewright.common.classes import FEW_ROWS, classes_of_table
 from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
@@ -64,12 +64,7 @@ from tilewright.cost.sums import (
     uniform_loops,
     unit_sums,
 )
-from tilewright.cost.timing import (
-    issue_cycles,
-    where_data_lie,
-    where_no_data_lie,
-    where_the_first_lies,
-)
+from tilewright.cost.timing import by_cores, issue_cycles
 from tilewright.cost.window_uses import operation_window
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
@@ -82,8 +77,6 @@ if TYPE_CHECKING:
 else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
-_FEW_ROWS = 256
-"""Numbers of so few tiles are priced without finding equal ones, which would take longer."""
 _FIRST_PLAYED = 32
 """Candidates of a nest that are played first; then twice as many each time."""
 
@@ -151,7 +144,7 @@ def _priced_once(
         ends = accumulate(map(prod, shapes), initial=0)
         for value, shape, span in zip(columns[c], shapes, pairwise(ends), strict=True):
             own[slice(*span)].reshape(shape)[...] = value
-    if table.shape[1] < _FEW_ROWS:
+    if table.shape[1] < FEW_ROWS:
         numbers = [table[varying.index(c)] if c in varying else n for c, n in enumerate(numbers)]
         return _cycles(items[0], numbers, machine, prices)
     code, first = classes_of_table(table)
@@ -211,16 +204,9 @@ def _repack_cycles(
     """The cycles of all cores, of the first, of those that have any data, and of others, priced as
     one array.
     """
-    dims = call.dims
-    cases = dims, where_the_first_lies(dims), where_data_lie(dims), where_no_data_lie(dims)
-    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
-    beside = {
-        name: np.stack([np.broadcast_to(own[name], shape) for own in cases])
-        for name, value in dims.items()
-        if any(own[name] is not value for own in cases)
-    }
-    found = call_cycles(machine, replace(call, dims={**dims, **beside}), prices.costs)
-    return tuple(np.broadcast_to(found, (len(cases), *shape)))
+    shape = np.broadcast_shapes(*map(np.shape, call.dims.values()))
+    found = call_cycles(machine, replace(call, dims=by_cores(call.dims)), prices.costs)
+    return tuple(np.broadcast_to(found, (4, *shape)))
 
 
 def _transfer_cycles(

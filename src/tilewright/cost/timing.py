@@ -507,37 +507,28 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
     return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
 
 
-def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
-    """The dims of a re-packing, of the cores alone that have any data."""
-    found = dict(dims)
-    for axis in repacked_axes(dims):
-        least, most, whole = found[axis.least], found[axis.most], found[axis.whole] + 1
-        least = np.where(np.greater(least, 1), least, most)
-        found[axis.most] = _plain(np.where(np.greater(least, 1), most, whole))
-        found[axis.least] = _plain(np.where(np.greater(least, 1), least, whole))
-    return found
-
-
-def where_the_first_lies(dims: Mapping[str, Value]) -> dict[str, Value]:
-    """The dims of a re-packing, of core (0, 0) alone, whose tile is the largest."""
-    found = dict(dims)
-    for axis in repacked_axes(dims):
-        any_whole = np.greater(found[axis.some_whole], 1)
-        most = _plain(np.where(any_whole, found[axis.whole] + 1, found[axis.most]))
-        found[axis.most] = found[axis.least] = most
-    return found
-
-
-def where_no_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
-    """The dims of a re-packing, of the cores alone that have no data; as they are where all have
-    some.
+def by_cores(dims: Mapping[str, Value]) -> dict[str, Value]:
+    """The dims of a re-packing side by side along a first axis: of all cores, of core (0, 0) alone,
+    whose tile is the largest, of those that have any data, and of others, which are as they are
+    where all have some. Dims that are the same of all have no such axis.
     """
-    found = dict(dims)
+    _, first, some, others = cases = [dict(dims) for _ in range(4)]
     for axis in repacked_axes(dims):
-        least = found[axis.least]
+        most, least, whole = dims[axis.most], dims[axis.least], dims[axis.whole] + 1
+        any_whole = np.greater(dims[axis.some_whole], 1)
+        first[axis.most] = first[axis.least] = np.where(any_whole, whole, most)
+        smallest = np.where(np.greater(least, 1), least, most)
+        some[axis.most] = np.where(np.greater(smallest, 1), most, whole)
+        some[axis.least] = np.where(np.greater(smallest, 1), smallest, whole)
         for name in (axis.most, axis.some_whole):
-            found[name] = _plain(np.where(np.greater(least, 1), found[name], 1))
-    return found
+            others[name] = np.where(np.greater(least, 1), dims[name], 1)
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    apart = {
+        name: np.stack([np.broadcast_to(own[name], shape) for own in cases])
+        for name, value in dims.items()
+        if any(own[name] is not value for own in cases)
+    }
+    return {**dims, **apart}
 
 
 def _repack_dims(call: Call) -> dict[str, Expr]:

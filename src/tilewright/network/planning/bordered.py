@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tilewright.common.expr import Const, evaluate, substitute
 from tilewright.cost.estimate import estimate
-from tilewright.ir.nodes import Call, For, Program, Range, Stmt, Tile, Transfer
+from tilewright.ir.nodes import Call, For, Program, Range, Stmt, Tensor, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
@@ -140,15 +140,22 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
         return None
     around = [border.get(dim, (0, 0)) for dim in own.dims]
     shape = (n + sum(places) for n, places in zip(own.shape, around, strict=True))
-    tensors[name] = replace(own, shape=tuple(shape))
+    return as_part_of(program, replace(own, shape=tuple(shape)), [before for before, _ in around])
+
+
+def as_part_of(program: Program, larger: Tensor, first: Sequence[int]) -> Program:
+    """The program with a `larger` tensor in place of the one of its name, whose elements are those
+    from the `first` indices on.
+    """
 
     def moved(stmt: Stmt) -> tuple[Stmt, ...] | None:
-        if not isinstance(stmt, Transfer) or stmt.tensor != name:
+        if not isinstance(stmt, Transfer) or stmt.tensor != larger.name:
             return None
-        pairs = zip(stmt.ranges, around, strict=True)
-        return (replace(stmt, ranges=tuple(range_behind(r, before) for r, (before, _) in pairs)),)
+        pairs = zip(stmt.ranges, first, strict=True)
+        return (replace(stmt, ranges=tuple(range_behind(r, places) for r, places in pairs)),)
 
-    return replace(program, tensors=tuple(tensors.values()), body=rewrite(program.body, moved))
+    tensors = tuple(larger if t.name == larger.name else t for t in program.tensors)
+    return replace(program, tensors=tensors, body=rewrite(program.body, moved))
 
 
 def names_in_place(program: Program, name: str) -> bool:

@@ -177,24 +177,6 @@ def _result(candidate: Candidate, forms: Forms) -> Form:
     return forms.of(candidate, constants=False)[candidate.seed.result]
 
 
-def _may_be_cheaper(
-    node: int,
-    option: int,
-    added: float,
-    own: Sequence[np.ndarray],
-    edges: Mapping[tuple[int, int], np.ndarray],
-) -> list[int]:
-    """The options of a node that are part of a cheaper choice, whatever its neighbours take, than
-    one with `option` and what is `added` to its cost.
-    """
-    saved = own[node][option] + added - own[node]
-    for (first, second), matrix in edges.items():
-        if node in (first, second):
-            costs = matrix if node == first else matrix.T
-            saved = saved + (costs[option] - costs).max(axis=1)
-    return np.flatnonzero(saved > 0).tolist()
-
-
 class WholeNetwork:
     """The ways of all fused nodes, and the cycles of copies between them."""
 
@@ -232,23 +214,16 @@ class WholeNetwork:
 
     def cheapest(self, refills: Refills) -> Layouts:
         """The cheapest combination of ways, by their cycles and those of copies between them. Where
-        products that would be taken need `refills`, those of all their ways that may be cheaper
-        then are priced and the choice is made again, a few times at most; not where it takes the
-        solver's time.
+        products that would be taken need `refills`, these are priced and the choice is made again,
+        a few times at most; not where it takes the solver's time.
         """
         for _ in range(_ROUNDS):
             ways = [self._known_ways(chain) for chain in self.chains]
             own, edges = self._costs(ways)
             choice = cheapest(own, edges)
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
-            new = [self._refilled([way], refills) for way in taken]
-            if not any(new) or not choice.proven:
+            if not self._refilled(taken, refills) or not choice.proven:
                 break
-            for number in np.flatnonzero(new).tolist():
-                option = choice.options[number]
-                added = self._refilling[taken[number].plain]
-                rivals = _may_be_cheaper(number, option, added, own, edges)
-                self._refilled((ways[number][o] for o in rivals), refills)
         return self._layouts(taken, choice)
 
     def _refilled(self, ways: Iterable[_Way], refills: Refills) -> bool:

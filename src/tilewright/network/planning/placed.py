@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, evaluate
-from tilewright.ir.nodes import Program, Stmt, Transfer
-from tilewright.ir.visit import rewrite
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.planning.access import (
     access_of,
@@ -23,7 +22,7 @@ from tilewright.network.planning.access import (
     index_of,
     steps_in_memory,
 )
-from tilewright.network.planning.bordered import Bordered, names_in_place, priced_anew, range_behind
+from tilewright.network.planning.bordered import Bordered, as_part_of, names_in_place, priced_anew
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.lowering import runs_along_blocks
 from tilewright.network.planning.memory import is_unblocked
@@ -196,15 +195,7 @@ def _in_box(
     if box is None or own.storage or names_in_place(program, name):
         return None
     shape, first = box
-    tensors[name] = replace(own, shape=tuple(map(Const, shape)), zeros=())
-
-    def shifted(stmt: Stmt) -> tuple[Stmt, ...] | None:
-        if not isinstance(stmt, Transfer) or stmt.tensor != name:
-            return None
-        ranges = (range_behind(r, n) for r, n in zip(stmt.ranges, first, strict=True))
-        return (replace(stmt, ranges=tuple(ranges)),)
-
-    return replace(program, tensors=tuple(tensors.values()), body=rewrite(program.body, shifted))
+    return as_part_of(program, replace(own, shape=tuple(map(Const, shape)), zeros=()), first)
 
 
 def enclosing_box(extents: Shape, there: PlaceMap) -> tuple[Shape, Shape] | None:

@@ -21,14 +21,7 @@ from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
 from tilewright.cost.prices import call_costs as usual_costs
 from tilewright.cost.steps import TransferStep
-from tilewright.cost.timing import (
-    asked_bytes,
-    issue_cycles,
-    moved_bytes,
-    where_data_lie,
-    where_no_data_lie,
-    where_the_first_lies,
-)
+from tilewright.cost.timing import asked_bytes, by_cores, issue_cycles, moved_bytes
 from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
 from tilewright.simulate.kernel import account
@@ -38,6 +31,8 @@ from tilewright.simulate.kernel.program import CallStatement, InsideRegion, Tran
 Values: TypeAlias = tuple[int, ...]
 Counters: TypeAlias = npt.NDArray[np.int64]
 Extents: TypeAlias = npt.NDArray[np.int64]
+CallCycles: TypeAlias = tuple[int, int, int, int]
+"""Of all cores, of the first, of those that have any data, and of others."""
 
 
 class Participants(NamedTuple):
@@ -127,7 +122,7 @@ class _Priced:
     """Costs of statements by all that decides them: programs of one search share most."""
 
     moves: dict[Hashable, MoveCost] = field(default_factory=dict)
-    calls: dict[Hashable, int] = field(default_factory=dict)
+    calls: dict[Hashable, CallCycles] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4)
@@ -149,7 +144,7 @@ class KernelCosts:
         self._call_costs = usual_costs(machine) if call_costs is None else call_costs
         self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
-        self._calls: dict[tuple[int, Values], tuple[int, int, int, int]] = {}
+        self._calls: dict[tuple[int, Values], CallCycles] = {}
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
         self._regions: dict[tuple[int, Values], int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -217,25 +212,21 @@ class KernelCosts:
             self._works[key] = self._product(work, values, contents)
         return self._works[key]
 
-    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int, int, int]:
-        """Cycles of all cores, of the first, of those that have any data, and of others."""
+    def _call_cycles(self, work: CallStatement, values: Values) -> CallCycles:
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            every = first = own = apart = self._cycles(work, dims)
-            if isinstance(work.call.primitive, Repack):
-                first = self._cycles(work, where_the_first_lies(dims))
-                own = self._cycles(work, where_data_lie(dims))
-                apart = self._cycles(work, where_no_data_lie(dims))
-            self._calls[key] = every, first, own, apart
+            alike = work.priced.kind, *dims.items()
+            if alike not in self._priced.calls:
+                self._priced.calls[alike] = self._cycles(work, dims)
+            self._calls[key] = self._priced.calls[alike]
         return self._calls[key]
 
-    def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
-        alike, known = (work.priced.kind, *dims.items()), self._priced.calls
-        if alike not in known:
-            call = replace(work.priced, dims=dims)
-            known[alike] = ceil(call_cycles(self._machine, call, self._call_costs))
-        return known[alike]
+    def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> CallCycles:
+        own = by_cores(dims) if isinstance(work.call.primitive, Repack) else dims
+        found = call_cycles(self._machine, replace(work.priced, dims=own), self._call_costs)
+        every, first, some, others = np.broadcast_to(np.ceil(found), 4).tolist()
+        return int(every), int(first), int(some), int(others)
 
     def _dims(self, work: CallStatement, values: Values) -> dict[str, int]:
         return dict(zip(work.dims, work.dims_of(values), strict=True))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
+import numpy as np
 import pytest
 
 from tilewright.common.expr import Const, Expr, Var, evaluate, maximum, minimum
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.prices import call_costs
 from tilewright.cost.steps import first_core
-from tilewright.cost.timing import call_dims
+from tilewright.cost.timing import by_cores, call_dims
 from tilewright.ir.nodes import Call, Range, View
 from tilewright.ir.primitives import Repack
 from tilewright.machine import load_machine
@@ -83,3 +84,38 @@ def test_the_price_is_what_the_slowest_core_takes(name: str, grows: bool) -> Non
             shapes = (list(tile), own) if grows else (own, list(tile))
             exact = max(exact, core_cycles(table, *shapes))
         assert priced == pytest.approx(exact, rel=0.03), (tile, tensor)
+
+
+@pytest.mark.parametrize("kind", ["grows", "cut"])
+def test_many_tiles_side_by_side_cost_what_each_does_alone(kind: str) -> None:
+    machine, random, count = load_machine("sw26010"), np.random.default_rng(0), 300
+    whole = random.integers(2, 24, count)
+    most = random.integers(0, whole)
+    dims = {
+        "elements": 4 * whole,
+        "axis_0": np.full(count, 4),
+        "axis_1": whole,
+        f"{kind}_1": 1 + most,
+        "least_1": random.integers(1, 2 + most),
+        "some_whole_1": random.integers(1, 3, count),
+    }
+    costs = call_costs(machine)
+    every = call_cycles(machine, PricedCall(Repack(), dims), costs)
+    alone = ({name: int(column[i]) for name, column in dims.items()} for i in range(count))
+    each = [call_cycles(machine, PricedCall(Repack(), own), costs) for own in alone]
+    assert isinstance(every, np.ndarray)
+    assert every.tolist() == each
+
+
+def test_cores_are_told_apart_by_what_they_have_of_a_tile() -> None:
+    """Of all cores, of the first, of those that have data, of others: one has four rows, the
+    largest other tile has two, and some have none.
+    """
+    found = by_cores({"axis_0": 4, "grows_0": 3, "least_0": 1, "some_whole_0": 2, "axis_1": 8})
+    assert {name: np.ravel(value).tolist() for name, value in found.items()} == {
+        "axis_0": [4],
+        "grows_0": [3, 5, 3, 1],
+        "least_0": [1, 5, 3, 1],
+        "some_whole_0": [2, 2, 2, 1],
+        "axis_1": [8],
+    }

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tilewright.common.classes import FEW_ROWS, classes_of_table
 from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
 from tilewright.cost.timing import RepackedAxis, repacked_axes
@@ -229,8 +230,20 @@ def _repacked_cores(
     return cycles
 
 
-def _rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
-    """Rows that change between two lengths in elements."""
+def _rows(timing: Timing, grows: bool, *lengths: Value) -> Value:
+    """Rows that change between two lengths in elements; of many, equal ones are priced once."""
+    shape = np.broadcast_shapes(*map(np.shape, lengths))
+    if prod(shape) < FEW_ROWS:
+        return _changed_rows(timing, grows, *lengths)
+    table = np.empty((len(lengths), *shape), np.int64)
+    for column, values in zip(table, lengths, strict=True):
+        column[...] = values
+    table = table.reshape(len(lengths), -1)
+    code, first = classes_of_table(table)
+    return _changed_rows(timing, grows, *table[:, first])[code].reshape(shape)
+
+
+def _changed_rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
     by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
     larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
     return fitted_cycles(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
