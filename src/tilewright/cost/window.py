@@ -158,18 +158,23 @@ def _fly_all(
         w.begun[0] = _fly(w, unit, all_clear, cost.service)
         return w.begun[0]
     w.begun[0] = _fly(w, unit, begins, cost.first)
-    left = count - 2.0
+    left, turn = count - 2.0, cost.paced / (count - 1.0)
     each, done = (cost.service - cost.first - cost.last) / max(left, 1.0), 0.0
+    issued = state[0] + turn
     while done < min(left, ring_end - ring + 1.0):
+        state[0] = max(state[0], issued)
         _fly(w, unit, clear, each)
+        issued = state[0] + turn
         done += 1.0
     if left > done:
         later = (left - done) * each
+        issued += later
         state[unit] += later
         state[0] += later
         w.last_freed[0] += later
         for place in range(ring, ring_end):
             state[place] += later
+    state[0] = max(state[0], issued)
     return _fly(w, unit, all_clear, cost.last)
 
 
@@ -565,6 +570,7 @@ def play_window(
             cost.issue, cost.first = tables.issue[row, j], tables.others[0, row, j]
             cost.last = tables.others[1, row, j]
             cost.before, cost.behind = tables.others[2, row, j], tables.others[3, row, j]
+            cost.paced = tables.others[4, row, j]
         for b in range(s.clock.buffers):
             at(s.buffers, b).double = tables.doubles[c, b]
         s.clock.now = _play_candidate(s, w)
