@@ -142,8 +142,8 @@ def edges_of(
 
     (0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
     more last ones where as many conditions ask for one iteration each, or one asks for a later
-    iteration's sake. Where a kernel stands on an image's edge may differ in each of its places. What repeats after several iterations begins
-    behind as many.
+    iteration's sake. Where a kernel stands on an image's edge may differ in each of its places.
+    What repeats after several iterations begins behind as many.
 
     A condition on the difference of two loops holds for a window of the one that moves with the
     other: every iteration of the shorter one is a kind of its own, of the other as many at both

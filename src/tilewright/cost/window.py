@@ -89,9 +89,10 @@ class OperationWindow(NamedTuple):
     places move from turn to turn of loop d, a statement each, and one before it begins: of the
     `places`, (loop, level, item, number), those of items that there are, at a level that loops
     of one turn are between. Up to `unrolled` turns of a loop are written out, where none inside
-    has more, besides the first and last ones that stand `apart`. They move before the last operation, from the `clock` on that it found; the branch
-    is behind it. `kept[d]` are the states after the last iterations of loop d, `played[d]` how
-    many were played, `left[d]` how many are left.
+    has more, besides the first and last ones that stand `apart`. They move before the last
+    operation, from the `clock` on that it found; the branch is behind it. `kept[d]` are the states
+    after the last iterations of loop d, `played[d]` how many were played, `left[d]` how many are
+    left.
     """
 
     state: Floats

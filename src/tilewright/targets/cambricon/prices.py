@@ -81,7 +81,7 @@ class Turns:
         return sum(begin), sum(end)
 
     def paced(self, cycles: Value, each: Value) -> Value:
-        """Cycles from the issue of the first instruction to that of the last turn's, at least, where
+        """Cycles from the issue of the first instruction to that of the last turn's at least, where
         all take these `cycles` and `each` turn so many: less what statements are ahead there.
         """
         ahead = np.maximum(0, self._ahead(each)[1] - np.greater(self.around[0], 0))
