@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, evaluate
+from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, binary, evaluate
 from tilewright.cost.chain import Prepared, take_apart
 from tilewright.cost.moments import Edges, edges_of, kind_indices
 from tilewright.cost.pipeline_types import Ints
@@ -128,6 +128,25 @@ def test_a_condition_holds_in_an_iteration_if_it_holds_in_its_kind(
         for condition in conditions:
             holds = [evaluate(condition, {"place": i, "count": count}) for i in range(count)]
             assert holds == [evaluate(condition, {"place": i, "count": count}) for i in like]
+
+
+@examples(100)
+@given(st.integers(0, 2), st.integers(1, 12), st.integers(0, 3))
+def test_the_last_iteration_that_asks_for_a_later_one_is_a_kind(
+    ahead: int, count: int, missing: int
+) -> None:
+    """As that one may be shorter."""
+    tile, condition = 4, binary("<", PLACE + ahead, COUNT)
+    size = binary("min", Const(tile), count * tile - missing - (PLACE + ahead) * tile)
+    loop = For("place", COUNT, ())
+    front, back, period = edges = edges_of(loop, [loop], [(condition.symbols, condition)])
+    assert (front, back, period) == (0, 1 + ahead, 1)
+    kinds = [0] * (count - back) + [*range(edges.kinds)][-min(back, count) :]
+    places = np.broadcast_to(kind_indices(edges, count, (-1,)), edges.kinds)[kinds]
+    for place, like in enumerate(places.tolist()):
+        env = {"place": place, "count": count}
+        if evaluate(condition, env):
+            assert evaluate(size, env) == evaluate(size, {**env, "place": like})
 
 
 def test_a_loop_that_runs_once_for_every_tile_has_one_kind() -> None:

@@ -47,6 +47,16 @@ ROW = InMemory(
 )
 PIXELS = conv2d(batch=1, in_channels=13, out_channels=5, height=2, width=7, kernel=2, stride=2,
                 padding=1, dtype=KINDS)  # fmt: skip
+WEIGHTS = conv2d(batch=1, in_channels=1, out_channels=17, height=7, width=5, kernel=(7, 5),
+                 padding=1, dtype=KINDS)  # fmt: skip
+
+
+def windows(rows: int, columns: int, channels: int, kernel: tuple[int, int]) -> InMemory:
+    """The largest of each of windows that share no place, channel after channel."""
+    extents, order = (rows, columns, channels, *kernel), (2, 0, 3, 1, 4)
+    x = straight(tuple(extents[axis] for axis in order), order)
+    y = straight((channels, rows, columns), (2, 0, 1))
+    return InMemory(extents, y, (x,), "x0", "max", dtype=real_types("q8.8"))
 
 
 @pytest.mark.parametrize("algorithm", ["gemm", "whole_depth"])
@@ -90,13 +100,20 @@ def test_a_transfer_reads_or_writes_its_buffer_and_a_call_those_of_its_operands(
         (SUMS, "reduce", {"i0_tile": 1, "i1_tile": 5}),
         (ROW, "map", {"i0_tile": 11, "i1_tile": 11, "i2_tile": 12}),
         (PIXELS, "loading_order", {"out_channel_tile": 1, "out_row_tile": 2}),
+        (WEIGHTS, "gathered_windows", {"out_channel_tile": 17, "out_row_tile": 2}),
+        (windows(1, 2, 13, (2, 2)), "windows_in_parts", {"i2_tile": 4}),
+        (windows(8, 1, 1, (2, 2)), "reduce", {"i0_tile": 3, "i3_tile": 2, "i4_tile": 2}),
+        (windows(4, 8, 2, (3, 2)), "reduce", {"i0_tile": 1, "i1_tile": 8, "i3_tile": 1}),
     ],
-    ids=["shorter tile", "shorter columns", "loop of one turn", "unread operand", "two turns"],
-)
+    ids=["shorter tile", "shorter columns", "loop of one turn", "unread operand", "two turns",
+         "many constants", "shorter part ahead", "first operation waits", "turns written apart"],
+)  # fmt: skip
 def test_each_schedule_has_the_cycles_of_its_code(op, algorithm, factors) -> None:
     """The fetch of a shorter last tile waits for the rows that it overwrites; slots turn with a
     loop through one of one turn; a map begins without what its first instruction leaves unread; two
-    turns of the innermost loop are written out.
+    turns of the innermost loop are written out. Constants pass beside the first transfers; a part
+    that is fetched ahead is a shorter one before the last iteration; a loop's statements hold up no
+    operations that wait anyway; turns that fetch nothing ahead stand apart.
     """
     agree(op, algorithm, factors, MACHINE)
 

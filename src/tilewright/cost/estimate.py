@@ -110,7 +110,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item where it happens; zero of those that never do."""
-    found: list[Cycles] = [(0.0,) * (8 if machine.has_window else 4)] * len(items)
+    found: list[Cycles] = [(0.0,) * (9 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -220,7 +220,7 @@ def _transfer_cycles(
         each = service / np.maximum(1, shape.blocks)
         moved = shape.blocks * shape.block_bytes
         alone = _alone(machine, service, shape.blocks, each, each)
-        return service, shape.blocks, moved, each, each, *prices.around(shape), alone
+        return service, shape.blocks, moved, each, each, *prices.around(shape), 0, alone
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return (service + issue,) * 4

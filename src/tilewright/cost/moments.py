@@ -141,9 +141,9 @@ def edges_of(
     """The edges of a loop by the symbols that items' costs depend on, and their conditions.
 
     (0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
-    more last ones where as many conditions ask for one iteration each. Where a kernel stands on an
-    image's edge may differ in each of its places. What repeats after several iterations begins
-    behind as many.
+    more last ones where as many conditions ask for one iteration each, or one asks for a later
+    iteration's sake. Where a kernel stands on an image's edge may differ in each of its places.
+    What repeats after several iterations begins behind as many.
 
     A condition on the difference of two loops holds for a window of the one that moves with the
     other: every iteration of the shorter one is a kind of its own, of the other as many at both
@@ -157,13 +157,14 @@ def edges_of(
         return Edges(turns, 0 if loop.extent == Const(min(known)) else turns)
     tests = frozenset[Expr]().union(*(_tested(c, loop.var) for c in touched))
     repeated = max((period(c, loop.var) for c in touched), default=1)
+    last = 1 + max((_ahead(c, loop.var) for c in touched), default=0)
     if Const(0) in tests or len(tests) > 1 or repeated > 1:
         front = repeated if repeated > 1 else int(Const(0) in tests)
-        return Edges(front, max(1, len(tests - {Const(0)})), repeated)
+        return Edges(front, max(last, len(tests - {Const(0)})), repeated)
     if touched and isinstance(loop.extent, Const) and 2 < loop.extent.value <= _PLACES_TOLD_APART:
         return Edges(loop.extent.value - 1, 0)
     shortened = any(loop.var in free_vars(f.extent) for f in loops)
-    return Edges(0, int(bool(touched or shortened)))
+    return Edges(0, last if touched or shortened else 0)
 
 
 def _meet(condition: Expr, one: For, other: For) -> bool:
@@ -199,6 +200,17 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
             return _tested(a, var) | _tested(b, var)
         case _:
             return frozenset()
+
+
+def _ahead(condition: Expr, var: str) -> int:
+    """How many iterations ahead of `var` the one is that the condition asks for."""
+    match condition:
+        case BinaryExpr("<", BinaryExpr("+", Var(name), Const(more)), _) if name == var:
+            return more
+        case BinaryExpr(_, a, b) if var in free_vars(condition):
+            return max(_ahead(a, var), _ahead(b, var))
+        case _:
+            return 0
 
 
 def _kinds_of(value: Value) -> tuple[int, ...]:

@@ -166,8 +166,8 @@ class Cost(Protocol):
     core, the `own` cycles those of cores that have any data, `apart` of others; of a transfer `own`
     is the share of the cores that have a part in it, all of them in the share `apart`.
     Where cores keep a window of operations in flight `issue` counts them, of a transfer `own` are
-    the bytes, `first` and `last` are the cycles of the ends of several, and `before` and `behind`
-    those of issue of the statements around them.
+    the bytes, `first` and `last` are the cycles of the ends of several, `before` and `behind` those
+    of issue of the statements around them, `paced` those between the issue of both at least.
     """
 
     service: float
@@ -178,6 +178,7 @@ class Cost(Protocol):
     last: float
     before: float
     behind: float
+    paced: float
 
 
 class Count(Protocol):

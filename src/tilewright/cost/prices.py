@@ -29,8 +29,8 @@ from tilewright.machine import Capability, Machine
 from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
 
-Ends = tuple[Value, Value, Value, Value]
-"""`first`, `last`, `before` and `behind` as of `Cost`."""
+Ends = tuple[Value, Value, Value, Value, Value]
+"""`first`, `last`, `before`, `behind` and `paced` as of `Cost`."""
 
 
 class Limited(Protocol):
@@ -111,13 +111,14 @@ class Prices:
         return 1
 
     def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
-        """The cycles of a call's first and last operation, and those of issue of the statements
-        before and behind them, where cores keep a window of operations in flight.
+        """The cycles of a call's first and last operation, those of issue of the statements before
+        and behind them, and from the first's issue to the last's at least, where cores keep a
+        window of operations in flight.
         """
         each = call_cycles(machine, call, self.costs) / np.maximum(
             1, self.operations(machine, call)
         )
-        return each, each, 0, 0
+        return each, each, 0, 0, 0
 
     def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Which of `count` operands that a call reads its first operation reads."""

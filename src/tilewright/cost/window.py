@@ -89,9 +89,10 @@ class OperationWindow(NamedTuple):
     places move from turn to turn of loop d, a statement each, and one before it begins: of the
     `places`, (loop, level, item, number), those of items that there are, at a level that loops
     of one turn are between. Up to `unrolled` turns of a loop are written out, where none inside
-    has more. They move before the last operation, from the `clock` on that it found; the branch
-    is behind it. `kept[d]` are the states after the last iterations of loop d, `played[d]` how
-    many were played, `left[d]` how many are left.
+    has more, besides the first and last ones that stand `apart`. They move before the last
+    operation, from the `clock` on that it found; the branch is behind it. `kept[d]` are the states
+    after the last iterations of loop d, `played[d]` how many were played, `left[d]` how many are
+    left.
     """
 
     state: Floats
@@ -121,6 +122,7 @@ class OperationWindow(NamedTuple):
     left: Floats
     places: Ints
     moved: Floats
+    apart: Floats
     in_order: int
     last_freed: Floats
     clock: Floats
@@ -158,18 +160,23 @@ def _fly_all(
         w.begun[0] = _fly(w, unit, all_clear, cost.service)
         return w.begun[0]
     w.begun[0] = _fly(w, unit, begins, cost.first)
-    left = count - 2.0
+    left, turn = count - 2.0, cost.paced / (count - 1.0)
     each, done = (cost.service - cost.first - cost.last) / max(left, 1.0), 0.0
+    issued = state[0] + turn
     while done < min(left, ring_end - ring + 1.0):
+        state[0] = max(state[0], issued)
         _fly(w, unit, clear, each)
+        issued = state[0] + turn
         done += 1.0
     if left > done:
-        later = (left - done) * each
+        later, freed = (left - done) * each, np.inf
         state[unit] += later
-        state[0] += later
         w.last_freed[0] += later
         for place in range(ring, ring_end):
             state[place] += later
+            freed = min(freed, state[place])
+        issued = max(issued + (left - done) * turn, freed - each)
+    state[0] = max(state[0], issued)
     return _fly(w, unit, all_clear, cost.last)
 
 
@@ -429,6 +436,19 @@ def _is_used_last(s: PipelineState, number: int) -> bool:
 
 
 @piece
+def _turns_apart(s: PipelineState, w: OperationWindow, level: int) -> Any:
+    """Turns of a loop that are written apart: the last, which fetches nothing ahead, and the first,
+    behind which there is nothing to store.
+    """
+    body, fetches, stores = at(s.levels, level), 0, 0
+    for number in range(body.before, max(body.before_end, body.after_end)):
+        if _is_ahead(s, w, number, body.looped):
+            fetches |= at(s.items, number).kind == GET
+            stores |= at(s.items, number).kind == PUT
+    return float(fetches + stores)
+
+
+@piece
 def _count_moved(s: PipelineState, w: OperationWindow) -> None:
     """Count the places that move with each loop."""
     for loop in range(s.clock.loops):
@@ -436,6 +456,7 @@ def _count_moved(s: PipelineState, w: OperationWindow) -> None:
         while level < s.clock.loops and iterations_of(s, level) == 1.0:
             level += 1
         w.moved[loop] = 0.0
+        w.apart[loop] = _turns_apart(s, w, level)
         for i in range(w.places.shape[0]):
             place = 1 << w.places[i, 3]
             if w.places[i, 0] != loop or w.places[i, 1] > level or seen & place:
@@ -478,12 +499,12 @@ def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
 
 
 @piece
-def _is_written(s: PipelineState, w: OperationWindow, loop: int) -> bool:
-    """True for a loop that is written as one: few turns are written out, where none of the loops
-    inside has more.
+def _is_written(s: PipelineState, w: OperationWindow, loop: int, apart: float) -> bool:
+    """True for a loop that is written as one, but for the turns `apart`: few are written out, where
+    none of the loops inside has more.
     """
-    turns = iterations_of(s, loop)
-    for inner in range(loop + 1, s.clock.loops if turns > 1.0 else 0):
+    turns = iterations_of(s, loop) - apart
+    for inner in range(loop + 1, s.clock.loops if turns + apart > 1.0 else 0):
         turns = max(turns, iterations_of(s, inner))
     return bool(turns > w.unrolled)
 
@@ -499,7 +520,7 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     while loop >= 0:
         if down:
             if loop < s.clock.loops and _begin(s, w, loop, 0):
-                if _is_written(s, w, loop):
+                if _is_written(s, w, loop, w.apart[loop]):
                     w.state[0] += w.moved[loop] + 1.0
                 if iterations_of(s, loop) > 1.0 and not filled:
                     _fill(s, w)
@@ -514,8 +535,10 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
         if loop < 0:
             break
         level = at(s.levels, loop)
-        if _is_written(s, w, loop):
-            turned = w.clock[0] + w.moved[loop] + TURN_STATEMENTS
+        if _is_written(s, w, loop, 0.0):
+            turned = w.clock[0] + w.moved[loop]
+            if _is_written(s, w, loop, w.apart[loop]):
+                turned += TURN_STATEMENTS
             w.clock[0] = w.state[0] = max(w.state[0] + 1.0, turned)
         _keep(s, w, loop)
         goes_on = w.left[loop] > 0.0
@@ -565,6 +588,7 @@ def play_window(
             cost.issue, cost.first = tables.issue[row, j], tables.others[0, row, j]
             cost.last = tables.others[1, row, j]
             cost.before, cost.behind = tables.others[2, row, j], tables.others[3, row, j]
+            cost.paced = tables.others[4, row, j]
         for b in range(s.clock.buffers):
             at(s.buffers, b).double = tables.doubles[c, b]
         s.clock.now = _play_candidate(s, w)

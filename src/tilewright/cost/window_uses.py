@@ -104,6 +104,7 @@ def operation_window(
         played=np.zeros(loops, np.int64),
         left=np.zeros(loops),
         moved=np.zeros(loops),
+        apart=np.zeros(loops),
         in_order=int(rules.freed == "in_order"),
         last_freed=np.zeros(1),
         clock=np.zeros(1),

@@ -42,16 +42,16 @@ def test_the_text_of_a_product():
         == """\
 ; whole_depth for dla-al
 .code
-  ; get a
   smove $0, #0
   smove $1, #40
+  ; get a
   vload $0, $1, #a+0
-  ; get b
   smove $2, #960
+  ; get b
   mload $0, $2, #b+0
-  ; rounded_product c_tile, a_tile, b_tile
   smove $3, #96
   smove $4, #24
+  ; rounded_product c_tile, a_tile, b_tile
   mmv $3, $4, $0, $0, $1
   ; put c
   vstore $3, $4, #c+0

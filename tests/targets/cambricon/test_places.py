@@ -64,6 +64,28 @@ def test_one_statement_moves_each_place():
     )
 
 
+def test_constants_of_a_program_stand_behind_its_first_operations():
+    """The third one waits for the first and the fourth for the second: what they need is computed
+    meanwhile.
+    """
+    out, places = ProgramText(), [Const(10 * number) for number in range(1, 5)]
+    registers = [out.register(place) for place in places]
+    for mnemonic, register in zip(("vload", "mload", "vav", "vstore"), registers, strict=True):
+        out.write(mnemonic, register)
+    assert (
+        "\n".join(out.lines())
+        == """\
+  smove $0, #10
+  vload $0
+  smove $1, #20
+  mload $1
+  smove $2, #30
+  vav $2
+  smove $3, #40
+  vstore $3"""
+    )
+
+
 def test_addresses_are_computed_where_operations_wait():
     """One operation waits for the one before the last: the map for the transfer, the store for the
     product, the next transfer for both.

@@ -150,7 +150,7 @@ def test_a_product_is_an_instruction_for_each_vector_of_its_result(vector, along
     assert call_cycles(MACHINE, call, COSTS) == across * each
     assert PRICES.operations(MACHINE, call) == across
     loop = WrittenLoop(across, 2)
-    assert PRICES.ends(MACHINE, call) == (each, each, loop.begin, loop.end)
+    assert PRICES.ends(MACHINE, call) == (each, each, loop.begin, loop.end, 0)
     assert PRICES.unit(_step(call.primitive)) == MATRIX
     assert not PRICES.in_pieces(call.primitive)
     assert PRICES.reads_in_turn(call.primitive) == (0 if vector == "n" else 1,)
@@ -161,7 +161,7 @@ def test_an_outer_product_is_one_instruction() -> None:
     each = cycles("op", size0=6, size1=50)
     assert call_cycles(MACHINE, call, COSTS) == each
     assert PRICES.operations(MACHINE, call) == 1
-    assert PRICES.ends(MACHINE, call) == (each, each, 0, 0)
+    assert PRICES.ends(MACHINE, call) == (each, each, 0, 0, 0)
 
 
 def test_a_transposition_is_a_product_by_a_unit_vector_for_each_row() -> None:
@@ -175,7 +175,7 @@ def test_a_transposition_is_a_product_by_a_unit_vector_for_each_row() -> None:
     assert PRICES.operations(MACHINE, call) == 8
     assert PRICES.unit(_step(call.primitive)) == MATRIX
     loop = WrittenLoop(6, 2)
-    assert PRICES.ends(MACHINE, call)[2:] == (loop.begin, loop.end)
+    assert PRICES.ends(MACHINE, call)[2:] == (loop.begin, loop.end, 0)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_vectors_are_filled_and_copied_run_by_run(primitive, mnemonics, runs) ->
     waits = max(0, loop.end - each) if runs > UNROLLED_TURNS else 0
     assert call_cycles(MACHINE, call, COSTS) == each + (runs - 1) * (each + waits)
     assert PRICES.operations(MACHINE, call) == runs * len(mnemonics)
-    first, last, before, behind = PRICES.ends(MACHINE, call)
-    assert (first, last, before) == (every[0], every[-1], loop.begin)
-    assert behind >= loop.end
+    ends, ahead = (every[0], every[-1], loop.begin, loop.end), max(0, each - loop.end) * (runs - 1)
+    paced = call_cycles(MACHINE, call, COSTS) - each - max(0, ahead - (loop.begin > 0))
+    assert PRICES.ends(MACHINE, call) == (*ends, max(0, paced))
     assert PRICES.unit(_step(primitive)) == VECTOR
 
 

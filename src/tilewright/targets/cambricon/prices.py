@@ -74,17 +74,18 @@ class Turns:
             found = found * loop.turns
         return found
 
-    def around(
-        self, cycles: Value, each: Value = 0, operations: int = 1, flight: int = 1
-    ) -> tuple[Value, Value]:
-        """Cycles of issue before the first instruction and behind the last one; these more where
-        loops of these `cycles` could issue ahead fewer operations than there may be in `flight`.
+    @property
+    def around(self) -> tuple[Value, Value]:
+        """Cycles of issue before the first instruction and behind the last one."""
+        begin, end = ([getattr(loop, n) for loop in self.loops] for n in ("begin", "end"))
+        return sum(begin), sum(end)
+
+    def paced(self, cycles: Value, each: Value) -> Value:
+        """Cycles from the issue of the first instruction to that of the last turn's at least, where
+        all take these `cycles` and `each` turn so many: less what statements are ahead there.
         """
-        count = self.count * operations
-        before, behind = (sum(getattr(loop, n) for loop in self.loops) for n in ("begin", "end"))
-        ahead = np.maximum(0, self._ahead(each)[1] - np.greater(before, 0))
-        more = (flight - 1) * cycles / np.maximum(1, count) - ahead
-        return before, behind + np.where(count > flight, np.maximum(0, more), 0)
+        ahead = np.maximum(0, self._ahead(each)[1] - np.greater(self.around[0], 0))
+        return np.maximum(0, cycles - each - ahead)
 
     def cycles(self, each: Value, operations: int, in_flight: int) -> Value:
         """Cycles of all turns, each of so many operations that take `each` together, or what its
@@ -264,17 +265,19 @@ class CambriconPrices(Prices):
         return len(once) + _turns(call).count * len(each)
 
     def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
-        """Cycles of the first and the last instruction, and of the loops around all."""
+        """Cycles of the first and the last instruction, of the loops around all, and of those in
+        which the last turn issues at the earliest.
+        """
         if isinstance(call.primitive, OuterProduct):
             return super().ends(machine, call)
         if isinstance(call.primitive, MatrixProduct | Turned):
             first, last, *_ = super().ends(machine, call)
             letter = "m" if isinstance(call.primitive, Turned) else call.primitive.across
-            return first, last, *Turns(1, (WrittenLoop(call.dims[letter], 2),)).around(0)
+            return first, last, *Turns(1, (WrittenLoop(call.dims[letter], 2),)).around, 0
         turns, (once, each) = _turns(call), _mnemonics(call)
         every = [instruction_cycles(machine, m, size=turns.run) for m in (*once, *each)]
         own, cycles = sum(every[len(once) :]), call_cycles(machine, call, self.costs)
-        return every[0], every[-1], *turns.around(cycles, own, len(each), _in_flight(machine))
+        return every[0], every[-1], *turns.around, turns.paced(cycles, own)
 
     def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
         """Of a map the operands of its first instruction."""
@@ -300,7 +303,7 @@ class CambriconPrices(Prices):
 
     def around(self, shape: TransferShape) -> tuple[Value, Value]:
         """Cycles of the loop over its blocks."""
-        return Turns(1, (WrittenLoop(shape.blocks, 2),)).around(0)
+        return Turns(1, (WrittenLoop(shape.blocks, 2),)).around
 
     def service_cycles(
         self,

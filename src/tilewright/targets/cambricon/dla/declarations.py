@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 from typing import Any, TypeVar
@@ -55,7 +56,7 @@ class Data(msgspec.Struct, frozen=True):
     @property
     def layout(self) -> Layout:
         """Where its elements lie."""
-        return Layout(self.extents, self.segments)
+        return _layout(self.extents, self.segments)
 
     @property
     def places(self) -> str:
@@ -191,7 +192,7 @@ class Layout:
     def shape(self, index: Index) -> Index:
         """The extents of a segment."""
         sizes = zip(self.extents, self.segments, index, strict=True)
-        return tuple(min(s, x - i * s) for x, s, i in sizes)
+        return tuple([min(s, x - i * s) for x, s, i in sizes])
 
     def offset(self, index: Index) -> int:
         """The first element of a segment.
@@ -199,11 +200,17 @@ class Layout:
         Along each extent lies what is before the segment, as thick as the segment is along the
         extents before.
         """
-        shape, offset, thickness = self.shape(index), 0, 1
-        for axis, (i, s) in enumerate(zip(index, self.segments, strict=True)):
-            offset += thickness * i * s * prod(self.extents[axis + 1 :])
-            thickness *= shape[axis]
+        offset, thickness = 0, 1
+        for i, size, extent in zip(index, self._sizes, self.shape(index), strict=True):
+            offset += thickness * i * size
+            thickness *= extent
         return offset
+
+    @cached_property
+    def _sizes(self) -> Index:
+        """Elements of one segment of each extent, with all of the extents behind it."""
+        behind = [prod(self.extents[axis + 1 :]) for axis in range(len(self.extents))]
+        return tuple(s * n for s, n in zip(self.segments, behind, strict=True))
 
     def element(self, place: Index) -> int:
         """Where an element lies."""
@@ -228,3 +235,8 @@ class Layout:
     def _slices(self, index: Index) -> tuple[slice, ...]:
         places = zip(index, self.segments, self.shape(index), strict=True)
         return tuple(slice(i * s, i * s + extent) for i, s, extent in places)
+
+
+@lru_cache(maxsize=256)
+def _layout(extents: Index, segments: Index) -> Layout:
+    return Layout(extents, segments)

@@ -102,7 +102,7 @@ class ProgramText:
     def lines(self) -> tuple[str, ...]:
         """All statements."""
         (whole,) = self._scopes
-        return tuple(whole.lines)
+        return tuple(_spread_scalars(whole.lines))
 
     def _line(self, text: str, depth: int = -1) -> None:
         self._scopes[depth].lines.append(_INDENT + text)

@@ -359,9 +359,10 @@ def _moved(node: Node, other: Node, moves: Mapping[str, int]) -> dict[str, int] 
 
 def _turned(turn: Turn, other: Turn, moves: Mapping[str, int]) -> dict[str, int] | None:
     """`_moved` for the places of two turns themselves, without the following ones."""
+    if turn.key != other.key:
+        return None
     found = dict(moves)
-    agree = turn.key == other.key and all(
-        found.setdefault(symbol, two - one) == two - one
-        for (symbol, one), (_, two) in zip(turn.places, other.places, strict=True)
-    )
-    return found if agree else None
+    for (symbol, one), (_, two) in zip(turn.places, other.places, strict=True):
+        if found.setdefault(symbol, two - one) != two - one:
+            return None
+    return found
