@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _OTHER_ORDER = 10.0
 """Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
+_ROUNDS = 4
+"""Times at most that a choice is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,16 +214,17 @@ class WholeNetwork:
 
     def cheapest(self, refills: Refills) -> Layouts:
         """The cheapest combination of ways, by their cycles and those of copies between them. Where
-        products that would be taken need `refills`, these are priced and the choice is made again
-        until none adds cycles that were not known; not where it takes the solver's time.
+        products that would be taken need `refills`, these are priced and the choice is made again,
+        a few times at most; not where it takes the solver's time.
         """
-        while True:
+        for _ in range(_ROUNDS):
             ways = [self._known_ways(chain) for chain in self.chains]
             own, edges = self._costs(ways)
             choice = cheapest(own, edges)
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
             if not self._refilled(taken, refills) or not choice.proven:
-                return self._layouts(taken, choice)
+                break
+        return self._layouts(taken, choice)
 
     def _refilled(self, ways: Iterable[_Way], refills: Refills) -> bool:
         """Price the refills of some ways; True if any adds cycles that were not known."""
