@@ -279,7 +279,7 @@ def test_places_move_with_a_loop_up_to_the_next_one_of_several_turns(turns, move
     for d, count in enumerate(turns):
         s.levels[d].base, s.levels[d].kinds, s.counts[d].iterations = d, 1, count
     places = [(0, 1, 0, 0), (0, 1, 0, 0), (0, 2, 0, 1), (0, 3, 0, 2), (1, 1, 0, 3), (0, 1, 1, 4)]
-    w = SimpleNamespace(places=np.array(places), moved=[-1.0] * 3)
+    w = SimpleNamespace(places=np.array(places), moved=[-1.0] * 3, apart=[-1.0] * 3)
     PIECES._count_moved(s, w)
     assert w.moved == [moved, 1, 0]
 

@@ -191,16 +191,14 @@ def test_turns_are_skipped_until_a_number_wraps(change, begin, step, compared) -
 
 
 def test_a_block_of_half_a_milliard_statements_is_timed_by_its_turns() -> None:
-    layer = next(own for own in BACKWARD if own.name == "Table 3 Conv3")
-    device = Device(image(layer.program), find_machine("dla-al"))
+    device = Device(image(BACKWARD["Table 3 Conv3"]), find_machine("dla-al"))
     run = device.launch(values=False, max_cycles=1 << 34, keeps_events=False)
     assert (run.cycles, run.instructions) == (813090737, 541533965)
 
 
 def test_a_run_that_forgets_its_events_has_the_same_numbers() -> None:
     """Records of a few thousand events are full again and again."""
-    layer = next(own for own in BACKWARD if own.name == "conv3")
-    program, machine = image(layer.program), find_machine("dla-al")
+    program, machine = image(BACKWARD["conv3"]), find_machine("dla-al")
     kept = Device(program, machine).launch(values=False)
     forgot = Device(program, machine).launch(values=False, keeps_events=False)
     assert (forgot.cycles, forgot.unit_busy) == (kept.cycles, kept.unit_busy)

@@ -180,7 +180,7 @@ class Layout:
         """Number of elements."""
         return prod(self.extents)
 
-    @property
+    @cached_property
     def counts(self) -> Index:
         """Segments along each extent."""
         return tuple(-(-x // s) for x, s in zip(self.extents, self.segments, strict=True))
@@ -192,7 +192,7 @@ class Layout:
     def shape(self, index: Index) -> Index:
         """The extents of a segment."""
         sizes = zip(self.extents, self.segments, index, strict=True)
-        return tuple([min(s, x - i * s) for x, s, i in sizes])
+        return tuple([s if (left := x - i * s) > s else left for x, s, i in sizes])
 
     def offset(self, index: Index) -> int:
         """The first element of a segment.
