@@ -423,7 +423,7 @@ class WholeNetwork:
             done = fused or not behind
             if chain.pool is not None and not fused:
                 natural = _kept_order(chain.pool.op, natural)
-                cycles += self._pooling(chain.pool.op, natural)
+                cycles += self._pass(natural, read=chain.pool.op.input_shapes[0])
             elif done:
                 for other in self._bordered(chain, candidate, natural, beside if fused else ()):
                     inside = takes | dict.fromkeys(beside, other.beside) if fused else takes
@@ -507,17 +507,12 @@ class WholeNetwork:
         """Factor on the cycles of a pass that reads a tensor as it lies."""
         return self.planner.reading_as_held(held, made) if held.dims and made.dims else 1.0
 
-    def _pass(self, form: Form, times: float = 1.0) -> float:
-        """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown
-        against the engines' best.
+    def _pass(self, form: Form, times: float = 1.0, read: Shape = ()) -> float:
+        """Cycles of a stage that reads a tensor, of the shape `read` if it is another, and writes
+        it in a form; `times` is its slowdown against the engines' best.
         """
         meets = self.ranked.groups > 1
-        return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)
-
-    def _pooling(self, op: Op, form: Form) -> float:
-        """Cycles of a stage that writes windows of a tensor in a form."""
-        between = next_cycles(self._machine.groups, meets=self.ranked.groups > 1)
-        return self._moving(form, op.input_shapes[0]) + between
+        return self._moving(form, read) * times + next_cycles(self._machine.groups, meets=meets)
 
     @remembered
     def _moving(self, form: Form, read: Shape = ()) -> float:
