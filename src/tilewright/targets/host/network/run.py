@@ -34,13 +34,14 @@ from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
 from tilewright.network.results import StageResult
 from tilewright.ops.op import Shape, show_shape
-from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import (
     COMPILE_FLAGS,
     GCC_STAGE_FLAGS,
     KIND,
     USER,
+    address,
     native_instruction_sets,
+    page_aligned,
 )
 from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
