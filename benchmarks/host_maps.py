@@ -25,7 +25,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.frontends.notation import define
 from tilewright.machine import find_machine
 from tilewright.ops.definition import Definition
-from tilewright.targets.host.memory import address, page_aligned
+from tilewright.targets.host.native import address, page_aligned
 from tilewright.targets.host.network.native import compile_network
 
 MAPS = {

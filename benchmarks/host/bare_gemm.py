@@ -16,8 +16,7 @@ from tilewright.common.dtypes import F32
 from tilewright.ops import Gemm
 from tilewright.targets.host.detect import HostDescription, detect_host
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack
-from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import load_library
+from tilewright.targets.host.native import address, load_library, page_aligned
 from tilewright.targets.host.vectors.instruction_sets import vector_text
 from tilewright.targets.host.vectors.microkernel import (
     DEFAULT_BLOCKS,

@@ -22,7 +22,7 @@ import numpy as np
 from host.contest import Array, Missing, Prepared, Workload
 from tilewright.common.dtypes import F32
 from tilewright.ops import Conv2d, Gemm
-from tilewright.targets.host.memory import address, page_aligned
+from tilewright.targets.host.native import address, page_aligned
 
 _CPU, _F32, _ANY = 1, 3, 1
 _IN_ORDER = 1

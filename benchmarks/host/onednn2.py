@@ -18,7 +18,7 @@ from host.contest import Array, Missing, Prepared, Workload
 from host.onednn import OneDnnError
 from tilewright.common.dtypes import F32
 from tilewright.ops import Conv2d, conv2d
-from tilewright.targets.host.memory import address, page_aligned
+from tilewright.targets.host.native import address, page_aligned
 
 _CPU, _F32, _ANY, _IN_ORDER = 1, 3, 1, 1
 _INFERENCE, _WINOGRAD = 96, 2

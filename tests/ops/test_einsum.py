@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import ShapeError
-from tilewright.ops.einsum import einsum
+from tilewright.ops.notation import einsum
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from dataclasses import MISSING, fields
 import numpy as np
 
 from tilewright import ops
-from tilewright.graph.fused import Fused
 from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.rewrites.fusion import Fused
 from tilewright.ops import Op
 
 

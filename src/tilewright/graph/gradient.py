@@ -21,7 +21,7 @@ from tilewright.graph.names import quoted
 from tilewright.ir.scalar import expanded, parse_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Addend, Computed, Definition
-from tilewright.ops.definitions import Assembly, are_apart
+from tilewright.ops.definitions import are_apart, put_together
 from tilewright.ops.elementwise import Binary
 from tilewright.ops.gradient import extremes_of_few, gradient
 from tilewright.ops.moves import Reshape
@@ -245,12 +245,7 @@ class _Backward:
 
     def _assembled(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> str:
         """One tensor of definitions that add up."""
-        if len(parts) == 1:
-            ((definition, reads),) = parts
-            return self.builder.apply(definition, *reads, name=name)
-        names = tuple(dict.fromkeys(read for _, reads in parts for read in reads))
-        numbers = tuple(tuple(names.index(read) for read in reads) for _, reads in parts)
-        whole = Assembly(tuple(d for d, _ in parts), numbers, self.builder.dtype)
+        whole, names = put_together(parts, self.builder.dtype)
         return self.builder.apply(whole, *names, name=name)
 
     def _by_first(self, record: _Record, definition: Definition, tensors: tuple[str, str]) -> None:

@@ -11,9 +11,8 @@ from itertools import accumulate
 from math import prod
 
 from tilewright.common.dtypes import dtype
-from tilewright.graph.fused import members
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.fusion import fused_nodes
+from tilewright.graph.rewrites.fusion import fused_nodes, members
 
 Span = tuple[int, int, int]
 """Bytes, and the numbers of the first and the last node."""

@@ -38,8 +38,7 @@ from tilewright.network.plan import (
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
 from tilewright.network.planning.copies import compose, copying_cycles, pairs_of, without_copies
-from tilewright.network.planning.epilogues import saved_cycles
-from tilewright.network.planning.expressed import Expressed, Read, expressed
+from tilewright.network.planning.epilogues import Expressed, Read, expressed, saved_cycles
 from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork, fastest_of_each

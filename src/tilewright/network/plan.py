@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
+from tilewright.common.remembered import remembered
 from tilewright.graph.graph import Node
 from tilewright.graph.liveness import most_bytes
 from tilewright.ir.nodes import Program
@@ -186,15 +187,10 @@ class Plan:
     layout_choice: LayoutChoice | None = None
     ahead: tuple[Node, ...] = ()
 
+    @remembered
     def program(self, stage: Stage) -> Program:
         """The program of a stage, made once."""
-        if stage not in self._programs:
-            self._programs[stage] = stage.candidate.program(self.machine)
-        return self._programs[stage]
-
-    @cached_property
-    def _programs(self) -> dict[Stage, Program]:
-        return {}
+        return stage.candidate.program(self.machine)
 
     @property
     def given(self) -> tuple[tuple[str, int], ...]:

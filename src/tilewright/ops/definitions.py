@@ -319,6 +319,20 @@ def assembled(
     return Assembly(tuple(parts), tuple(map(tuple, reads)), dtype)
 
 
+def put_together(
+    parts: Sequence[tuple[Definition, Sequence[str]]], dtype: str
+) -> tuple[Definition | Assembly, tuple[str, ...]]:
+    """(parts, each with the names of the tensors that it reads, as one operator; the names of its
+    operands, each once); raises ShapeError as `Assembly` does.
+    """
+    names = tuple(dict.fromkeys(name for _, read in parts for name in read))
+    if len(parts) == 1:
+        ((part, read),) = parts
+        return part, tuple(read)
+    reads = [[names.index(name) for name in read] for _, read in parts]
+    return assembled([part for part, _ in parts], reads, dtype), names
+
+
 def are_apart(parts: Sequence[Definition]) -> bool:
     """True if no two of the parts can write the same place."""
     places = [(part.result, Box.whole(part.extents)) for part in parts]

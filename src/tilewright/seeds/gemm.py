@@ -88,18 +88,21 @@ def _update_seed(transpose_a: bool, transpose_b: bool) -> Seed:
     return replace(plain, tensors=(*factors, c), spaces=(space,), operands=("a", "b", "c"))
 
 
-def product_nest(name: str, c: TensorSpec, a: TensorSpec, b: TensorSpec, outer: str = "") -> Nest:
-    """The product of matrices, for each step of an axis `outer` where they have it first."""
-    first = f"{outer}, " if outer else ""
-    return nest(
-        name,
-        "gemm",
-        f"{outer} row col depth",
-        {"m": "row", "n": "col", "k": "depth"},
-        c.on(f"{first}row, col"),
-        a.on(f"{first}row, depth"),
-        b.on(f"{first}depth, col"),
-    )
+def product_nest(
+    name: str,
+    c: TensorSpec,
+    a: TensorSpec,
+    b: TensorSpec,
+    outer: str = "",
+    axes: tuple[str, str, str] = ("row", "col", "depth"),
+) -> Nest:
+    """The product of matrices over axes m, n, k, for each step of axes `outer` where they have
+    these first.
+    """
+    m, n, k = axes
+    places = (", ".join((*outer.split(), *own)) for own in ((m, n), (m, k), (k, n)))
+    uses = (matrix.on(place) for matrix, place in zip((c, a, b), places, strict=True))
+    return nest(name, "gemm", f"{outer} {m} {n} {k}", {"m": m, "n": n, "k": k}, *uses)
 
 
 def gemm_space(

@@ -29,8 +29,7 @@ from tilewright.targets.host.calibrating.probes import (
     peak_flops_per_call,
 )
 from tilewright.targets.host.detect import CacheLevel, detect_host
-from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.native import address, native_instruction_sets, page_aligned
 from tilewright.targets.host.vectors.instruction_sets import AVX512
 from tilewright.tune.sampling import Contender, Protocol
 

@@ -32,7 +32,7 @@ CACHES = (
     CacheLevel(2, 2**21, 64, 16, 1),
     CacheLevel(3, 2**25, 64, 15, 8),
 )
-UNKNOWN = HostDescription("Some Xeon", "GenuineIntel", "6", "143", 2, 1, 2**34, CACHES, AVX512, ())
+UNKNOWN = HostDescription("Some Xeon", "GenuineIntel", "6", "143", 2, 2**34, CACHES, AVX512, ())
 _READ = {2**14: 90.0, 2**20: 40.0, 2**24: 10.0, 2**27: 4.0}
 READS = tuple(Bandwidth(size, rate, 0.0) for size, rate in _READ.items())
 RATES = Rates(3e9, {"f32": 63.2, "f64": 31.7}, READS, (0.005, 0.06, 0.09), 0.5)

@@ -20,7 +20,7 @@ from tilewright.graph.graph import Network, Node
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Scalar, operand_count, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.planning.expressed import expressed
+from tilewright.network.planning.epilogues import expressed
 from tilewright.network.search import Search
 from tilewright.ops import (
     BatchNorm,

@@ -14,10 +14,10 @@ from math import prod
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewriting import simplified
 from tilewright.ir.scalar import operations
-from tilewright.ops.access import Access, straight
+from tilewright.ops.access import straight
 from tilewright.ops.conv2d import Conv2d
 from tilewright.ops.definition import Addend, Definition
-from tilewright.ops.definitions import Assembly, definitions_in, moves
+from tilewright.ops.definitions import definitions_in, moves, put_together
 from tilewright.ops.moves import Reshape
 from tilewright.ops.normal_form import normal_form
 from tilewright.ops.op import Op, Shape
@@ -68,9 +68,7 @@ def _parts(node: Node, addends: Sequence[Addend], taken: set[str]) -> list[Node]
             last = Node(node.name, placed, (last.output,), node.output)
         nodes += before
         parts.append((last.op.definitions[0].addends[0].definition, last.inputs))
-    names = tuple(dict.fromkeys(name for _, read in parts for name in read))
-    reads = tuple(tuple(names.index(name) for name in read) for _, read in parts)
-    whole_op = Assembly(tuple(part for part, _ in parts), reads, node.op.dtype)
+    whole_op, names = put_together(parts, node.op.dtype)
     return [*nodes, Node(node.name, whole_op, names, node.output)]
 
 
@@ -133,7 +131,7 @@ def _gathered_body(body: Node, gathering: Node) -> Definition | None:
     )
     if not whole or inner.has_look_ups or inner.numerics.is_mixed or not inner.numerics.is_float:
         return None
-    operands = tuple(_along(access, axes) for access in inner.operands)
+    operands = tuple(access.renamed(dict(enumerate(axes))) for access in inner.operands)
     joined = replace(outer, operands=operands, body=inner.body, tensors=())
     return None if joined.kind == "contraction" else joined
 
@@ -142,12 +140,6 @@ def _alone(node: Node) -> Definition | None:
     """The only definition of a node that has no name."""
     every = [] if node.op.is_named else definitions_in(node.op)
     return every[0] if len(every) == 1 else None
-
-
-def _along(access: Access, axes: tuple[int, ...]) -> Access:
-    """The access by the numbers that its axes have in the gathering."""
-    terms = tuple(tuple((axes[a], step) for a, step in place) for place in access.terms)
-    return replace(access, terms=terms)
 
 
 def lines_of_images(network: Network) -> Network:

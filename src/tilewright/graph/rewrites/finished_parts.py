@@ -18,7 +18,7 @@ from tilewright.graph.graph import Network, Node
 from tilewright.ir.scalar import Element, Scalar, operand_numbers, renumbered, without_zeros
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Assembly, pointwise
+from tilewright.ops.definitions import pointwise, put_together
 
 Part = tuple[Definition, tuple[str, ...]]
 """A definition, and the tensors that it reads."""
@@ -93,11 +93,9 @@ def _parts_with_map(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node 
     if not alike or any(p.out_dtype != behind.op.dtype for own in parts for p, _ in own.values()):
         return None
     found = [_finished(own, last, behind) for own in parts]
-    names = tuple(dict.fromkeys(name for _, read in found for name in read))
     if max(len(read) for _, read in found) > _MOST_OPERANDS:
         return None
-    reads = tuple(tuple(names.index(name) for name in read) for _, read in found)
-    op = Assembly(tuple(part for part, _ in found), reads, behind.op.dtype)
+    op, names = put_together(found, behind.op.dtype)
     return replace(behind, op=op, inputs=names)
 
 

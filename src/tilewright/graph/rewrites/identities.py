@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.renaming import reading_instead
+from tilewright.graph.rewriting import reading_instead
 from tilewright.ops import Op
 from tilewright.ops.definitions import pointwise
 

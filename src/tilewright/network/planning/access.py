@@ -14,7 +14,6 @@ from math import prod
 
 from tilewright.common.errors import ProgramError
 from tilewright.network.planning.form import Form
-from tilewright.ops import Op
 from tilewright.ops.access import Access, Term
 from tilewright.ops.definition import Definition
 from tilewright.ops.mapping import InMemory
@@ -161,13 +160,6 @@ class _Loops:
 
     extents: tuple[int, ...]
     accesses: tuple[Access, ...]
-
-
-def keeps_order(op: Op) -> bool:
-    """True for a copy between tensors whose dimensions run alike, of one border or another."""
-    if not isinstance(op, InMemory) or op.body != "x0" or len(op.operands) != 1:
-        return False
-    return op.operands[0].terms == op.result.terms
 
 
 def normalised(op: InMemory) -> InMemory:

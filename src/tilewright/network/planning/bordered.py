@@ -41,6 +41,8 @@ _NAMES = {2: "rows", 3: "cols"}
 _Kind = TypeVar("_Kind", bound=Candidate)
 Border = Mapping[str, tuple[int, int]]
 """For a dimension the places before and behind its elements."""
+LargerTensor = tuple[Tensor, Sequence[int]]
+"""A larger tensor, and along each dimension the place there of a tensor's first one."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,16 +73,10 @@ def bordered(
     around = {candidate.seed.result: border_around(own, form)}
     around |= dict.fromkeys(_as_large(candidate.seed), border_around(own, beside) if beside else {})
     borders = {name: border for name, border in around.items() if border != {}}
-    nests = []
-    for nest in candidate.nests if borders else ():
-        staged: Program | None = nest.structure.staged
-        for name, border in borders.items():
-            staged = _inside(staged, name, border) if staged and border else None
-        if staged is None:
-            return None
-        nests.append(priced_anew(nest, staged, _text(borders), candidate.values, machine))
-    parts = (candidate.op, candidate.seed, tuple(nests), candidate.blocks)
-    return Bordered(*parts, form=form, around=beside) if nests else None
+    nests = _nests_inside(candidate, borders, machine) if borders else None
+    if nests is None:
+        return None
+    return Bordered(candidate.op, candidate.seed, nests, candidate.blocks, form=form, around=beside)
 
 
 def reading_parts(
@@ -89,15 +85,40 @@ def reading_parts(
     """The candidate with operands, by name, that are parts of larger tensors; None where there is
     no such candidate.
     """
+    nests = _nests_inside(candidate, borders, machine)
+    return None if nests is None else replace(candidate, nests=nests)
+
+
+def _nests_inside(
+    candidate: Candidate, borders: Mapping[str, Border | None], machine: Machine
+) -> tuple[NestChoice, ...] | None:
+    """The candidate's nests with tensors, by name, inside borders; None where one cannot be."""
+
+    def inside(program: Program, _: Mapping[str, int]) -> Program | None:
+        found: Program | None = program
+        for name, border in borders.items():
+            found = _inside(found, name, border) if found and border is not None else None
+        return found
+
+    return nests_by(candidate, inside, f"inside {sorted(borders.items())}", machine)
+
+
+def nests_by(
+    candidate: Candidate,
+    change: Callable[[Program, Mapping[str, int]], Program | None],
+    text: str,
+    machine: Machine,
+) -> tuple[NestChoice, ...] | None:
+    """The candidate's nests by programs that a change makes of theirs, given the values of extents
+    and factors; priced anew. None where it makes none of one.
+    """
     nests = []
     for nest in candidate.nests:
-        staged: Program | None = nest.structure.staged
-        for name, border in borders.items():
-            staged = _inside(staged, name, border) if staged else None
+        staged = change(nest.structure.staged, {**candidate.values, **nest.factors})
         if staged is None:
             return None
-        nests.append(priced_anew(nest, staged, _text(borders), candidate.values, machine))
-    return replace(candidate, nests=tuple(nests))
+        nests.append(_priced_anew(nest, staged, text, candidate.values, machine))
+    return tuple(nests)
 
 
 def _as_large(seed: Seed) -> list[str]:
@@ -128,34 +149,43 @@ def border_around(own: Form, form: Form) -> Border | None:
 
 def _inside(program: Program, name: str, border: Border) -> Program | None:
     """The program with the tensor inside a border; itself where it does not know the tensor."""
+
+    def larger(own: Tensor) -> LargerTensor | None:
+        named = border
+        if not named.keys() <= set(own.dims):
+            named = {f"kernel_{dim}": around for dim, around in border.items()}
+        if not named.keys() <= set(own.dims):
+            return None
+        around = [named.get(dim, (0, 0)) for dim in own.dims]
+        shape = tuple(n + sum(places) for n, places in zip(own.shape, around, strict=True))
+        return replace(own, shape=shape), [before for before, _ in around]
+
+    return as_part_of(program, name, larger)
+
+
+def as_part_of(
+    program: Program, name: str, larger: Callable[[Tensor], LargerTensor | None]
+) -> Program | None:
+    """The program with its tensor as a part of a larger one; itself where it has no such tensor,
+    None where that is taken in place or under another name.
+    """
     tensors = {t.name: t for t in program.tensors}
     if any(t.storage == name for t in program.tensors):
         return None
     if name not in tensors:
         return program
-    own = tensors[name]
-    if not border.keys() <= set(own.dims):
-        border = {f"kernel_{dim}": around for dim, around in border.items()}
-    if own.storage or not border.keys() <= set(own.dims) or names_in_place(program, name):
+    found = larger(tensors[name])
+    if found is None or tensors[name].storage or names_in_place(program, name):
         return None
-    around = [border.get(dim, (0, 0)) for dim in own.dims]
-    shape = (n + sum(places) for n, places in zip(own.shape, around, strict=True))
-    return as_part_of(program, replace(own, shape=tuple(shape)), [before for before, _ in around])
-
-
-def as_part_of(program: Program, larger: Tensor, first: Sequence[int]) -> Program:
-    """The program with a `larger` tensor in place of the one of its name, whose elements are those
-    from the `first` indices on.
-    """
+    tensors[name], first = found
 
     def moved(stmt: Stmt) -> tuple[Stmt, ...] | None:
-        if not isinstance(stmt, Transfer) or stmt.tensor != larger.name:
+        if not isinstance(stmt, Transfer) or stmt.tensor != name:
             return None
-        pairs = zip(stmt.ranges, first, strict=True)
-        return (replace(stmt, ranges=tuple(range_behind(r, places) for r, places in pairs)),)
+        ranges = (range_behind(r, places) for r, places in zip(stmt.ranges, first, strict=True))
+        return (replace(stmt, ranges=tuple(ranges)),)
 
-    tensors = tuple(larger if t.name == larger.name else t for t in program.tensors)
-    return replace(program, tensors=tensors, body=rewrite(program.body, moved))
+    return replace(program, tensors=tuple(tensors.values()), body=rewrite(program.body, moved))
 
 
 def names_in_place(program: Program, name: str) -> bool:
@@ -169,30 +199,28 @@ def range_behind(r: Range, places: int) -> Range:
     return replace(r, start=r.start + places, stop=stop)
 
 
-def _text(borders: Mapping[str, Border | None]) -> str:
-    return f"inside {sorted(borders.items())}"
-
-
-def priced_anew(
+def _priced_anew(
     nest: NestChoice,
     staged: Program,
     change: str,
     values: Mapping[str, int],
     machine: Machine,
+    factors: Mapping[str, int] | None = None,
 ) -> NestChoice:
-    """The nest by a program of the same schedule with tensors in other places: its price differs
-    as the estimates do.
+    """The nest by a program of the same schedule with tensors in other places, maybe with other
+    `factors`: its price differs as the estimates do.
     """
     if staged is nest.structure.staged:
         return nest
-    bound = {**values, **nest.factors}
+    own = nest.factors if factors is None else factors
     before, after = (
-        float(estimate(program, machine, bound).cycles.min())
-        for program in (nest.structure.staged, staged)
+        float(estimate(program, machine, {**values, **bound}).cycles.min())
+        for program, bound in ((nest.structure.staged, nest.factors), (staged, own))
     )
     changes = (*nest.structure.changes, change)
     structure = replace(nest.structure, program=lambda: staged, changes=changes)
-    return replace(nest, structure=structure, cycles=nest.cycles + after - before)
+    cycles = nest.cycles + after - before
+    return replace(nest, structure=structure, factors=own, cycles=cycles)
 
 
 MovedInside = Callable[[Candidate, Form, Form], Bordered | None]
@@ -352,20 +380,6 @@ def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine)
         tensors=tuple(tensor if t is made[0] else t for t in staged.tensors),
         body=rewrite(staged.body, lambda s: (put,) if s is puts[0] else None),
     )
-    return _of_rows(candidate, moved, {**nest.factors, factor: width}, form, machine)
-
-
-def _of_rows(
-    candidate: Candidate, staged: Program, factors: Mapping[str, int], form: Form, machine: Machine
-) -> Bordered:
-    """The candidate by another program of its nest, with other factors."""
-    (nest,) = candidate.nests
-    before, after = (
-        float(estimate(program, machine, {**candidate.values, **own}).cycles.min())
-        for program, own in ((nest.structure.staged, nest.factors), (staged, factors))
-    )
-    changes = (*nest.structure.changes, f"rows in {form}")
-    structure = replace(nest.structure, program=lambda: staged, changes=changes)
-    cycles = nest.cycles + after - before
-    made = replace(nest, structure=structure, factors=factors, cycles=cycles)
-    return Bordered(candidate.op, candidate.seed, (made,), candidate.blocks, form=form)
+    factors, text = {**nest.factors, factor: width}, f"rows in {form}"
+    by_rows = _priced_anew(nest, moved, text, candidate.values, machine, factors)
+    return Bordered(candidate.op, candidate.seed, (by_rows,), candidate.blocks, form=form)

@@ -176,20 +176,6 @@ def is_row_major(form: Form) -> bool:
     return form == row_major(form.shape)
 
 
-def along_axes(form: Form, other: Form) -> Form | None:
-    """`form` with the axes that the dimensions of `other` have, one by one; None where these are
-    not as many, or in blocks.
-    """
-    if len({d.axis for d in form.dims}) != len(form.dims) or len(form.dims) != len(other.dims):
-        return None
-    before = [0] * len(other.shape)
-    for own, d in zip(form.dims, other.dims, strict=True):
-        before[d.axis] = form.before[own.axis]
-    pairs = zip(form.dims, other.dims, strict=True)
-    dims = tuple(StoredDim(d.axis, d.step, own.extent) for own, d in pairs)
-    return Form(other.shape, dims, tuple(before))
-
-
 def like(form: Form, shape: Shape) -> Form:
     """`form` with its axis order and blocks for another shape, without a border.
 

@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 
 from tilewright.common.expr import evaluate
+from tilewright.common.remembered import remembered
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.form import Form, Indices, StoredDim, canonical, form_of, like
 from tilewright.network.planning.pieces import Share
@@ -34,20 +35,15 @@ class Forms:
     """Looks up forms; a tensor is sent through once for all seeds that declare equal extents."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Candidate, bool], dict[str, Form]] = {}
         self._declared: dict[tuple[object, ...], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
         `constants`, which may be large, only if asked for.
         """
-        found = self._known.get((candidate, constants))
-        if found is None:
-            found = self._known[candidate, constants] = self._forms_of(
-                candidate, constants=constants
-            )
-        return dict(found)
+        return dict(self._forms_of(candidate, constants=constants))
 
+    @remembered
     def _forms_of(self, candidate: Candidate, *, constants: bool) -> dict[str, Form]:
         layouts = candidate.joint_layouts()
         kinds = {t.name: t.kind for t in candidate.seed.tensors}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.common.dtypes import dtype, main_type
+from tilewright.common.remembered import remembered
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.fusion import is_elementwise
 from tilewright.machine import Machine
@@ -194,9 +195,6 @@ class WholeNetwork:
         self._machine = machine
         self._refilling: dict[Candidate | None, float] = {}
         self._known: dict[NodeChain, tuple[object, object, list[_Way]]] = {}
-        self._taken: dict[tuple[str, Candidate], dict[str, Form]] = {}
-        self._copies: dict[tuple[Form, Form], float] = {}
-        self._moves: dict[tuple[Form, Shape], float] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
@@ -204,7 +202,6 @@ class WholeNetwork:
         arranged = planner.arranges
         self._held = {t.name: [given_form(t.shape, arranged=arranged)] for t in network.inputs}
         self._wanted = self._all_wanted()
-        self._boxes: dict[tuple[str, str, Form, Form], bool] = {}
         read = Counter(name for node in network.nodes for name in node.inputs)
         self._placeable = {
             chain.output
@@ -306,15 +303,13 @@ class WholeNetwork:
             return 0.0
         return self._moving(held) * self._reading(own, way.form)
 
+    @remembered
     def _is_placed(self, node: Node, name: str, held: Form, form: Form) -> bool:
         """True if a tensor in a form is a box of memory where a node puts it."""
-        key = node.name, name, held, form
-        if key not in self._boxes:
-            parts = [a.definition for a in node.op.definitions[-1].addends
-                     if [node.inputs[n] for n in a.reads] == [name]]  # fmt: skip
-            there = places_between(parts[0], held, form) if len(parts) == 1 else None
-            self._boxes[key] = there is not None and lies_in_boxes(held, there)
-        return self._boxes[key]
+        parts = [a.definition for a in node.op.definitions[-1].addends
+                 if [node.inputs[n] for n in a.reads] == [name]]  # fmt: skip
+        there = places_between(parts[0], held, form) if len(parts) == 1 else None
+        return there is not None and lies_in_boxes(held, there)
 
     def _reading_inside(self, node: Node, name: str, held: Form, way: _Way) -> float | None:
         """Cycles that reading a tensor inside its border adds to a product, None if it cannot."""
@@ -431,7 +426,7 @@ class WholeNetwork:
             done = fused or not behind
             if chain.pool is not None and not fused:
                 natural = _kept_order(chain.pool.op, natural)
-                cycles += self._pooling(chain.pool.op, natural)
+                cycles += self._pass(natural, read=chain.pool.op.input_shapes[0])
             elif done:
                 for other in self._bordered(chain, candidate, natural, beside if fused else ()):
                     inside = takes | dict.fromkeys(beside, other.beside) if fused else takes
@@ -496,22 +491,16 @@ class WholeNetwork:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
 
+    @remembered
     def _takes(self, node: Node, candidate: Candidate) -> dict[str, Form]:
         """`_operands`, found once."""
-        found = self._taken.get((node.name, candidate))
-        if found is None:
-            found = _operands(node, candidate, self.forms, self._weights)
-            self._taken[node.name, candidate] = found
-        return found
+        return _operands(node, candidate, self.forms, self._weights)
 
+    @remembered
     def _copy(self, held: Form, wanted: Form) -> float:
         """Cycles of a copy from one form into another, none where they are the same memory."""
-        found = self._copies.get((held, wanted))
-        if found is None:
-            same = same_memory(held, wanted)
-            found = 0.0 if same else self._pass(wanted, self._grain(held, wanted))
-            self._copies[held, wanted] = found
-        return found
+        same = same_memory(held, wanted)
+        return 0.0 if same else self._pass(wanted, self._grain(held, wanted))
 
     def _grain(self, a: Form, b: Form) -> float:
         """Factor on a copy's cycles."""
@@ -521,28 +510,21 @@ class WholeNetwork:
         """Factor on the cycles of a pass that reads a tensor as it lies."""
         return self.planner.reading_as_held(held, made) if held.dims and made.dims else 1.0
 
-    def _pass(self, form: Form, times: float = 1.0) -> float:
-        """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown
-        against the engines' best.
+    def _pass(self, form: Form, times: float = 1.0, read: Shape = ()) -> float:
+        """Cycles of a stage that reads a tensor, of the shape `read` if it is another, and writes
+        it in a form; `times` is its slowdown against the engines' best.
         """
         meets = self.ranked.groups > 1
-        return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)
+        return self._moving(form, read) * times + next_cycles(self._machine.groups, meets=meets)
 
-    def _pooling(self, op: Op, form: Form) -> float:
-        """Cycles of a stage that writes windows of a tensor in a form."""
-        between = next_cycles(self._machine.groups, meets=self.ranked.groups > 1)
-        return self._moving(form, op.input_shapes[0]) + between
-
+    @remembered
     def _moving(self, form: Form, read: Shape = ()) -> float:
         """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,
         at the engines' best.
         """
-        found = self._moves.get((form, read))
-        if found is None:
-            got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
-            moving = moving_cycles(self._machine, got, written, self.ranked.groups)
-            found = self._moves[form, read] = moving + 2 * self._machine.dma.latency_cycles
-        return found
+        got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
+        moving = moving_cycles(self._machine, got, written, self.ranked.groups)
+        return moving + 2 * self._machine.dma.latency_cycles
 
 
 def _writes_any(op: Op) -> bool:

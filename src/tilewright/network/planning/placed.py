@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, evaluate
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import Program, Tensor
 from tilewright.machine import Machine
 from tilewright.network.planning.access import (
     access_of,
@@ -22,7 +22,7 @@ from tilewright.network.planning.access import (
     index_of,
     steps_in_memory,
 )
-from tilewright.network.planning.bordered import Bordered, as_part_of, names_in_place, priced_anew
+from tilewright.network.planning.bordered import Bordered, LargerTensor, as_part_of, nests_by
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.lowering import runs_along_blocks
 from tilewright.network.planning.memory import is_unblocked
@@ -164,14 +164,12 @@ def in_places(
     """The candidate with one of its tensors in other places, priced anew; None where steps along
     its dimensions differ there, or are not one inside the other.
     """
-    nests = []
-    for nest in candidate.nests:
-        bound = {**candidate.values, **nest.factors}
-        staged = _in_box(nest.structure.staged, name, bound, there)
-        if staged is None:
-            return None
-        nests.append(priced_anew(nest, staged, f"{name} by {there}", candidate.values, machine))
-    return replace(candidate, nests=tuple(nests))
+
+    def boxed(program: Program, bound: Mapping[str, int]) -> Program | None:
+        return _in_box(program, name, bound, there)
+
+    nests = nests_by(candidate, boxed, f"{name} by {there}", machine)
+    return None if nests is None else replace(candidate, nests=nests)
 
 
 def viewing(candidate: Candidate, name: str, there: PlaceMap, machine: Machine) -> Candidate | None:
@@ -184,18 +182,15 @@ def _in_box(
     program: Program, name: str, bound: Mapping[str, int], there: PlaceMap
 ) -> Program | None:
     """The program with its tensor as a box of a larger one; itself where it has no such tensor."""
-    tensors = {t.name: t for t in program.tensors}
-    if any(t.storage == name for t in program.tensors):
-        return None
-    if name not in tensors:
-        return program
-    own = tensors[name]
-    extents = tuple(int(evaluate(e, bound)) for e in own.shape)
-    box = enclosing_box(extents, there)
-    if box is None or own.storage or names_in_place(program, name):
-        return None
-    shape, first = box
-    return as_part_of(program, replace(own, shape=tuple(map(Const, shape)), zeros=()), first)
+
+    def larger(own: Tensor) -> LargerTensor | None:
+        box = enclosing_box(tuple(int(evaluate(e, bound)) for e in own.shape), there)
+        if box is None:
+            return None
+        shape, first = box
+        return replace(own, shape=tuple(map(Const, shape)), zeros=()), first
+
+    return as_part_of(program, name, larger)
 
 
 def enclosing_box(extents: Shape, there: PlaceMap) -> tuple[Shape, Shape] | None:

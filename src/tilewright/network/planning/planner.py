@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from tilewright.common.progress import Steps
+from tilewright.common.remembered import remembered
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.widening import widened
 from tilewright.machine import Machine
@@ -54,8 +55,6 @@ class Planner:
         self.forms = Forms()
         self.alone = Schedules()
         self._machine, self._rankings = machine, Rankings()
-        self._bordered: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
-        self._reading: dict[tuple[Candidate, str, PlaceMap], Candidate | None] = {}
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Factor on the cycles of a copy into another order of dimensions.
@@ -91,26 +90,21 @@ class Planner:
             requests, ranked, self._machine, self._rankings, self.arithmetic_cycles, self.forms
         )
 
+    @remembered
     def bordered(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
     ) -> Bordered | None:
         """The candidate, whose result lies in its `own` form, with the result inside a border, and
         what its epilogue reads inside one `beside`.
         """
-        key = candidate, form, beside
-        if key not in self._bordered:
-            single = one_group(self._machine)
-            self._bordered[key] = bordered(candidate, own, form, single, beside)
-        return self._bordered[key]
+        return bordered(candidate, own, form, one_group(self._machine), beside)
 
+    @remembered
     def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> Candidate | None:
         """The candidate with operand `name` read in other places, as `there` say; None where
         stages read it so anyway, or cannot.
         """
-        key = candidate, name, there
-        if key not in self._reading:
-            self._reading[key] = viewing(candidate, name, there, one_group(self._machine))
-        return self._reading[key]
+        return viewing(candidate, name, there, one_group(self._machine))
 
     def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
         """Have products write rows of pixels inside borders, where the family does so; returns

@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.constants import without_ahead
 from tilewright.graph.rewrites.early_pooling import early_pooling
-from tilewright.graph.rewrites.fusion import fused_nodes
+from tilewright.graph.rewrites.fusion import fused_nodes, members
 from tilewright.network.planning.epilogues import Request, epilogue_of
 from tilewright.network.planning.layouts import NodeChain
 from tilewright.ops import CONTRACTIONS, Conv2d

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.seeds.convolution import tensors as conv
-from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.gemm import gemm_space, product_nest
 from tilewright.seeds.nest import TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Spread
@@ -62,16 +62,9 @@ def _expansion(x: TensorSpec, columns: TensorSpec, window: conv.Window) -> Space
 
 
 def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
-    product = nest(
-        "product",
-        "gemm",
-        "group out_channel pixel depth",
-        {"m": "out_channel", "n": "pixel", "k": "depth"},
-        y.on("group, out_channel, pixel"),
-        w.on("group, out_channel, depth"),
-        columns.on("group, depth, pixel"),
-    )
-    return gemm_space(product, "out_channel", "pixel", "depth", inner_only=True, most=4)
+    axes = ("out_channel", "pixel", "depth")
+    product = product_nest("product", y, w, columns, "group", axes)
+    return gemm_space(product, *axes, inner_only=True, most=4)
 
 
 def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:

@@ -22,9 +22,7 @@ from tilewright.seeds.space import INTERFACES, NestInterface, Seed, SeedRule, se
 
 BATCH, GROUPS = Var("batch"), Var("groups")
 IN_CHANNELS, OUT_CHANNELS = Var("in_channels"), Var("out_channels")
-IN_ROWS, IN_COLS, OUT_ROWS, OUT_COLS = (
-    Var(name) for name in ("in_rows", "in_cols", "out_rows", "out_cols")
-)
+OUT_ROWS, OUT_COLS = Var("out_rows"), Var("out_cols")
 
 BORDERS = {
     "in_rows": ("zeros_above", "zeros_below"),

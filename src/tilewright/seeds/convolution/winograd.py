@@ -17,7 +17,7 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.convolution.implicit import IMAGE_BLOCK, IMAGES_ORDER, LANES
 from tilewright.seeds.convolution.tensors import images, in_blocks, results, weights
-from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.gemm import gemm_space, product_nest
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread, Step
@@ -172,16 +172,9 @@ def _tile_transform(name: str, size: int, pixels: TensorSpec, tiles: TensorSpec)
 
 
 def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
-    product = nest(
-        "product",
-        "gemm",
-        "group point out_channel tile in_channel",
-        {"m": "out_channel", "n": "tile", "k": "in_channel"},
-        products.on("group, point, out_channel, tile"),
-        u.on("group, point, out_channel, in_channel"),
-        v.on("group, point, in_channel, tile"),
-    )
-    return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=4)
+    axes = ("out_channel", "tile", "in_channel")
+    product = product_nest("product", products, u, v, "group point", axes)
+    return gemm_space(product, *axes, inner_only=True, most=4)
 
 
 def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:

@@ -44,8 +44,13 @@ from tilewright.targets.host.emit.products import (
 )
 from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
-from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.native import (
+    FLAGS,
+    address,
+    load_library,
+    native_instruction_sets,
+    page_aligned,
+)
 from tilewright.targets.host.taps import without_padding
 from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING

@@ -43,7 +43,6 @@ class HostDescription:
     family: str
     model: str
     processors: int
-    threads_per_core: int
     memory_bytes: int
     caches: tuple[CacheLevel, ...]
     instruction_set: InstructionSet
@@ -79,7 +78,6 @@ def detect_host(root: Path = Path("/")) -> HostDescription:
         fields.get("cpu family") or fields.get("CPU architecture", ""),
         fields.get("model") or fields.get("CPU part", ""),
         usable_processors(),
-        _threads_per_core(fields),
         memory,
         tuple(sorted(caches, key=lambda c: c.level)),
         best_instruction_set(flags),
@@ -104,13 +102,6 @@ def _cpu_fields(root: Path) -> dict[str, str]:
     first = _text(root / "proc/cpuinfo").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _threads_per_core(fields: dict[str, str]) -> int:
-    siblings, cores = fields.get("siblings", ""), fields.get("cpu cores", "")
-    if not (siblings.isdigit() and cores.isdigit() and int(cores)):
-        return 1
-    return max(1, int(siblings) // int(cores))
 
 
 def _memory_bytes(root: Path) -> int:

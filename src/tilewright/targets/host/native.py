@@ -1,11 +1,19 @@
-"""Compiling generated C for this computer: sources in, a loaded shared library out."""
+"""Compiled C on this computer: sources in, a loaded shared library out; and the memory that such
+code is given: arrays that begin on pages of their own, their addresses.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.codegen.c.compiler import (
     compile_into,
@@ -13,6 +21,7 @@ from tilewright.codegen.c.compiler import (
     loaded_library,
     processor_flags,
 )
+from tilewright.common.dtypes import DType
 from tilewright.targets.host.vectors.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,
@@ -22,6 +31,8 @@ from tilewright.targets.host.vectors.instruction_sets import (
 USER = "the host target"
 KIND = "host"
 """The kind of the libraries in the cache."""
+_PAGE_BYTES = 4096
+_HUGE_PAGE_BYTES = 1 << 21
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
 COMPILE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """For one file of a network, as gcc and clang take them: no function says what went wrong but by
@@ -54,3 +65,32 @@ def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctype
         compile_into(folder, USER, sources, every)
 
     return loaded_library(USER, KIND, compile_key(USER, sources, every), make)
+
+
+def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
+    """Zeros that begin on a page, touched once so that every page is there; on huge pages, where
+    the system has them, if they fill one.
+
+    Weights are read once a run: on small pages their addresses are not known to the processor.
+    What an allocator hands out again has kept the pages it had.
+    """
+    size = elements * kind.size_bytes
+    page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else _PAGE_BYTES
+    memory = _mapped(size + page) if page == _HUGE_PAGE_BYTES else np.empty(size + page, np.uint8)
+    start = -memory.ctypes.data % page
+    array = memory[start : start + size].view(kind.numpy)
+    array[...] = 0
+    return array
+
+
+def address(array: NDArray[Any]) -> ctypes.c_void_p:
+    """Where the array's first element is, as a C argument."""
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _mapped(size: int) -> NDArray[np.uint8]:
+    """Memory of its own from the system, on huge pages where it has them."""
+    region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(AttributeError, OSError):
+        region.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(region, np.uint8)

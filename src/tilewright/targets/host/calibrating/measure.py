@@ -33,8 +33,7 @@ from tilewright.targets.host.calibrating.probes import (
     peak_flops_per_call,
 )
 from tilewright.targets.host.detect import HostDescription
-from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import load_library
+from tilewright.targets.host.native import address, load_library, page_aligned
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import (
     DEFAULT_BLOCKS,

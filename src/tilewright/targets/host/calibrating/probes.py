@@ -17,8 +17,7 @@ from functools import cache
 
 from tilewright.common.dtypes import F32, FLOATS, DType
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import load_library
+from tilewright.targets.host.native import address, load_library, page_aligned
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.tune.sampling import Contender
 

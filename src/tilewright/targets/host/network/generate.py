@@ -18,6 +18,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
+from tilewright.network.results import StageResult
 from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.network.emit import Emitted, host_sources
@@ -29,7 +30,7 @@ from tilewright.targets.host.network.planner import (
     rank_beside,
     ranked_kernels,
 )
-from tilewright.targets.host.network.run import NetworkCode, StageInfo
+from tilewright.targets.host.network.run import NetworkCode
 
 
 def generated(
@@ -60,7 +61,7 @@ def network_code(
     places = everything_placed(plan, kernels, machine.thread_count, progress)
     isa = instruction_set_of(machine)
     emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases)
-    tensors = network.tensors
+    firsts, tensors = [stages[0] for stages in emitted.functions], network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(
         name,
@@ -76,7 +77,8 @@ def network_code(
         places.constant_bytes,
         places.arena_bytes,
         {t.name: t.dtype for t in public},
-        tuple(_stage_info(stages[0], emitted, machine) for stages in emitted.functions),
+        tuple(_stage_result(stage, emitted, machine) for stage in firsts),
+        tuple(plan.stages[stage].flops for stage in firsts),
         plan.states,
         emitted.complete if plan.states else {},
         network.cases,
@@ -84,19 +86,19 @@ def network_code(
     )
 
 
-def _stage_info(number: int, emitted: Emitted, machine: Machine) -> StageInfo:
+def _stage_result(number: int, emitted: Emitted, machine: Machine) -> StageResult:
+    """A stage as known before it runs; its time is the model's where that chose its kernel."""
     stage, call = emitted.plan.stages[number], emitted.places.calls.get(number)
     product = stage.work == "product"
-    return StageInfo(
+    return StageResult(
         stage.name,
         stage.label,
         stage.candidate.seed.name if product else "",
-        stage.flops,
-        stage.scheduled.cycles / machine.clock_hz if product else None,
-        stage.work,
-        dict(call.kernel.causes) if call else {},
-        stage.nodes,
-        _moved(number, emitted.plan),
+        1e3 * (stage.scheduled.cycles / machine.clock_hz) if product else None,
+        work=stage.work,
+        causes=dict(call.kernel.causes) if call else {},
+        nodes=stage.nodes,
+        moved_bytes=_moved(number, emitted.plan),
     )
 
 

@@ -53,7 +53,7 @@ from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.machine import Machine
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
-from tilewright.network.results import Comparison, NetworkRun, StageResult
+from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.rival import compare_outputs, compare_with_onnxruntime, onnxruntime_session
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
@@ -172,24 +172,11 @@ class HostNetwork:
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """Describe the network without running it."""
         code = self.code
-        stages = tuple(
-            StageResult(
-                stage.name,
-                stage.label,
-                stage.algorithm,
-                None if stage.estimate_seconds is None else 1e3 * stage.estimate_seconds,
-                work=stage.work,
-                causes=stage.causes,
-                nodes=stage.nodes,
-                moved_bytes=stage.moved_bytes,
-            )
-            for stage in code.stages
-        )
         return NetworkRun(
             code.name,
             self.machine.name,
             code.dtype,
-            stages,
+            code.stages,
             compile_seconds,
             code.constant_bytes,
             code.arena_bytes,
@@ -244,14 +231,14 @@ class HostNetwork:
 
     def _with_stages(self, found: NetworkRun, bound: BoundNetwork) -> NetworkRun:
         """With the times of the stages."""
-        times = zip(found.stages, self.code.stages, self.profile(bound), strict=True)
+        times = zip(found.stages, self.code.flops, self.profile(bound), strict=True)
         stages = tuple(
             structs.replace(
                 stage,
                 measured_milliseconds=1e3 * seconds,
-                gflops=info.flops / max(seconds, 1e-9) / 1e9,
+                gflops=flops / max(seconds, 1e-9) / 1e9,
             )
-            for stage, info, seconds in times
+            for stage, flops, seconds in times
         )
         return structs.replace(found, stages=stages)
 

@@ -14,6 +14,7 @@ from math import prod
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.progress import Progress, Steps
+from tilewright.common.remembered import remembered
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.definitions import gathered_bodies
 from tilewright.ir.nodes import Program
@@ -53,10 +54,6 @@ class HostPlanner(Planner):
 
     views = True
 
-    def __init__(self, machine: Machine) -> None:
-        super().__init__(machine)
-        self._programs: dict[Candidate, Program] = {}
-
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Each element has a cache line of its own where another dimension runs along memory."""
         return 1.0 if held.dims[-1].axis == wanted.dims[-1].axis else 4.0
@@ -85,10 +82,7 @@ class HostPlanner(Planner):
         """
         if beside is not None:
             return None
-        key = candidate, form, beside
-        if key not in self._bordered:
-            self._bordered[key] = self._inside(candidate, own, form)
-        return self._bordered[key]
+        return self._inside(candidate, own, form)
 
     def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> None:
         """Kernels read views, inside borders as well."""
@@ -124,6 +118,7 @@ class HostPlanner(Planner):
         done = InRegisters.of(plain, own, own, kernel, operands, epilogue, cycles)
         return done if self._fuses(plain, done.in_kernel) else None
 
+    @remembered
     def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
         border = border_between(own, form)
         if border is None or (border.behind and self._passes_caches(candidate.op, form)):
@@ -142,11 +137,10 @@ class HostPlanner(Planner):
         size_bytes = form.elements * dtype(op.out_dtype).size_bytes
         return caches is not None and size_bytes > caches.l3.capacity_bytes
 
+    @remembered
     def program(self, plain: Candidate) -> Program:
         """The program of a candidate, made once."""
-        if plain not in self._programs:
-            self._programs[plain] = plain.program(self._machine)
-        return self._programs[plain]
+        return plain.program(self._machine)
 
     def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
         program = self.program(plain)

@@ -32,36 +32,22 @@ from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
+from tilewright.network.results import StageResult
 from tilewright.ops.op import Shape, show_shape
-from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import (
     COMPILE_FLAGS,
     GCC_STAGE_FLAGS,
     KIND,
     USER,
+    address,
     native_instruction_sets,
+    page_aligned,
 )
 from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
 Seconds = float
-
-
-class StageInfo(Struct, frozen=True):
-    """A stage as known before it runs: `causes` are the model's, in cycles, `moved_bytes` those of
-    all that it reads and writes.
-    """
-
-    name: str
-    label: str
-    algorithm: str
-    flops: int
-    estimate_seconds: float | None
-    work: str = ""
-    causes: dict[str, int] = {}
-    nodes: tuple[str, ...] = ()
-    moved_bytes: int = 0
 
 
 class NetworkCode(Struct, frozen=True):
@@ -72,7 +58,8 @@ class NetworkCode(Struct, frozen=True):
     there are some; `types` are their element types by name, `dtype` is that in which the memory of
     the network is counted; `states` are the names of inputs that the code keeps in the memory of
     outputs, with theirs. Where there are some, the other outputs are `complete` after so many of
-    the stages.
+    the `stages`, which are as known before they run, of so many `flops` each: their causes are the
+    model's, in cycles.
     """
 
     name: str
@@ -88,7 +75,8 @@ class NetworkCode(Struct, frozen=True):
     constant_bytes: int
     arena_bytes: int
     types: dict[str, str]
-    stages: tuple[StageInfo, ...]
+    stages: tuple[StageResult, ...]
+    flops: tuple[int, ...]
     states: tuple[tuple[str, str], ...] = ()
     complete: dict[str, int] = {}
     cases: tuple[Case, ...] = ()

@@ -15,7 +15,7 @@ from tilewright.ops import Slice
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import access
-from tilewright.ops.einsum import einsum
+from tilewright.ops.notation import einsum
 from tilewright.ops.op import Shape
 
 _COMPLEX = 2

@@ -22,7 +22,7 @@ from tilewright.graph.frontends.onnx.operators.windows import (
     node_windows,
     with_bias,
 )
-from tilewright.ops.einsum import einsum
+from tilewright.ops.notation import einsum
 from tilewright.ops.op import Shape, show_shape
 
 _DIFFERENCE = "i16"

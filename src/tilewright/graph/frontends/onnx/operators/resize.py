@@ -16,7 +16,7 @@ from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Resize, Slice, Unary
-from tilewright.ops.einsum import einsum
+from tilewright.ops.notation import einsum
 from tilewright.ops.op import Op, Shape
 
 _MOST_PLACES = 1 << 18
