@@ -125,6 +125,16 @@ def test_the_chain_that_tells_the_clock_adds_a_register_that_the_compiler_does_n
     assert [source[0] for source, _ in added if source != "$0x1"].count("%") >= 8
 
 
+def test_memory_ends_with_a_whole_huge_page() -> None:
+    huge = 1 << 21
+    array = whole = page_aligned(huge // 4 + 1, F32)
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    first, behind = (one.ctypes.data + one.nbytes for one in (array, whole))
+    assert array.ctypes.data % huge == 0
+    assert behind >= -(-first // huge) * huge
+
+
 def test_working_sets_take_a_core_s_part_of_a_shared_cache():
     small, shared = CacheLevel(2, 2**21, 64, 16, 1), CacheLevel(3, 300 * 2**20, 64, 20, 16)
     host = replace(detect_host(), caches=(CacheLevel(1, 49152, 64, 12, 1), small, shared))

@@ -203,6 +203,7 @@ def program(isa: InstructionSet) -> str:
         "whole": windows(F32, isa, lines=3, whole=True),
         "bordered": windows(F32, isa, lines=6, top=1, left=1, bottom=7, right=9),
         "within": windows(F32, isa, lines=9, down=2, rows=5, columns=5, left=2, top=6, bottom=8),
+        "alone": windows(F32, isa, lines=9, rows=5, columns=5, left=2, top=1, right=9, bottom=7),
         "beyond": windows(F32, isa, windows=9, lines=7, left=6, top=4, right=8, bottom=5),
         "dark": windows(F32, isa, lines=4, top=7, right=0),
         "terms": windows(F32, isa, lines=2, terms=2),

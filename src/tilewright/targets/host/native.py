@@ -69,14 +69,15 @@ def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctype
 
 def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
     """Zeros that begin on a page, touched once so that every page is there; on huge pages, where
-    the system has them, if they fill one.
+    the system has them, if they fill one, the last of which may go on beyond them.
 
     Weights are read once a run: on small pages their addresses are not known to the processor.
     What an allocator hands out again has kept the pages it had.
     """
     size = elements * kind.size_bytes
     page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else _PAGE_BYTES
-    memory = _mapped(size + page) if page == _HUGE_PAGE_BYTES else np.empty(size + page, np.uint8)
+    room = -(-size // page) * page + page
+    memory = _mapped(room) if page == _HUGE_PAGE_BYTES else np.empty(room, np.uint8)
     start = -memory.ctypes.data % page
     array = memory[start : start + size].view(kind.numpy)
     array[...] = 0

@@ -93,8 +93,8 @@ def _window_work(
 ) -> _WindowWork:
     """For each vector of results and each point a multiply-add. Each pixel is loaded once for a
     block where its windows share pixels, otherwise for each point; factors once for a line of a
-    block, or for each multiply-add where registers hold none beside the sums of several lines.
-    Results are stored once.
+    block, or for each multiply-add where registers do not hold all that a row of pixels takes
+    beside the sums of several lines. Results are stored once.
     """
     core, pixels, lines, terms = machine.core, dims["t"], dims["u"], dims["k"]
     lanes = core.lanes(kind)
@@ -108,8 +108,11 @@ def _window_work(
         row = windows.cols, windows.stride, windows.col_step
         once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
         loaded = np.where(terms == 1, once * _rows_read(windows, lines, summed), loaded)
-    beyond = points - np.maximum(0, (core.registers or points) - summed * block - 1)
-    again = np.where(np.greater(summed, 1), np.maximum(0, beyond), 0)
+    held = np.maximum(0, (core.registers or points) - summed * block - 1)
+    behind = windows.row_stride // windows.row_step
+    used = (len(range(row, windows.rows, behind)) * windows.cols for row in range(behind))
+    beyond = sum(np.maximum(0, factors - held) for factors in used)
+    again = np.where(np.greater(summed, 1), beyond, 0)
     factors = (points - again) * blocks + again * pixels * lines
     loads = vectors * (loaded + factors + pixels * lines)
     return _WindowWork(vectors, blocks, loads * machine.section(VectorPrimitive).load_cycles, added)
@@ -329,7 +332,7 @@ def _in_image(
     """The shares of the points of windows, and of the pixels, that the text has: those in a border
     of zeros are left out where pixels are shared, and no loop moves their rows or columns.
     """
-    registers, shares = machine.core.registers, list[Value]((1.0, 1.0))
+    shares = list[Value]((1.0, 1.0))
     pixels = next(o for o in call.operands if isinstance(o, Tile) and "r" in o.roles)
     tensor = prepared.program.tensor(pixels.tensor)
     env = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
@@ -339,9 +342,8 @@ def _in_image(
     terms = prod(int(np.max(evaluate(r.extent, env))) for r, role in of_terms if role == "k")
     down = windows.rows, windows.row_step, windows.row_stride
     across = windows.cols, windows.col_step, windows.stride
-    several = summed_lines(windows.rows, windows.cols, terms, *down[:0:-1], registers) > 1
-    ways = [("r", *down)] if several else []
-    ways += [("c", *across)] if shares_pixels(windows.cols, terms, registers) else []
+    shared = shares_pixels(windows.cols, terms, machine.core.registers)
+    ways = [("r", *down), ("c", *across)] if shared else []
     for role, points, step, stride in ways:
         d = pixels.roles.index(role)
         (before, behind), start = tensor.zeros_of(tensor.dims[d]), pixels.ranges[d].start

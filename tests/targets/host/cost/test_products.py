@@ -123,13 +123,22 @@ def test_lines_that_are_summed_together_load_each_row_once():
 
 
 def test_lines_that_are_summed_together_load_factors_that_no_register_holds_each_time() -> None:
-    """Five lines of 6 windows of 5 x 5 points: beside 30 sums and a pixel one register of 32 holds
-    a factor, and the others are loaded for each window.
+    """Two lines of 7 windows of 5 x 5 points, two rows and columns apart: beside 21 sums and a
+    pixel registers hold 10 factors, all of a row of pixels in two lines, not all 15 in three.
     """
     on = load_machine("host", {"primitives.vector.load_cycles": 9.0})
-    dims = {"t": 6, "u": 5, "elements": 5 * 6 * 16, "k": 1}
+    dims = {"t": 7, "u": 2, "elements": 2 * 7 * 16, "k": 1}
+    call = PricedCall(WindowSums(rows=5, cols=5, stride=2, row_stride=2), dims, "f32")
+    loads = 7 * 17 + 2 * (20 + 5 * 7) + 14
+    assert float(window_sums_cycles(on, call)) == 20 + 2 + loads * 9
+
+
+def test_lines_whose_sums_exceed_the_registers_load_their_rows_each() -> None:
+    """Five lines of 14 windows of 5 x 5 points: 18 pixels and 5 factors of each row of points."""
+    on = load_machine("host", {"primitives.vector.load_cycles": 9.0})
+    dims = {"t": 14, "u": 5, "elements": 5 * 14 * 16, "k": 1}
     call = PricedCall(WindowSums(rows=5, cols=5), dims, "f32")
-    loads = 9 * 10 + 5 * (1 + 24 * 6) + 30
+    loads = 5 * (5 * (18 + 5) + 14)
     assert float(window_sums_cycles(on, call)) == 20 + 5 + loads * 9
 
 

@@ -152,13 +152,17 @@ def write_finished(
     place: Callable[[str, int], VectorPosition],
     vectorised: Along,
     writer: CWriter,
+    store: Callable[[str, VectorPosition], str] | None = None,
 ) -> None:
     """Write the epilogue of a block's sums, s0_0, s0_1 and so on: a line for each or, where it
     calls functions, a loop over its rows. The `place` is that of a row and a number of a vector.
+    Finished sums go to these variables again, or where the statement `store` puts them.
     """
 
     def finished(value: str, row: str, v: int) -> str:
-        return f"{value} = {with_finish(value, finish, name, kind, place(row, v), vectorised)};"
+        at = place(row, v)
+        found = with_finish(value, finish, name, kind, at, vectorised)
+        return store(found, at) if store else f"{value} = {found};"
 
     cells = [(i, v) for i in range(rows) for v in range(vectors)]
     if not finish.calls:
@@ -171,5 +175,5 @@ def write_finished(
         with writer.block(f"for (long i = 0; i < {rows}; i++)"):
             for v in range(vectors):
                 writer.line(finished(f"s[i * {vectors} + {v}]", "i", v))
-        for number, (i, v) in enumerate(cells):
+        for number, (i, v) in enumerate(() if store else cells):
             writer.line(f"s{i}_{v} = s[{number}];")

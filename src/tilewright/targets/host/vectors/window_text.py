@@ -4,9 +4,10 @@ In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. 
 function for lines of windows. A block is one vector of channels by some windows of every line: rows
 of pixels go by, each pixel is loaded once and multiplied by the factors of all points at which
 windows of the block have it, in as many lines as share a row; those in a border of zeros are left
-out. Where pixels come from far, or factors and sums exceed the registers, it is the windows of one
-line, row by row, or two vectors by as many windows, point by point. Windows and channels that are
-left take smaller blocks, the last channels with masks. The epilogue is applied to complete sums.
+out. Where pixels come from far, or sums of several lines exceed the registers, it is the windows of
+one line, row by row; where a row of factors does, too, two vectors by as many windows, point by
+point. Windows and channels that are left take smaller blocks, the last channels with masks. The
+epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
@@ -45,14 +46,13 @@ networks are multiples of 7 wide.
 
 
 def block_pixels(registers: int | None, lines: int = 1) -> int:
-    """Pixels of each line of a block that has the sums of so many at once: beside these, vector
-    registers hold a pixel and a factor.
+    """Pixels of each line of a block that has the sums of so many at once.
 
-    >>> [block_pixels(16, lines) for lines in (1, 2, 3)], [block_pixels(32, n) for n in (1, 2, 5)]
-    ([7, 7, 4], [14, 7, 6])
+    >>> [block_pixels(16, lines) for lines in (1, 2)], [block_pixels(32, n) for n in (1, 2, 3)]
+    ([7, 7], [14, 7, 7])
     """
     own = registers or _REGISTERS
-    return min(_PIXELS, (own - 2) // lines) if lines > 1 else max(1, own // _REGISTERS) * _PIXELS
+    return _PIXELS if lines > 1 else max(1, own // _REGISTERS) * _PIXELS
 
 
 def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
@@ -69,16 +69,19 @@ def summed_lines(
     rows: int, columns: int, terms: int, row_stride: int, row_step: int, registers: int | None
 ) -> int:
     """Lines of windows that a row of pixels is in, whose sums a block has at once; 1 where rows
-    are not shared, or registers do not hold two pixels of each line.
+    are not shared, or registers do not hold these sums beside a pixel and a factor: blocks of fewer
+    pixels would load most of them twice.
 
-    >>> [summed_lines(3, 3, 1, *steps, 16) for steps in ((1, 1), (2, 1), (1, 2), (3, 1))]
+    >>> [summed_lines(3, 3, 1, *steps, 32) for steps in ((1, 1), (2, 1), (1, 2), (3, 1))]
     [3, 2, 1, 1]
+    >>> [summed_lines(5, 5, 1, *steps, 32) for steps in ((1, 1), (2, 1))]
+    [1, 3]
     """
     behind, between = divmod(row_stride, row_step)
     if between or not behind or not shares_pixels(columns, terms, registers):
         return 1
     lines = -(-rows // behind)
-    return lines if block_pixels(registers, lines) > 1 else 1
+    return lines if lines * _PIXELS + 2 <= (registers or _REGISTERS) else 1
 
 
 def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
@@ -145,7 +148,7 @@ _Points = tuple[range, ...]
 
 def _down(one: WindowFunction) -> dict[_Points, list[range]]:
     """The lines at which blocks begin, by the rows of points of each."""
-    inside = one.x_rows if one.summed > 1 or one.part else EVERYWHERE
+    inside = one.x_rows if one.shares_pixels else EVERYWHERE
     size = one.lines if one.summed > 1 else 1
     return _runs(one.lines, size, one.x_line, one.rows, one.x_row, inside)
 
@@ -374,13 +377,17 @@ def _write_results(one: WindowFunction, name: str, u: str, block: _Block, writer
     def place(row: str, v: int) -> VectorPosition:
         return VectorPosition(row, str(v * one.lanes), offset(row, v), tail)
 
-    if one.epilogue:
-        write_finished(block.width, block.vectors, one.epilogue, name, kind, place, "n", writer)
-    for p, v in product(range(block.width), range(block.vectors)):
+    def store(value: str, at: VectorPosition) -> str:
         if tail:
-            writer.line(f"tw_store_first_{kind}(y + {offset(p, v)}, {tail}, s{p}_{v});")
-        else:
-            writer.line(f"tw_store_{kind}(y + {offset(p, v)}, s{p}_{v});")
+            return f"tw_store_first_{kind}(y + {at.offset}, {tail}, {value});"
+        return f"tw_store_{kind}(y + {at.offset}, {value});"
+
+    if one.epilogue:
+        shape = block.width, block.vectors
+        write_finished(*shape, one.epilogue, name, kind, place, "n", writer, store)
+    else:
+        for p, v in product(range(block.width), range(block.vectors)):
+            writer.line(store(f"s{p}_{v}", place(str(p), v)))
 
 
 def _write_points(one: WindowFunction, block: _Block, writer: CWriter) -> None:
