@@ -83,12 +83,7 @@ def kept_rankings(
     found = {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in asked.items()}
     new = {op: own for op, own in asked.items() if found[op] is None}
     if beside and len(new) > 1 and process_count() > 1:
-        count, parts = sum(map(len, new.values())), _parts(new)
-        calls = [
-            partial(kept_rankings, machine=machine, keep=keep, **_arguments(part)) for part in parts
-        ]
-        call_beside(calls, lambda done, of: steps(count * done // of, count))
-        _join(parts, {op: keys[op] for op in new}, new, machine, keep)
+        _search_beside(new, keys, machine, keep, steps)
         found |= {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in new.items()}
         new = {op: own for op, own in new.items() if found[op] is None}
     known = sum(map(len, asked.values())) - sum(map(len, new.values()))
@@ -122,14 +117,13 @@ def _parts(new: Mapping[Op, Cases]) -> list[dict[Op, Cases]]:
     return [*parts.values()]
 
 
-def _join(
-    parts: Sequence[Mapping[Op, Cases]],
-    keys: Mapping[Op, str],
-    new: Mapping[Op, Cases],
-    machine: Machine,
-    keep: int,
+def _search_beside(
+    new: Mapping[Op, Cases], keys: Mapping[Op, str], machine: Machine, keep: int, steps: Steps
 ) -> None:
-    """Keep what the parts found of each operator as one entry under its key."""
+    """Search in several processes, and keep what the parts find of each operator as one entry."""
+    count, parts = sum(map(len, new.values())), _parts(new)
+    calls = [partial(kept_rankings, machine=machine, keep=keep, **_arguments(p)) for p in parts]
+    call_beside(calls, lambda done, of: steps(count * done // of, count))
     kept: dict[Op, dict[object, msgspec.Raw]] = {op: {} for op in new}
     for part in parts:
         for op, key in _keys(part, machine, keep).items():
