@@ -15,6 +15,7 @@ from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
+from tilewright.report.figures import Shown, figure_lines
 from tilewright.targets.sw26010.code import Sw26010Code
 
 MACHINE = load_machine("sw26010_cg")
@@ -57,6 +58,11 @@ def test_what_won_runs_as_it_is_and_others_with_fewer_images_and_rows_where_they
     for check in network.checks:
         size = f"{check.images or 64}x64x{check.rows or 8}x8"
         assert check.shape.startswith(f"conv2d {size} -> 64")
+    said = [*figure_lines(network.result(), Shown(MACHINE, 100))]
+    size = "conv for 32 images of 4 rows (conv2d 32x64x4x8 -> 64, 3x3 s1 p1)"
+    assert f"implicit_fours: code of {size} is exact" in said
+    size = "conv for 8 images (conv2d 8x64x8x8 -> 64, 3x3 s1 p1)"
+    assert f"winograd2_fused: code of {size} is exact" in said
 
 
 FAULTS = {
