@@ -1,4 +1,6 @@
-"""Checking each algorithm: what won as it is, the others with fewer images where all take long."""
+"""Checking each algorithm: what won as it is, the others with fewer images, then rows, where all
+take long.
+"""
 
 import re
 import threading
@@ -13,6 +15,7 @@ from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
+from tilewright.report.figures import Shown, figure_lines
 from tilewright.targets.sw26010.code import Sw26010Code
 
 MACHINE = load_machine("sw26010_cg")
@@ -39,7 +42,7 @@ def option_of(kernel, algorithm):
     return next(o for o in kernel.choice.options if o.algorithm == algorithm)
 
 
-def test_what_won_runs_as_it_is_and_others_with_fewer_images_where_they_apply():
+def test_what_won_runs_as_it_is_and_others_with_fewer_images_and_rows_where_they_apply():
     network = compiled("each algorithm")
     assert network.kernels["conv"].checked == "exact"
     assert {check.check for check in network.checks} == {"exact"}
@@ -49,8 +52,17 @@ def test_what_won_runs_as_it_is_and_others_with_fewer_images_where_they_apply():
     assert images["winograd2_fused"] == IMAGES
     assert images["explicit"] == IMAGES  # its tiles hold all images: with fewer it has others
     assert images["implicit_fours"] == 32  # it takes no fewer
+    rows = {check.algorithm: check.rows for check in network.checks if check.rows is not None}
+    assert rows["implicit_fours"] == 4  # 32 images of 8 rows are too much work
+    assert not rows.keys() & {won, "winograd2_fused", "explicit"}
     for check in network.checks:
-        assert check.shape.startswith(f"conv2d {check.images or 64}x64x8x8 -> 64")
+        size = f"{check.images or 64}x64x{check.rows or 8}x8"
+        assert check.shape.startswith(f"conv2d {size} -> 64")
+    said = [*figure_lines(network.result(), Shown(MACHINE, 100))]
+    size = "conv for 32 images of 4 rows (conv2d 32x64x4x8 -> 64, 3x3 s1 p1)"
+    assert f"implicit_fours: code of {size} is exact" in said
+    size = "conv for 8 images (conv2d 8x64x8x8 -> 64, 3x3 s1 p1)"
+    assert f"winograd2_fused: code of {size} is exact" in said
 
 
 FAULTS = {
@@ -64,12 +76,23 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_of_the_code_are_found_with_few_images_as_with_all(kernel, fault):
     option = option_of(kernel, "winograd2_fused")
-    few = with_option(*alone._with_fewer_images(kernel, option))
-    assert few.op.batch == IMAGES
+    few = with_option(*alone._with_less_work(kernel, option))
+    assert few.op == replace(LAYER, batch=IMAGES)
     for case in (with_option(kernel, option), few):
         assert case.check() == "exact"
         with pytest.raises((CheckFailed, SimulationError)):
             with_fault(case, fault).check()
+
+
+@pytest.mark.parametrize("fault", ["a wait less", "a loop ends early"])
+def test_faults_of_the_code_are_found_with_few_rows(kernel, fault, monkeypatch):
+    option = option_of(kernel, "winograd2_fused")
+    monkeypatch.setattr(alone, "_half_the_images", lambda op: None)
+    few = with_option(*alone._with_less_work(kernel, option))
+    assert few.op == replace(LAYER, height=4)
+    assert few.check() == "exact"
+    with pytest.raises((CheckFailed, SimulationError)):
+        with_fault(few, fault).check()
 
 
 def with_fault(kernel, fault):

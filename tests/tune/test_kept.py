@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from tilewright.common.cache import CacheStore
+from tilewright.common.cache.entries import entries_below
+from tilewright.common.cache.folders import cache_folder
 from tilewright.ir.nodes import Program
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.seeds.space import Seed, seeds_for
-from tilewright.tune import kept
+from tilewright.tune import executors, kept
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.search import Ranking, rank
@@ -78,6 +80,22 @@ def test_kept_rankings_are_those_of_the_search(searched, together):
         found = kept_rankings(CASES, machine, shared=shared, keep=2, changes=changes)
         assert said(found) == expected
     assert searched == [len(CASES), 0]
+
+
+def test_rankings_found_in_several_processes_are_kept_for_each_operator(searched, monkeypatch):
+    monkeypatch.setattr(executors, "process_count", lambda: 2)
+    monkeypatch.setattr(kept, "process_count", lambda: 2)
+    expected = said(rank(CASES, MACHINE, keep=2))
+    before = kept_entries()
+    assert said(kept_rankings(CASES, MACHINE, keep=2, beside=True)) == expected
+    assert kept_entries() - before == len({op for op, _ in CASES})
+    assert said(kept_rankings(CASES, MACHINE, keep=2)) == expected
+    assert searched[-2:] == [0, 0]  # neither joining nor asking again searches
+
+
+def kept_entries() -> int:
+    every = entries_below(cache_folder())
+    return len([entry for entry in every if entry.parent.name == "rankings"])
 
 
 def test_a_case_that_is_asked_twice(searched):

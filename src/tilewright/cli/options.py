@@ -306,7 +306,7 @@ class CompileOptions:
         bool,
         Switch(
             "Run the code of each algorithm, on the smallest layer it applies to; of one that "
-            "did not win there, with fewer images where all would take long."
+            "did not win there, with fewer images or rows where all would take long."
         ),
     ] = False
     strict: Annotated[

@@ -31,7 +31,7 @@ from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workl
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
 from tilewright.network.plans import Other
-from tilewright.ops import Op
+from tilewright.ops import Conv2d, Op
 from tilewright.ops.op import in_own_type
 from tilewright.report.view import (
     AlgorithmCheck,
@@ -50,8 +50,9 @@ from tilewright.tune.search import Counts
 #
 # In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
 # least work to run on the host; where it won there, as the very code that was generated,
-# otherwise with no more images than are work for a quarter of a second. Where all core groups
-# together have no more to do, the code that starts them and arranges their operands runs too.
+# otherwise with no more images, and rows of those it needs, than are work for a quarter of a
+# second. Where all core groups together have no more to do, the code that starts them and arranges
+# their operands runs too.
 
 Work: TypeAlias = tuple[Kernel, Option]
 """A layer, and the option whose code runs."""
@@ -60,6 +61,8 @@ _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
 _ENOUGH_OPERATIONS = 5_000_000_000
 """Work for about a quarter of a second."""
+_FEWEST_ROWS = 4
+"""Enough for both borders and what lies between."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
@@ -147,10 +150,11 @@ class Checks:
             case = self._running[name].result()
             if option is kernels[op].option:
                 result[op] = kernels[op].with_check(case.checked)
-            conv = case.op.convolution
-            images = conv.batch if conv is not None and conv != op else None
+            images, rows = _less_of(case.op, op)
             shape = case.option.partition.piece.describe()
-            checks.append(AlgorithmCheck(option.algorithm, case.name, shape, case.checked, images))
+            checks.append(
+                AlgorithmCheck(option.algorithm, case.name, shape, case.checked, images, rows)
+            )
         return result, tuple(checks)
 
 
@@ -169,7 +173,7 @@ def _checked(kernel: Kernel, option: Option) -> Kernel:
     """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
     case = kernel
     if option is not kernel.option:  # nobody asks for its time
-        case = with_option(*_with_fewer_images(replace(kernel, simulated=None), option))
+        case = with_option(*_with_less_work(replace(kernel, simulated=None), option))
     return replace(case, checked=_ran(case))
 
 
@@ -179,19 +183,39 @@ def _ran(case: Kernel) -> CheckResult:
     return case.check_groups() if case.is_driven and little else case.check()
 
 
-def _with_fewer_images(kernel: Kernel, option: Option) -> Work:
-    """The layer and the option with so few images that they are enough work, but no more; with as
-    many as the algorithm needs.
+def _with_less_work(kernel: Kernel, option: Option) -> Work:
+    """The layer and the option with so few images, and then rows of them, that they are enough
+    work, but no more; with as many as the algorithm needs.
     """
-    op, piece, halvings = kernel.op.convolution, option.partition.piece.convolution, 0
-    if op is None or piece is None:
-        return kernel, option
-    images = piece.batch
-    while _host_work(piece) > _ENOUGH_OPERATIONS and not op.batch % (2 << halvings):
-        halvings += 1
-        piece = replace(piece, batch=max(1, images >> halvings))
-    for few in range(halvings, 0, -1):
-        smaller = replace(op, batch=op.batch >> few)
+    return _shrunk(*_shrunk(kernel, option, _half_the_images), _half_the_rows)
+
+
+def _less_of(case: Op, op: Op) -> tuple[int | None, int | None]:
+    """The images and rows of a layer that was checked, None where it was checked with all."""
+    run, whole = case.convolution, op.convolution
+    if run is None or whole is None:
+        return None, None
+    rows = run.height if run.height != whole.height else None
+    return run.batch if run.batch != whole.batch else None, rows
+
+
+def _half_the_images(op: Conv2d) -> Conv2d | None:
+    return None if op.batch % 2 else replace(op, batch=op.batch // 2)
+
+
+def _half_the_rows(op: Conv2d) -> Conv2d | None:
+    rows = -(-op.height // 2)
+    return None if rows < _FEWEST_ROWS else replace(op, height=rows)
+
+
+def _shrunk(kernel: Kernel, option: Option, half: Callable[[Conv2d], Conv2d | None]) -> Work:
+    """The layer and the option at the least size, down to enough work, that they apply to."""
+    whole, part, sizes = kernel.op.convolution, option.partition.piece.convolution, list[Conv2d]()
+    while whole and part and _host_work(part) > _ENOUGH_OPERATIONS:
+        whole, part = half(whole), half(part)
+        if whole and part:
+            sizes.append(whole)
+    for smaller in reversed(sizes):
         with suppress(ScheduleError):
             like = option_like(option, smaller, kernel.machine)
             choice = Choice(smaller, (like,), Counts(1, 1, 1, 1))

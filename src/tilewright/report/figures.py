@@ -63,7 +63,9 @@ def _(found: NetworkResult, shown: Shown) -> Iterator[RenderableType]:
     if schedules and (legend := schedule_legend(x.schedule for x in found.layers)):
         yield legend
     for check in found.checks:
-        name = check.name if check.images is None else f"{check.name} for {check.images} images"
+        counts = {"image": check.images, "row": check.rows}
+        less = " of ".join(network.counted(n, what) for what, n in counts.items() if n is not None)
+        name = f"{check.name} for {less}" if less else check.name
         yield f"{check.algorithm}: code of {name} ({check.shape}) is {check.check}"
 
 

@@ -68,7 +68,7 @@ class LayerResult(Struct, frozen=True):
 
 class AlgorithmCheck(Struct, frozen=True):
     """The generated code of one algorithm, run and compared on one operator; with so many `images`
-    where that are fewer than the layer's.
+    and `rows` of an image where that are fewer than the layer's.
     """
 
     algorithm: str
@@ -76,6 +76,7 @@ class AlgorithmCheck(Struct, frozen=True):
     shape: str
     check: CheckResult
     images: int | None = None
+    rows: int | None = None
 
 
 class NetworkResult(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from tilewright.ops import Op
 from tilewright.schedule.structures import combinations
 from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.tune.candidate import Candidate, NestChoice
-from tilewright.tune.executors import Call, call_beside, process_count
+from tilewright.tune.executors import call_beside, process_count
 from tilewright.tune.legal import rules_of, structure_on
 from tilewright.tune.prepared import keeps
 from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
@@ -82,11 +82,8 @@ def kept_rankings(
     keys = _keys(asked, machine, keep)
     found = {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in asked.items()}
     new = {op: own for op, own in asked.items() if found[op] is None}
-    if beside and len(new) > 1:
-        count = sum(map(len, new.values()))
-        call_beside(
-            [*_parts(new, machine, keep)], lambda done, of: steps(count * done // of, count)
-        )
+    if beside and len(new) > 1 and process_count() > 1:
+        _search_beside(new, keys, machine, keep, steps)
         found |= {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in new.items()}
         new = {op: own for op, own in new.items() if found[op] is None}
     known = sum(map(len, asked.values())) - sum(map(len, new.values()))
@@ -111,12 +108,33 @@ def kept_rankings(
     return [by_case[op, id(seed), *own] for (op, seed), own in zip(cases, limits, strict=True)]
 
 
-def _parts(new: Mapping[Op, Cases], machine: Machine, keep: int) -> Iterator[Call]:
-    """Searches for these rankings, one a process: operators share walks over the structures."""
-    parts = min(process_count(), len(new))
-    for i in range(parts):
-        own = _arguments({op: new[op] for op in [*new][i::parts]})
-        yield partial(kept_rankings, machine=machine, keep=keep, **own)
+def _parts(new: Mapping[Op, Cases]) -> list[dict[Op, Cases]]:
+    """The cases of each seed: operators share walks over its structures."""
+    parts: dict[int, dict[Op, Cases]] = {}
+    for op, own in new.items():
+        for case, found in own.items():
+            parts.setdefault(case[0], {}).setdefault(op, {})[case] = found
+    return [*parts.values()]
+
+
+def _search_beside(
+    new: Mapping[Op, Cases], keys: Mapping[Op, str], machine: Machine, keep: int, steps: Steps
+) -> None:
+    """Search in several processes, and keep what the parts find of each operator as one entry."""
+    count, parts = sum(map(len, new.values())), _parts(new)
+    calls = [partial(kept_rankings, machine=machine, keep=keep, **_arguments(p)) for p in parts]
+    call_beside(calls, lambda done, of: steps(count * done // of, count))
+    kept: dict[Op, dict[object, msgspec.Raw]] = {op: {} for op in new}
+    for part in parts:
+        for op, key in _keys(part, machine, keep).items():
+            content = _KEPT.recall(key)
+            if content is not None:
+                every = msgspec.json.decode(content, type=list[msgspec.Raw])
+                kept[op] |= zip(part[op], every, strict=True)
+                _KEPT.forget(key)
+    for op, own in new.items():
+        if own.keys() == kept[op].keys():
+            _KEPT.remember(keys[op], msgspec.json.encode([kept[op][case] for case in own]))
 
 
 class _Arguments(TypedDict):
