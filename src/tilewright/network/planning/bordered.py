@@ -329,10 +329,10 @@ def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
         using = [d for d in memory.drafts if plain in (v for _, v in d.arguments)]
         if len(using) != 2 or using[1] is not copy or memory.values[plain].role != "scratch":
             continue
-        maker, op = using[0], copy.op
+        maker, op = using[0], copy.in_memory
         candidate = maker.scheduled.candidate if maker.scheduled else None
         form = memory.values[inside].form
-        if not candidate or not isinstance(op, InMemory):
+        if not candidate or op is None:
             continue
         made = _by_rows(candidate, op, form, machine)
         size = memory.values[plain].size_bytes

@@ -28,7 +28,6 @@ from tilewright.network.planning.placed import (
     places_written,
 )
 from tilewright.network.waits import moving_cycles
-from tilewright.ops import Op
 from tilewright.ops.access import Access, Term
 from tilewright.ops.mapping import InMemory
 from tilewright.tune.candidate import Candidate
@@ -78,8 +77,8 @@ def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]
     that inside a wider border.
     """
     (_, source), (_, written) = copy.arguments
-    values, op = memory.values, copy.op
-    if not isinstance(op, InMemory) or not is_plain_copy(op):
+    values, op = memory.values, copy.in_memory
+    if op is None or not is_plain_copy(op):
         return
     own = places_read(op)
     if own is not None and values[source].role != "state":
@@ -90,15 +89,15 @@ def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]
         value = other.arguments[-1][1]
         there = places_within(values[written].form, values[value].form)
         alike = values[value].filled == values[written].filled and value != written
-        if alike and there is not None and _agree(op, other.op, there):
+        if alike and there is not None and _agree(op, other.in_memory, there):
             yield value, there
 
 
-def _agree(first: InMemory, second: Op, there: PlaceMap) -> bool:
+def _agree(first: InMemory, second: InMemory | None, there: PlaceMap) -> bool:
     """True if a second copy of a tensor puts each element where the place lies that a first one
     puts it.
     """
-    if not isinstance(second, InMemory) or not is_plain_copy(second):
+    if second is None or not is_plain_copy(second):
         return False
     common = _common(*(counted_places(op.operands[0], op.extents) for op in (first, second)))
     if common is None:
@@ -200,9 +199,9 @@ def replaced(memory: PlannedMemory, maker: Draft, copy: Draft, both: Draft) -> N
 
 def _placing(maker: Draft, copy: Draft, machine: Machine) -> Scheduled | None:
     """The schedule of a product that writes where a copy of its result puts it, or None."""
-    if maker.work != "product" or not isinstance(copy.op, InMemory):
+    if maker.work != "product" or copy.in_memory is None:
         return None
-    there, number = places_written(copy.op), len(maker.arguments) - 1
+    there, number = places_written(copy.in_memory), len(maker.arguments) - 1
     if there is None or maker.scheduled is None:
         return None
     if type(maker.scheduled.candidate) not in (Candidate, Share):
@@ -315,8 +314,8 @@ def pairs_of(memory: PlannedMemory) -> Iterator[Pair]:
         maker = copied_alone(memory, copy)
         if maker is None or maker.scheduled is not None or copy.scheduled is not None:
             continue
-        if isinstance(maker.op, InMemory) and isinstance(copy.op, InMemory):
-            found = composed(maker.op, copy.op)
+        if maker.in_memory is not None and copy.in_memory is not None:
+            found = composed(maker.in_memory, copy.in_memory)
             if found is not None:
                 yield maker, copy, found
 

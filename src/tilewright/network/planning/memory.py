@@ -71,6 +71,11 @@ class Draft:
         """The kind of its work."""
         return self.heading.work
 
+    @property
+    def in_memory(self) -> InMemory | None:
+        """Its operator, if it computes elements where they lie."""
+        return self.op if isinstance(self.op, InMemory) else None
+
     def stage(self, scheduled: Scheduled) -> Stage:
         """The stage as it was scheduled."""
         own = self.heading
