@@ -13,9 +13,10 @@ from tilewright.compiler.alone import Checks, _checked
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
-from tilewright.ops import Conv2d
+from tilewright.ops import Conv2d, relu
 
 MACHINE = load_machine("sw26010")
+LAYER = relu((4,))
 PIECE = SimpleNamespace(describe=lambda: "piece")
 OPTION = SimpleNamespace(algorithm="gemm", partition=SimpleNamespace(piece=PIECE))
 
@@ -33,21 +34,20 @@ def test_a_folder_is_made_beside_the_checks_where_one_is_written(writes, count, 
     checks = Checks(MACHINE, settings)
     for number in range(count):
         name, done = str(number), Future()
-        own = SimpleNamespace(convolution=None)
-        done.set_result(SimpleNamespace(op=own, option=OPTION, name=name, checked="exact"))
-        checks._wanted[name], checks._running[name] = ("op", OPTION), done
+        done.set_result(SimpleNamespace(op=LAYER, option=OPTION, name=name, checked="exact"))
+        checks._wanted[name], checks._running[name] = (LAYER, OPTION), done
     with checks:
-        kernels, found = checks.finished({"op": kernel})
+        kernels, found = checks.finished({LAYER: kernel})
     assert steps == [("check", done, count) for done in range(count + 1) if count]
     assert arranged == ([kernel] if writes and count else [])
-    assert kernels == {"op": "exact" if count else kernel}
+    assert kernels == {LAYER: "exact" if count else kernel}
     assert [(one.name, one.check) for one in found] == [(str(n), "exact") for n in range(count)]
 
 
 @pytest.mark.parametrize("wins", [True, False])
 def test_only_an_option_that_lost_is_emitted_for_its_check(wins, monkeypatch):
     monkeypatch.setattr(alone, "replace", lambda case, **given: (case, given.get("checked")))
-    monkeypatch.setattr(alone, "_with_fewer_images", lambda case, option: (case[0], option))
+    monkeypatch.setattr(alone, "_with_less_work", lambda case, option: (case[0], option))
     monkeypatch.setattr(alone, "with_option", lambda case, option: "emitted")
     monkeypatch.setattr(alone, "_ran", lambda case: f"ran {case}")
     kernel = SimpleNamespace(option=OPTION if wins else None)
@@ -56,20 +56,28 @@ def test_only_an_option_that_lost_is_emitted_for_its_check(wins, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("batch", "fewer"), [(64, [4, 8, 16, 32]), (6, [3]), (7, []), (5, []), (4, [])]
+    ("batch", "fewer"),
+    [
+        (64, [(4, 8), (8, 8), (16, 8), (32, 8), (64, 4)]),
+        (6, [(3, 8), (6, 4)]),
+        (7, [(7, 4)]),
+        (5, []),
+    ],
 )
-def test_images_are_halved_while_they_are_more_than_enough_work(batch, fewer, monkeypatch) -> None:
-    """The fewest first, of which an algorithm may want more."""
+def test_images_and_then_rows_are_halved_while_they_are_more_than_enough_work(
+    batch, fewer, monkeypatch
+) -> None:
+    """The fewest first, of which an algorithm may want more; four rows at least."""
     tried = []
 
     def refused(option: object, op: Conv2d, machine: object) -> None:
-        tried.append(op.batch)
+        tried.append((op.batch, op.height))
         raise ScheduleError("more images")
 
     monkeypatch.setattr(alone, "option_like", refused)
-    monkeypatch.setattr(alone, "_host_work", lambda op: 1_000_000_000 * op.batch)
-    op = Conv2d(batch, 2, 2, 4, 4, (1, 1))
+    monkeypatch.setattr(alone, "_host_work", lambda op: 125_000_000 * op.batch * op.height)
+    op = Conv2d(batch, 2, 2, 8, 4, (1, 1))
     option = SimpleNamespace(partition=SimpleNamespace(piece=op))
     kernel = SimpleNamespace(op=op, machine=MACHINE)
-    assert alone._with_fewer_images(kernel, option) == (kernel, option)
+    assert alone._with_less_work(kernel, option) == (kernel, option)
     assert tried == fewer
