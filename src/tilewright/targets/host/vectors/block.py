@@ -24,10 +24,9 @@ _ROWS_PER_BASE = 7
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 _FETCHED_AT_ONCE = 8
 """Lines of C that the first cache fetches beside what is loaded; more go to the second one."""
-_STEPS_AHEAD = 24
-"""Steps of a stream of panels that are fetched ahead: main memory's latency, and no more than the
-second cache keeps. Of 12, 16, 24, 32 and 64 the fastest on a Zen 4, whether panels come from there
-or from the third cache.
+_STEPS_AHEAD = 44
+"""Steps of a stream of panels that are fetched ahead. Of 24, 44 and 64 on a Zen 4: with 24 the
+weights of Winograd's products come late, with 64 those of classifiers are gone again.
 """
 _STEPS_BEFORE = 64
 """Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
