@@ -81,3 +81,20 @@ def test_images_and_then_rows_are_halved_while_they_are_more_than_enough_work(
     kernel = SimpleNamespace(op=op, machine=MACHINE)
     assert alone._with_less_work(kernel, option) == (kernel, option)
     assert tried == fewer
+
+
+@pytest.mark.parametrize(
+    ("height", "kernel", "dilation", "rows"),
+    [
+        (7, 3, 1, 4),
+        (6, 3, 1, None),
+        (16, 7, 1, 8),
+        (14, 7, 1, None),
+        (12, 3, 2, 6),
+        (10, 3, 2, None),
+    ],
+)
+def test_images_keep_more_rows_than_a_window_reaches(height, kernel, dilation, rows) -> None:
+    op = Conv2d(1, 2, 2, height, 4, (kernel, 1), dilation=(dilation, 1))
+    found = alone._half_the_rows(op)
+    assert (found and found.height) == rows

@@ -62,7 +62,7 @@ _OPERATIONS_PER_ELEMENT = 500
 _ENOUGH_OPERATIONS = 5_000_000_000
 """Work for about a quarter of a second."""
 _FEWEST_ROWS = 4
-"""Enough for both borders and what lies between."""
+"""Rows of an image at least: both borders and what lies between, of windows of up to three rows."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
@@ -204,8 +204,8 @@ def _half_the_images(op: Conv2d) -> Conv2d | None:
 
 
 def _half_the_rows(op: Conv2d) -> Conv2d | None:
-    rows = -(-op.height // 2)
-    return None if rows < _FEWEST_ROWS else replace(op, height=rows)
+    rows, reach = -(-op.height // 2), op.dilation[0] * (op.kernel[0] - 1) + 1
+    return None if rows < max(_FEWEST_ROWS, reach + 1) else replace(op, height=rows)
 
 
 def _shrunk(kernel: Kernel, option: Option, half: Callable[[Conv2d], Conv2d | None]) -> Work:
