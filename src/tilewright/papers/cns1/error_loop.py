@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.bars import spans
-from tilewright.papers.cns1.cases import CHIPS
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
@@ -23,8 +22,8 @@ from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.node import assembled, node_table, run_node
+from tilewright.targets.cns1.timing import training
 from tilewright.targets.cns1.timing.layers import VECTOR_BYTES, read_cycles
-from tilewright.targets.cns1.timing.training import error_pass_cycles
 
 TITLES = {
     "figure6_1": "a pass of the error loop that misses",
@@ -111,14 +110,7 @@ def rows(missing: bool) -> list[Row]:
 
 def figure6_1(lab: Lab) -> Findings:
     """The closed form to the digit; beside it the report's listing on a simulated node."""
-    ours: dict[str, float] = {}
-    for chips, suffix in CHIPS.items():
-        machine = load_machine(f"cns1-128{suffix}")
-        _, miss = error_pass_cycles(machine)
-        ours[f"pass with a miss, {chips}"] = miss
-        first = read_cycles(machine, VECTOR_BYTES).dirty_miss
-        ours["pass with a miss, after the first data"] = miss - first
-    return reproduced(lab, "figure6_1", ours, beside=rows(missing=True))
+    return reproduced(lab, "figure6_1", vars(training), beside=rows(missing=True))
 
 
 def draw_figure6_1(result: Result) -> Figure:
@@ -131,9 +123,7 @@ def draw_figure6_1(result: Result) -> Figure:
 
 def figure6_2(lab: Lab) -> Findings:
     """The closed form; beside it the listing on a simulated node, and our pipelined loop."""
-    hit, _ = error_pass_cycles(load_machine("cns1-128"))
-    ours = {"pass with hits": float(hit)}
-    return reproduced(lab, "figure6_2", ours, beside=rows(missing=False))
+    return reproduced(lab, "figure6_2", vars(training), beside=rows(missing=False))
 
 
 def draw_figure6_2(result: Result) -> Figure:

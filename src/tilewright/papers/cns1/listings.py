@@ -296,8 +296,17 @@ def _lines(machine: Machine, instructions: int) -> int:
 
 def code_sizes(lab: Lab) -> Findings:
     """Recall and the forward pass, then steps 5 to 9."""
-    machine = load_machine("cns1-128")
-    ours = _forward(machine) | _errors(machine) | _backward(machine) | _update(machine)
+    names = {
+        **{name: _traced(name) for name in ("recall", "forward", "errors", "backward", "update")},
+        "timeless": {name: _traced(name, no_time=True) for name in ("forward", "backward")},
+        "pace": _pace(_traced("update", no_time=True)),
+        "lines": _lines,
+        "parameters": _parameters,
+        "leaving": _leaving,
+        "preload": _preload,
+        "in_registers": _IN_REGISTERS,
+        "rows_at_once": ROWS_AT_ONCE,
+    }
     notes = (
         "a reduction's step has three instructions beside eight of vectors in the listing, four in"
         " the text",
@@ -306,28 +315,7 @@ def code_sizes(lab: Lab) -> Findings:
         "errors are preloaded by a copy of ours, which stores groups of vectors behind their loads;"
         " the report has no listing of it",
     )
-    return reproduced(lab, "code_sizes", ours, kind="simulated", notes=notes)
-
-
-def _forward(machine: Machine) -> dict[str, float]:
-    """Sizes, parameters, and what T_MVM has beside its rows."""
-    recall, one = _traced("recall"), _traced("forward")
-    product, look_up = recall.labels["sigmoid"], recall.labels["return"]
-    leaving = [_leaving(machine, own) for own in (recall, one)]
-    parameters = [_parameters("recall"), _parameters("forward")]
-    free = _traced("forward", no_time=True)
-    return {
-        "recall: product [lines]": _lines(machine, product),
-        "recall: look-up [instructions]": look_up - product,
-        "recall: look-up [lines]": _lines(machine, look_up - product),
-        "recall: parameters in memory": parameters[0],
-        "recall: leaving the loop [cycles]": leaving[0],
-        "forward: parameters in memory, fewer": parameters[0] - parameters[1],
-        "forward: a row without its memory [cycles]": free.cycles("innerloop", "innerloop", 9)
-        / ROWS_AT_ONCE,
-        "forward: leaving the loop [cycles]": leaving[1],
-        "forward: leaving the loop, fewer [cycles]": leaving[0] - leaving[1],
-    }
+    return reproduced(lab, "code_sizes", names, kind="simulated", notes=notes)
 
 
 def _parameters(name: str) -> int:
@@ -346,72 +334,14 @@ def _leaving(machine: Machine, own: _Listing) -> float:
     return whole - read.dirty_miss - (_ROWS - 2) * row - misses * (read.clean_miss - row)
 
 
-def _errors(machine: Machine) -> dict[str, float]:
-    """Step 5: its code, and what it does beside the loop."""
-    own, loop = _traced("errors"), _traced("errors").labels["loop"]
-    used = own.place(own.texts[0].split()[0], 1)
-    return {
-        "errors: code [lines]": _lines(machine, len(own.texts)),
-        "errors: vector subtractions of a pass": own.count(loop, len(own.texts), " - $v"),
-        "errors: before the loop [instructions]": loop,
-        "errors: beside the parameter [instructions]": used,
-        "errors: behind the parameter [cycles]": loop - used,
-        "errors: parameters in registers": len(_IN_REGISTERS),
-    }
-
-
-def _backward(machine: Machine) -> dict[str, float]:
-    """Steps 6 and 7: parts of T_lc, and sizes."""
-    own, free, memory = (
-        _traced("backward"),
-        _traced("backward", no_time=True),
-        _parameters("backward"),
-    )
-    second, before = own.place("d[$29", 1), own.labels["outerloop"]
-    first = own.labels["reduce"]
-    behind, again = own.place("$20 = 4", first), own.place("if ($22", first) + 2
-    vectors, gsum = own.count(first, behind, "$v"), own.place("$v12 = d[", first)
-    steps, step = len(own.issued[first]), own.cycles("reduce", "reduce")
-    steps //= 64 // ROWS_AT_ONCE
-    return {
-        "backward: parameters in memory": memory,
-        "backward: parameters": memory + len(_IN_REGISTERS),
-        "backward: before the second parameter [instructions]": second,
-        "backward: behind the second parameter [instructions]": before - second,
-        "backward: starting the loop [cycles]": free.cycles("loop", "innerloop", 1),
-        "backward: leaving the loop [cycles]": free.cycles("innerend", "reduce"),
-        "backward: steps of a reduction": steps,
-        "backward: vectors of a step [instructions]": vectors,
-        "backward: beside them [instructions]": step - vectors,
-        "backward: reductions [cycles]": steps * step,
-        "backward: behind reductions [instructions]": again - behind,
-        "backward: behind the outer loop [instructions]": gsum - again,
-        "backward: loads of the loop from the cache": own.count(
-            own.labels["innerloop"], own.labels["innerend"], " = d["
-        ),
-        "backward: loads of the loop from memory": own.count(
-            own.labels["innerloop"], own.labels["innerend"], " = m["
-        ),
-        "backward: local computation [lines]": _lines(machine, gsum),
-        "backward: scaling [lines]": _lines(machine, len(own.texts) - gsum),
-    }
-
-
-def _update(machine: Machine) -> dict[str, float]:
-    """Steps 8 and 9: what is beside the loop, and the pace of loads and stores."""
-    own, free, vectors = _traced("update"), _traced("update", no_time=True), 2 * ROWS_AT_ONCE
-    first = own.labels["innerloop"]
-    stores, loads = own.place("m[$14+=$9].h = $v3", first), own.place("$v3 = m[", first)
+def _pace(free: _Listing) -> dict[str, float]:
+    """Cycles from load to load and from store to store of the update's loop."""
+    first, vectors = free.labels["innerloop"], 2 * ROWS_AT_ONCE
+    stores, loads = free.place("m[$14+=$9].h = $v3", first), free.place("$v3 = m[", first)
     loaded = free.issued[loads][0]
     stored = next(at for at in free.issued[stores] if at > loaded)
     again = next(at for at in free.issued[loads] if at > stored)
-    return {
-        "update: beside the parameter [instructions]": own.labels["outerloop"] - 1,
-        "update: code [lines]": _lines(machine, len(own.texts)),
-        "update: from load to load without memory [cycles]": (stored - loaded) / vectors,
-        "update: from store to store without memory [cycles]": (again - stored) / vectors,
-        "preload: beside the accesses [cycles]": _preload(machine),
-    }
+    return {"load": (stored - loaded) / vectors, "store": (again - stored) / vectors}
 
 
 def _preload(machine: Machine) -> float:
