@@ -20,7 +20,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tilewright.isa import InstructionTable
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import simulated_row
@@ -51,6 +50,8 @@ from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, VECTOR_B
 
 Array = NDArray[Any]
 STACK, CACHE_BYTES = 4000, 4096
+_IN_REGISTERS = ("$4", "$5", "$6", "$7")
+_NOTHING = np.zeros(0, np.uint8)
 
 
 def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
@@ -65,7 +66,7 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
     others = [rows, *outputs] if patterns == 2 else outputs
     stack = [*others, shift, start + len(table) // 2]
     name = "recall" if patterns == 2 else "forward"
-    run = _run(name, main, [inputs], stack, {"$4": 0, "$5": rows, "$6": columns, "$7": 0})
+    run = run_listing(name, main, [inputs], stack, (0, rows, columns, 0))
     values = run.memory("cache")[first : first + patterns * columns].view(np.int8)
     return NodeResult(values.reshape(patterns, columns), weights.shape, run)
 
@@ -73,8 +74,7 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
 def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
     """factor * (results - outputs)."""
     count, place = len(results), 1024
-    registers = {"$4": 0, "$5": count, "$6": 0, "$7": place}
-    run = _run("errors", _bytes(results), [outputs], [factor], registers)
+    run = run_listing("errors", _bytes(results), [outputs], [factor], (0, count, 0, place))
     values = run.memory("cache")[place : place + 2 * count].view("<i2")
     return NodeResult(values, (count,), run)
 
@@ -82,8 +82,7 @@ def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
 def listed_update(weights: Array, error: Array, data: Array) -> NodeResult:
     """weights + data x error^T."""
     rows, columns = weights.shape
-    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
-    run = _run("update", _bytes(weights), [data, error], [rows], registers)
+    run = run_listing("update", _bytes(weights), [data, error], [rows], (0, rows, columns, 0))
     values = run.memory("main")[: weights.nbytes].view("<i2").reshape(rows, columns)
     return NodeResult(values, weights.shape, run)
 
@@ -93,27 +92,33 @@ def listed_backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
     rows, columns = weights.shape
     main = np.zeros(weights.nbytes + 2 * rows, np.uint8)
     main[: weights.nbytes] = _bytes(weights)
-    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
-    run = _run("backward", main, [hidden, error], [rows, weights.nbytes], registers)
+    stack = [rows, weights.nbytes]
+    run = run_listing("backward", main, [hidden, error], stack, (0, rows, columns, 0))
     values = run.memory("main")[weights.nbytes : weights.nbytes + 2 * rows].view("<i2")
     return NodeResult(values, weights.shape, run)
 
 
-def _run(
-    name: str, main: Bytes, cached: list[Array], stack: list[int], registers: dict[str, int]
+def run_listing(
+    name: str,
+    main: Bytes,
+    cached: Sequence[Array],
+    stack: Sequence[int],
+    arguments: Sequence[int],
+    machine: Machine | None = None,
+    *,
+    trace: bool = False,
 ) -> CoreRun:
-    """`cached` arrays follow each other in the data cache."""
+    """`cached` arrays follow each other in the data cache; `arguments` are in registers."""
     image = np.zeros(CACHE_BYTES, np.uint8)
-    image[: sum(a.nbytes for a in cached)] = np.concatenate([_bytes(a) for a in cached])
-    parameters = _bytes(np.array(stack, "<i4"))
-    image[STACK : STACK + len(parameters)] = parameters
-    program = assembled(repaired_listing(name), _node(), f"{name}.s")
-    return run_node(program, main=main, cache=image, registers={**registers, "$29": STACK})
-
-
-@cache
-def _node() -> InstructionTable:
-    return node_table(load_machine("cns1-128"))
+    for place, array in ((0, np.concatenate([_NOTHING, *map(_bytes, cached)])),
+                         (STACK, _bytes(np.array(stack, "<i4")))):  # fmt: skip
+        image[place : place + len(array)] = array
+    table = node_table(machine or load_machine("cns1-128"))
+    registers = dict(zip(_IN_REGISTERS, arguments, strict=True))
+    program = assembled(repaired_listing(name), table, f"{name}.s")
+    return run_node(
+        program, main=main, cache=image, registers={**registers, "$29": STACK}, trace=trace
+    )
 
 
 def _bytes(array: Array) -> Bytes:
@@ -232,7 +237,6 @@ def _runs(kernel: _Kernel) -> tuple[NodeResult, NodeResult]:
 # Codes in lines, instructions and cycles.
 
 _ROWS, _COLUMNS, _TABLE = 1024, 512, 1 << 18
-_IN_REGISTERS = ("$4", "$5", "$6", "$7")
 _NO_TIME: dict[str, Leaf] = {
     **{f"memory.rdram.{access}_{state}_ns": 0.0
        for access in ("read", "write") for state in ("hit", "clean_miss", "dirty_miss")},
@@ -268,7 +272,6 @@ class _Listing:
 def _traced(name: str, *, no_time: bool = False) -> _Listing:
     """The traced run of a listing on zeros, two stripes of weights wide or more."""
     machine = load_machine("cns1-128", _NO_TIME if no_time else {})
-    program = assembled(repaired_listing(name), node_table(machine), f"{name}.s")
     rows, columns, stack = {
         "recall": (_ROWS, STRIPE, (_ROWS, 2 * _ROWS, 2 * _ROWS + STRIPE, 6, _TABLE)),
         "forward": (_ROWS, STRIPE, (2 * _ROWS, 6, _TABLE)),
@@ -276,16 +279,13 @@ def _traced(name: str, *, no_time: bool = False) -> _Listing:
         "backward": (64, _COLUMNS, (0, _TABLE)),
         "update": (64, _COLUMNS, (0,)),
     }[name]
-    given = dict(zip(_IN_REGISTERS, (0, rows, columns, 0), strict=True))
-    cached = np.zeros(CACHE_BYTES, np.uint8)
-    cached[STACK : STACK + 4 * len(stack)] = np.array(stack, "<i4").view(np.uint8)
-    run = run_node(program, main=np.zeros(2 * _TABLE, np.uint8), cache=cached,
-                   registers={**given, "$29": STACK}, trace=True)  # fmt: skip
+    main = np.zeros(2 * _TABLE, np.uint8)
+    run = run_listing(name, main, [], stack, (0, rows, columns, 0), machine, trace=True)
     issued: dict[int, list[int]] = {}
     for one in run.issues:
         issued.setdefault(one.instruction, []).append(one.cycle)
-    texts = [one.text() for one in program.instructions]
-    return _Listing(texts, program.labels, issued)
+    texts = [one.text() for one in run.program.instructions]
+    return _Listing(texts, run.program.labels, issued)
 
 
 def _lines(machine: Machine, instructions: int) -> int:
