@@ -24,10 +24,9 @@ from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import simulated_row
 from tilewright.papers.cns1.printed import reproduced
-from tilewright.papers.cns1.repaired import repaired_listing
+from tilewright.papers.cns1.repaired import IN_REGISTERS, in_bytes, repaired_listing, run_listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row, compare
-from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.calls import write_get
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import (
@@ -38,20 +37,15 @@ from tilewright.targets.cns1.kernels.bodies import (
 )
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.kernels.run import NodeResult
-from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
+from tilewright.targets.cns1.node import node_table
 from tilewright.targets.cns1.prices import finished, started
 from tilewright.targets.cns1.sections import NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import VECTOR_CYCLES
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, VECTOR_BYTES, read_cycles
 
 # The report's listings on a simulated node: arrays in, results and cycles out.
-#
-# Registers and the stack are as the head of each listing says; the stack lies in the data cache.
 
 Array = NDArray[Any]
-STACK, CACHE_BYTES = 4000, 4096
-_IN_REGISTERS = ("$4", "$5", "$6", "$7")
-_NOTHING = np.zeros(0, np.uint8)
 
 
 def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
@@ -60,7 +54,7 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
     patterns = len(inputs)
     start = -(-weights.nbytes // len(table)) * len(table)
     main = np.zeros(start + len(table), np.uint8)
-    main[: weights.nbytes], main[start:] = _bytes(weights), _bytes(table)
+    main[: weights.nbytes], main[start:] = in_bytes(weights), in_bytes(table)
     first = patterns * rows
     outputs = [first + i * columns for i in range(patterns)]
     others = [rows, *outputs] if patterns == 2 else outputs
@@ -74,7 +68,7 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
 def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
     """factor * (results - outputs)."""
     count, place = len(results), 1024
-    run = run_listing("errors", _bytes(results), [outputs], [factor], (0, count, 0, place))
+    run = run_listing("errors", in_bytes(results), [outputs], [factor], (0, count, 0, place))
     values = run.memory("cache")[place : place + 2 * count].view("<i2")
     return NodeResult(values, (count,), run)
 
@@ -82,7 +76,7 @@ def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
 def listed_update(weights: Array, error: Array, data: Array) -> NodeResult:
     """weights + data x error^T."""
     rows, columns = weights.shape
-    run = run_listing("update", _bytes(weights), [data, error], [rows], (0, rows, columns, 0))
+    run = run_listing("update", in_bytes(weights), [data, error], [rows], (0, rows, columns, 0))
     values = run.memory("main")[: weights.nbytes].view("<i2").reshape(rows, columns)
     return NodeResult(values, weights.shape, run)
 
@@ -91,38 +85,11 @@ def listed_backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
     """hidden * (hidden - 1) * (weights x error)."""
     rows, columns = weights.shape
     main = np.zeros(weights.nbytes + 2 * rows, np.uint8)
-    main[: weights.nbytes] = _bytes(weights)
+    main[: weights.nbytes] = in_bytes(weights)
     stack = [rows, weights.nbytes]
     run = run_listing("backward", main, [hidden, error], stack, (0, rows, columns, 0))
     values = run.memory("main")[weights.nbytes : weights.nbytes + 2 * rows].view("<i2")
     return NodeResult(values, weights.shape, run)
-
-
-def run_listing(
-    name: str,
-    main: Bytes,
-    cached: Sequence[Array],
-    stack: Sequence[int],
-    arguments: Sequence[int],
-    machine: Machine | None = None,
-    *,
-    trace: bool = False,
-) -> CoreRun:
-    """`cached` arrays follow each other in the data cache; `arguments` are in registers."""
-    image = np.zeros(CACHE_BYTES, np.uint8)
-    for place, array in ((0, np.concatenate([_NOTHING, *map(_bytes, cached)])),
-                         (STACK, _bytes(np.array(stack, "<i4")))):  # fmt: skip
-        image[place : place + len(array)] = array
-    table = node_table(machine or load_machine("cns1-128"))
-    registers = dict(zip(_IN_REGISTERS, arguments, strict=True))
-    program = assembled(repaired_listing(name), table, f"{name}.s")
-    return run_node(
-        program, main=main, cache=image, registers={**registers, "$29": STACK}, trace=trace
-    )
-
-
-def _bytes(array: Array) -> Bytes:
-    return np.ascontiguousarray(array).view(np.uint8).ravel()
 
 
 TITLES = {
@@ -304,7 +271,7 @@ def code_sizes(lab: Lab) -> Findings:
         "parameters": _parameters,
         "leaving": _leaving,
         "preload": _preload,
-        "in_registers": _IN_REGISTERS,
+        "in_registers": IN_REGISTERS,
         "rows_at_once": ROWS_AT_ONCE,
     }
     notes = (
