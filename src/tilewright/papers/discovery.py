@@ -8,7 +8,7 @@ experiment itself when it is wanted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ _ROOT = Path(__file__).parent
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of a paper: `run` and `draw` of its module, or of a module with TITLES
-    the functions `NAME` and `draw_NAME`.
+    the functions `NAME` and `draw_NAME`; without a function of its own `run` makes it, too.
     """
 
     name: str
@@ -44,7 +44,8 @@ class Experiment:
     def run(self, lab: Lab) -> Result:
         """The published numbers beside ours. Errors: whatever the stages raise."""
         paper, _, own = self.name.partition("/")
-        found = getattr(self.module, own if self._is_one_of_several else "run")(lab)
+        run = (self._is_one_of_several and getattr(self.module, own, None)) or self.module.run
+        found = run(replace(lab, experiment=self.name))
         assert isinstance(found, Findings), self.name
         summary = {**found.summary, **verdict_counts(found.rows)}
         return Result(paper, own, self.title, found.rows, summary, found.notes)

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.cns1 import listings
-from tilewright.papers.cns1.repaired import REPAIRS, repaired_listing
+from tilewright.papers.cns1.repaired import CACHE_BYTES, REPAIRS, repaired_listing
 from tilewright.papers.discovery import load_experiment
 from tilewright.papers.lab import Lab
 from tilewright.targets.cns1.kernels import reference, run
@@ -38,11 +38,11 @@ def test_two_patterns_pass_by_the_listing_of_recall_one_by_that_of_training(
     """
     asked = []
 
-    def run_nothing(listing, _main, _cached, stack, _registers):
+    def run_nothing(listing, _main, _cached, stack, _arguments):
         asked.append((listing, stack))
-        return SimpleNamespace(memory=lambda _: np.zeros(listings.CACHE_BYTES, np.uint8))
+        return SimpleNamespace(memory=lambda _: np.zeros(CACHE_BYTES, np.uint8))
 
-    monkeypatch.setattr(listings, "_run", run_nothing)
+    monkeypatch.setattr(listings, "run_listing", run_nothing)
     listings.listed_forward(*numbers(8, 64, patterns))
     assert asked == [(name, [*places, SHIFT, 3 << 14])]
 

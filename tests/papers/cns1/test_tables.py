@@ -15,19 +15,22 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from support.readings import judged as judged_table
 from support.readings import verdicts_of_moved_numbers
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import design, figure3_2
-from tilewright.papers.cns1.formulas import _terms
+from tilewright.papers import lab
+from tilewright.papers.cns1 import design, figure3_2, printed, quantities, tables
+from tilewright.papers.cns1.cases import CASES, MODEL, TableCell
 from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
-    _require_counterparts,
+    Stated,
+    cell_named,
+    formula_value,
     printed_numbers,
     reproduced,
 )
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result, Verdict, compare
-from tilewright.papers.published import read_published
-from tilewright.papers.readings import Printed, Reading, verdicts
+from tilewright.papers.published import parse_published, read_published
+from tilewright.papers.readings import verdicts
 from tilewright.report.reproduction import verdict_counts, verdict_text
 
 COUNTS = {
@@ -205,10 +208,10 @@ def test_inputs_that_were_fitted_are_said_where_they_were_fitted(judged):
     sources = dict(load_machine("cns1-128").sources)
     fitted = {key: text for key, text in sources.items() if text.startswith("fitted to ")}
     marked = {
-        (printed.fitted, name)
+        (number.fitted, name)
         for name, (given, _) in judged.items()
-        for printed in given[0]
-        if printed.fitted.startswith("runtime.")
+        for number in given[0]
+        if number.fitted.startswith("runtime.")
     }
     assert {key for key, _ in marked} == set(fitted)
     for key, text in fitted.items():
@@ -244,43 +247,93 @@ def test_machines_and_networks_have_the_numbers_that_describe_them(name, judged)
     assert [row.ours for row in result.rows] == [row.published for row in result.rows]
 
 
-def test_a_row_without_a_counterpart_is_refused():
-    with pytest.raises(ExperimentError) as caught:
-        reproduced(Lab(), "chapter3", {"connections": 1.0})
-    name, _, rows = caught.value.message.partition(": ")
-    assert name == "rows without a counterpart"
-    assert {"connections", "bytes of a sum"} < set(rows.split(", ")), "ours and the report's"
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_printed_number_has_a_formula_and_every_reading_its_whole_column(name):
+    rows = read_published("cns1", name, Stated).rows
+    assert all(row.ours for row in rows)
+    read = {row.column for row in rows if row.reading}
+    assert read == set(tables.READINGS.get(name, {})), "columns with a text"
+    assert "" not in read
+    assert all(row.reading for row in rows if row.column in read)
+
+
+def test_quantities_are_those_that_formulas_name():
+    rows = [row for name in COUNTS for row in read_published("cns1", name, Stated).rows]
+    own = Path(quantities.__file__).read_text(encoding="utf-8")
+    formulas = (text for row in rows for text in (row.ours, row.reading))
+    named = Counter(re.findall(r"\w+", " ".join([own, *formulas])))
+    defined = re.findall(r"^(?:def )?([A-Za-z]\w+)(?= =|\()", own, re.MULTILINE)
+    assert [name for name in defined if named[name] == 1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        *((f"{case.name}: rate", case) for case in CASES),
+        ("peak of 1024 nodes", TableCell(1024, "768M", "4.5 Mb")),
+        ("18 Mb chip: KB", TableCell(128, "192M", "18 Mb")),
+        ("1536M on 1024 nodes: p_i", TableCell(1024, "1536M", "4.5 Mb")),
+        ("m_length", MODEL),
+    ],
+)
+def test_a_rows_name_tells_its_machine_and_network(name, cell):
+    assert cell_named(name) == cell
+
+
+def test_a_formula_is_of_quantities_other_rows_and_names_that_are_handed_over():
+    name = "18 Mb hit [ns]"
+    assert formula_value("rdram.read_hit_ns + extra", "table4_5", name, {"extra": 1}) == 45
+    others = "row('m_length', 'chapter4_text') + printed('18 Mb hit [ns]')"
+    assert formula_value(others, "table4_5", name, tables.NAMES) == 137 + 108
+    with pytest.raises(NameError, match="open"):
+        formula_value("open('file')", "table4_5", name, {})
+
+
+MINE = """\
+# source: mine
+name,value
+bytes of an activation,1.02
+"bytes of a weight",1.8
+"not of the report",7
+"""
 
 
 def test_a_users_rows_take_the_place_of_the_printed_ones(tmp_path):
     path = tmp_path / "mine.csv"
-    path.write_text("# source: mine\nname,value\na,1.5\nb,2.0\n")
-    ours = {"a": 1.52, "b": 2.16}
-    result = reproduced(Lab(rows=path), "chapter3", ours)
-    assert [verdict_text(row) for row in result.rows] == ["as printed", "off by +0.16"]
+    path.write_text(MINE)
+    result = load_experiment("cns1/chapter3").run(Lab(rows=path))
+    assert [verdict_text(row) for row in result.rows] == ["off by -0.02", "off by +0.2"]
+
+
+def test_formulas_are_never_a_users(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("# source: mine\nname,value,ours\nbytes of a weight,2,1 + 1\n")
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment("cns1/chapter3").run(Lab(rows=path))
+    assert caught.value.message == "has the columns name, value, ours"
+    assert caught.value.fix == "give the columns name, value, relation, column, fitted"
 
 
 VERDICTS = """\
 # source: mine
-name,value,relation,column,fitted
-a,1.5,=,c,
-b,2.5,=,c,
-c,3.5,=,c,
-d,4.5,=,c,
-e,7,<,,
-f,2.0,=,,
-g,3.0,=,,the text
-h,9.0,=,,
+name,value,relation,column,fitted,ours,reading
+a,1.5,=,c,,1.5,1.5
+b,2.5,=,c,,2,row('a') + 1
+c,3.5,=,c,,3,3.5
+d,4.5,=,c,,4,printed('d')
+e,7,<,,,5,
+f,2.0,=,,,row('b') + extra,
+g,3.0,=,,the text,3,
 """
 
 
-def test_numbers_are_counted_by_what_became_of_them(tmp_path):
-    """One that is not ours is no row; the reading gives its whole column."""
-    path = tmp_path / "mine.csv"
-    path.write_text(VERDICTS)
-    ours = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 2.16, "g": 3.0}
-    half = Reading("a half more", {"a": 1.5, "b": 2.5, "c": 3.5, "d": 4.5})
-    rows = reproduced(Lab(rows=path), "chapter3", ours, {"c": half}).rows
+def test_numbers_are_counted_by_what_became_of_them(monkeypatch):
+    """The reading gives its whole column."""
+    table = parse_published(VERDICTS, Stated, "mine.csv")
+    monkeypatch.setattr(printed, "read_published", lambda *_: table)
+    monkeypatch.setattr(lab, "read_published", lambda *_: table)
+    names = {"extra": 0.16}
+    rows = reproduced(Lab(), "mine", names, {"c": "a half more"}).rows
     assert verdict_counts(rows) == {
         "as printed": 1, "within a printed limit": 1, "slip": 3, "off": 1, "fitted": 1,
     }  # fmt: skip
@@ -290,21 +343,9 @@ def test_numbers_are_counted_by_what_became_of_them(tmp_path):
     ]  # fmt: skip
 
 
-def test_printed_numbers_are_those_of_a_table_or_of_one_column():
-    rows = read_published("cns1", "table7_8", Printed).rows
+def test_printed_numbers_are_those_of_a_table():
+    rows = read_published("cns1", "table7_8", Stated).rows
     assert printed_numbers("table7_8") == {row.name: float(row.value) for row in rows}
-    for column in {row.column for row in rows} - {""}:
-        expected = {row.name: float(row.value) for row in rows if row.column == column}
-        assert printed_numbers("table7_8", column) == expected != {}
-
-
-def test_a_reading_of_other_numbers_than_those_of_its_column_is_refused():
-    table = [Printed(name, "2", column="c") for name in "abcd"] + [Printed("e", "3")]
-    ours = dict.fromkeys("abcde", 2.0)
-    whole = Reading("two", dict.fromkeys("abcd", 2.0))
-    _require_counterparts("t", table, ours, {"c": whole})
-    with pytest.raises(ExperimentError, match=r"^t: rows without a counterpart: d, x$"):
-        _require_counterparts("t", table, ours, {"c": Reading("two", dict.fromkeys("abcx", 2.0))})
 
 
 def test_steps_of_a_simulated_node_are_near_the_closed_form():
@@ -350,7 +391,7 @@ def test_coefficients_come_back_from_the_values_of_their_formula(numbers):
         return c + h * (a * log_pi + b) + o * (d * log_ph + e) - f * log_ph
 
     counted = {key: value(*key) for key in product((0, 1), repeat=4)}
-    assert list(_terms(counted).values()) == list(numbers)
+    assert list(quantities.terms(counted).values()) == list(numbers)
 
 
 def test_shares_of_the_time_are_drawn_over_the_speed_of_the_memory():

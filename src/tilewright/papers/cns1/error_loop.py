@@ -13,25 +13,23 @@ from matplotlib.figure import Figure
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.bars import spans
-from tilewright.papers.cns1.cases import CHIPS
 from tilewright.papers.cns1.printed import reproduced
-from tilewright.papers.cns1.repaired import repaired_listing
+from tilewright.papers.cns1.repaired import run_listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
-from tilewright.targets.cns1.node import assembled, node_table, run_node
+from tilewright.targets.cns1.timing import training
 from tilewright.targets.cns1.timing.layers import VECTOR_BYTES, read_cycles
-from tilewright.targets.cns1.timing.training import error_pass_cycles
 
 TITLES = {
     "figure6_1": "a pass of the error loop that misses",
     "figure6_2": "a pass of the error loop that hits",
 }
 
-ELEMENTS, STACK, OUTPUTS = 1024, 4000, 1024
+ELEMENTS, OUTPUTS = 1024, 1024
 ONE_SIZE: dict[str, Leaf] = {"memory.main.capacity_bytes": 8 << 20}
 """Nodes with memories of one size share the compiled simulator."""
 _PARTS = (
@@ -73,17 +71,8 @@ def _starts(found: CoreRun) -> list[int]:
 
 
 def _listing_run(chips: str) -> CoreRun:
-    table = node_table(load_machine(f"cns1-128{chips}", ONE_SIZE))
-    cache = np.zeros(STACK + 4, np.uint8)
-    cache[STACK] = 5
-    registers = {"$4": 0, "$5": ELEMENTS, "$6": 0, "$7": OUTPUTS, "$29": STACK}
-    return run_node(
-        assembled(repaired_listing("errors"), table),
-        main=np.zeros(ELEMENTS, np.uint8),
-        cache=cache,
-        registers=registers,
-        trace=True,
-    )
+    machine, zeros = load_machine(f"cns1-128{chips}", ONE_SIZE), np.zeros(ELEMENTS, np.uint8)
+    return run_listing("errors", zeros, [], [5], (0, ELEMENTS, 0, OUTPUTS), machine, trace=True)
 
 
 def rows(missing: bool) -> list[Row]:
@@ -111,14 +100,7 @@ def rows(missing: bool) -> list[Row]:
 
 def figure6_1(lab: Lab) -> Findings:
     """The closed form to the digit; beside it the report's listing on a simulated node."""
-    ours: dict[str, float] = {}
-    for chips, suffix in CHIPS.items():
-        machine = load_machine(f"cns1-128{suffix}")
-        _, miss = error_pass_cycles(machine)
-        ours[f"pass with a miss, {chips}"] = miss
-        first = read_cycles(machine, VECTOR_BYTES).dirty_miss
-        ours["pass with a miss, after the first data"] = miss - first
-    return reproduced(lab, "figure6_1", ours, beside=rows(missing=True))
+    return reproduced(lab, "figure6_1", vars(training), beside=rows(missing=True))
 
 
 def draw_figure6_1(result: Result) -> Figure:
@@ -131,9 +113,7 @@ def draw_figure6_1(result: Result) -> Figure:
 
 def figure6_2(lab: Lab) -> Findings:
     """The closed form; beside it the listing on a simulated node, and our pipelined loop."""
-    hit, _ = error_pass_cycles(load_machine("cns1-128"))
-    ours = {"pass with hits": float(hit)}
-    return reproduced(lab, "figure6_2", ours, beside=rows(missing=False))
+    return reproduced(lab, "figure6_2", vars(training), beside=rows(missing=False))
 
 
 def draw_figure6_2(result: Result) -> Figure:

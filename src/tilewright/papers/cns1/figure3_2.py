@@ -28,17 +28,12 @@ def run(lab: Lab) -> Findings:
     """
     machine, groups = MODEL.machine(), _groups()
     rings = [_columns(machine, groups[name][0]) for name in (_INPUTS, _HIDDEN)]
-    steps = {b - a for a, b in pairwise(rings[1])}
-    ours = {
-        "columns whose nodes share inputs": float(len(rings[0])),
-        "nodes of a ring from one that shares hidden vectors to the next": float(min(steps)),
-    }
     notes = (
         "the planner numbers parts of a sum along the ring first, so that their nodes are"
         f" neighbours; inputs are shared by columns {', '.join(map(str, rings[0]))} and those that"
         " lie as far apart",
     )
-    return reproduced(lab, "figure3_2", ours, notes=notes)
+    return reproduced(lab, "figure3_2", {"rings": rings, "pairwise": pairwise}, notes=notes)
 
 
 def draw(result: Result) -> Figure:

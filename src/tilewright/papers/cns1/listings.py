@@ -20,15 +20,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tilewright.isa import InstructionTable
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import simulated_row
 from tilewright.papers.cns1.printed import reproduced
-from tilewright.papers.cns1.repaired import repaired_listing
+from tilewright.papers.cns1.repaired import IN_REGISTERS, in_bytes, repaired_listing, run_listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Row, compare
-from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.calls import write_get
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import (
@@ -39,18 +37,15 @@ from tilewright.targets.cns1.kernels.bodies import (
 )
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.kernels.run import NodeResult
-from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
+from tilewright.targets.cns1.node import node_table
 from tilewright.targets.cns1.prices import finished, started
 from tilewright.targets.cns1.sections import NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import VECTOR_CYCLES
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, VECTOR_BYTES, read_cycles
 
 # The report's listings on a simulated node: arrays in, results and cycles out.
-#
-# Registers and the stack are as the head of each listing says; the stack lies in the data cache.
 
 Array = NDArray[Any]
-STACK, CACHE_BYTES = 4000, 4096
 
 
 def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
@@ -59,13 +54,13 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
     patterns = len(inputs)
     start = -(-weights.nbytes // len(table)) * len(table)
     main = np.zeros(start + len(table), np.uint8)
-    main[: weights.nbytes], main[start:] = _bytes(weights), _bytes(table)
+    main[: weights.nbytes], main[start:] = in_bytes(weights), in_bytes(table)
     first = patterns * rows
     outputs = [first + i * columns for i in range(patterns)]
     others = [rows, *outputs] if patterns == 2 else outputs
     stack = [*others, shift, start + len(table) // 2]
     name = "recall" if patterns == 2 else "forward"
-    run = _run(name, main, [inputs], stack, {"$4": 0, "$5": rows, "$6": columns, "$7": 0})
+    run = run_listing(name, main, [inputs], stack, (0, rows, columns, 0))
     values = run.memory("cache")[first : first + patterns * columns].view(np.int8)
     return NodeResult(values.reshape(patterns, columns), weights.shape, run)
 
@@ -73,8 +68,7 @@ def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> N
 def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
     """factor * (results - outputs)."""
     count, place = len(results), 1024
-    registers = {"$4": 0, "$5": count, "$6": 0, "$7": place}
-    run = _run("errors", _bytes(results), [outputs], [factor], registers)
+    run = run_listing("errors", in_bytes(results), [outputs], [factor], (0, count, 0, place))
     values = run.memory("cache")[place : place + 2 * count].view("<i2")
     return NodeResult(values, (count,), run)
 
@@ -82,8 +76,7 @@ def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
 def listed_update(weights: Array, error: Array, data: Array) -> NodeResult:
     """weights + data x error^T."""
     rows, columns = weights.shape
-    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
-    run = _run("update", _bytes(weights), [data, error], [rows], registers)
+    run = run_listing("update", in_bytes(weights), [data, error], [rows], (0, rows, columns, 0))
     values = run.memory("main")[: weights.nbytes].view("<i2").reshape(rows, columns)
     return NodeResult(values, weights.shape, run)
 
@@ -92,32 +85,11 @@ def listed_backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
     """hidden * (hidden - 1) * (weights x error)."""
     rows, columns = weights.shape
     main = np.zeros(weights.nbytes + 2 * rows, np.uint8)
-    main[: weights.nbytes] = _bytes(weights)
-    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
-    run = _run("backward", main, [hidden, error], [rows, weights.nbytes], registers)
+    main[: weights.nbytes] = in_bytes(weights)
+    stack = [rows, weights.nbytes]
+    run = run_listing("backward", main, [hidden, error], stack, (0, rows, columns, 0))
     values = run.memory("main")[weights.nbytes : weights.nbytes + 2 * rows].view("<i2")
     return NodeResult(values, weights.shape, run)
-
-
-def _run(
-    name: str, main: Bytes, cached: list[Array], stack: list[int], registers: dict[str, int]
-) -> CoreRun:
-    """`cached` arrays follow each other in the data cache."""
-    image = np.zeros(CACHE_BYTES, np.uint8)
-    image[: sum(a.nbytes for a in cached)] = np.concatenate([_bytes(a) for a in cached])
-    parameters = _bytes(np.array(stack, "<i4"))
-    image[STACK : STACK + len(parameters)] = parameters
-    program = assembled(repaired_listing(name), _node(), f"{name}.s")
-    return run_node(program, main=main, cache=image, registers={**registers, "$29": STACK})
-
-
-@cache
-def _node() -> InstructionTable:
-    return node_table(load_machine("cns1-128"))
-
-
-def _bytes(array: Array) -> Bytes:
-    return np.ascontiguousarray(array).view(np.uint8).ravel()
 
 
 TITLES = {
@@ -232,7 +204,6 @@ def _runs(kernel: _Kernel) -> tuple[NodeResult, NodeResult]:
 # Codes in lines, instructions and cycles.
 
 _ROWS, _COLUMNS, _TABLE = 1024, 512, 1 << 18
-_IN_REGISTERS = ("$4", "$5", "$6", "$7")
 _NO_TIME: dict[str, Leaf] = {
     **{f"memory.rdram.{access}_{state}_ns": 0.0
        for access in ("read", "write") for state in ("hit", "clean_miss", "dirty_miss")},
@@ -268,7 +239,6 @@ class _Listing:
 def _traced(name: str, *, no_time: bool = False) -> _Listing:
     """The traced run of a listing on zeros, two stripes of weights wide or more."""
     machine = load_machine("cns1-128", _NO_TIME if no_time else {})
-    program = assembled(repaired_listing(name), node_table(machine), f"{name}.s")
     rows, columns, stack = {
         "recall": (_ROWS, STRIPE, (_ROWS, 2 * _ROWS, 2 * _ROWS + STRIPE, 6, _TABLE)),
         "forward": (_ROWS, STRIPE, (2 * _ROWS, 6, _TABLE)),
@@ -276,16 +246,13 @@ def _traced(name: str, *, no_time: bool = False) -> _Listing:
         "backward": (64, _COLUMNS, (0, _TABLE)),
         "update": (64, _COLUMNS, (0,)),
     }[name]
-    given = dict(zip(_IN_REGISTERS, (0, rows, columns, 0), strict=True))
-    cached = np.zeros(CACHE_BYTES, np.uint8)
-    cached[STACK : STACK + 4 * len(stack)] = np.array(stack, "<i4").view(np.uint8)
-    run = run_node(program, main=np.zeros(2 * _TABLE, np.uint8), cache=cached,
-                   registers={**given, "$29": STACK}, trace=True)  # fmt: skip
+    main = np.zeros(2 * _TABLE, np.uint8)
+    run = run_listing(name, main, [], stack, (0, rows, columns, 0), machine, trace=True)
     issued: dict[int, list[int]] = {}
     for one in run.issues:
         issued.setdefault(one.instruction, []).append(one.cycle)
-    texts = [one.text() for one in program.instructions]
-    return _Listing(texts, program.labels, issued)
+    texts = [one.text() for one in run.program.instructions]
+    return _Listing(texts, run.program.labels, issued)
 
 
 def _lines(machine: Machine, instructions: int) -> int:
@@ -296,8 +263,17 @@ def _lines(machine: Machine, instructions: int) -> int:
 
 def code_sizes(lab: Lab) -> Findings:
     """Recall and the forward pass, then steps 5 to 9."""
-    machine = load_machine("cns1-128")
-    ours = _forward(machine) | _errors(machine) | _backward(machine) | _update(machine)
+    names = {
+        **{name: _traced(name) for name in ("recall", "forward", "errors", "backward", "update")},
+        "timeless": {name: _traced(name, no_time=True) for name in ("forward", "backward")},
+        "pace": _pace(_traced("update", no_time=True)),
+        "lines": _lines,
+        "parameters": _parameters,
+        "leaving": _leaving,
+        "preload": _preload,
+        "in_registers": IN_REGISTERS,
+        "rows_at_once": ROWS_AT_ONCE,
+    }
     notes = (
         "a reduction's step has three instructions beside eight of vectors in the listing, four in"
         " the text",
@@ -306,28 +282,7 @@ def code_sizes(lab: Lab) -> Findings:
         "errors are preloaded by a copy of ours, which stores groups of vectors behind their loads;"
         " the report has no listing of it",
     )
-    return reproduced(lab, "code_sizes", ours, kind="simulated", notes=notes)
-
-
-def _forward(machine: Machine) -> dict[str, float]:
-    """Sizes, parameters, and what T_MVM has beside its rows."""
-    recall, one = _traced("recall"), _traced("forward")
-    product, look_up = recall.labels["sigmoid"], recall.labels["return"]
-    leaving = [_leaving(machine, own) for own in (recall, one)]
-    parameters = [_parameters("recall"), _parameters("forward")]
-    free = _traced("forward", no_time=True)
-    return {
-        "recall: product [lines]": _lines(machine, product),
-        "recall: look-up [instructions]": look_up - product,
-        "recall: look-up [lines]": _lines(machine, look_up - product),
-        "recall: parameters in memory": parameters[0],
-        "recall: leaving the loop [cycles]": leaving[0],
-        "forward: parameters in memory, fewer": parameters[0] - parameters[1],
-        "forward: a row without its memory [cycles]": free.cycles("innerloop", "innerloop", 9)
-        / ROWS_AT_ONCE,
-        "forward: leaving the loop [cycles]": leaving[1],
-        "forward: leaving the loop, fewer [cycles]": leaving[0] - leaving[1],
-    }
+    return reproduced(lab, "code_sizes", names, kind="simulated", notes=notes)
 
 
 def _parameters(name: str) -> int:
@@ -346,72 +301,14 @@ def _leaving(machine: Machine, own: _Listing) -> float:
     return whole - read.dirty_miss - (_ROWS - 2) * row - misses * (read.clean_miss - row)
 
 
-def _errors(machine: Machine) -> dict[str, float]:
-    """Step 5: its code, and what it does beside the loop."""
-    own, loop = _traced("errors"), _traced("errors").labels["loop"]
-    used = own.place(own.texts[0].split()[0], 1)
-    return {
-        "errors: code [lines]": _lines(machine, len(own.texts)),
-        "errors: vector subtractions of a pass": own.count(loop, len(own.texts), " - $v"),
-        "errors: before the loop [instructions]": loop,
-        "errors: beside the parameter [instructions]": used,
-        "errors: behind the parameter [cycles]": loop - used,
-        "errors: parameters in registers": len(_IN_REGISTERS),
-    }
-
-
-def _backward(machine: Machine) -> dict[str, float]:
-    """Steps 6 and 7: parts of T_lc, and sizes."""
-    own, free, memory = (
-        _traced("backward"),
-        _traced("backward", no_time=True),
-        _parameters("backward"),
-    )
-    second, before = own.place("d[$29", 1), own.labels["outerloop"]
-    first = own.labels["reduce"]
-    behind, again = own.place("$20 = 4", first), own.place("if ($22", first) + 2
-    vectors, gsum = own.count(first, behind, "$v"), own.place("$v12 = d[", first)
-    steps, step = len(own.issued[first]), own.cycles("reduce", "reduce")
-    steps //= 64 // ROWS_AT_ONCE
-    return {
-        "backward: parameters in memory": memory,
-        "backward: parameters": memory + len(_IN_REGISTERS),
-        "backward: before the second parameter [instructions]": second,
-        "backward: behind the second parameter [instructions]": before - second,
-        "backward: starting the loop [cycles]": free.cycles("loop", "innerloop", 1),
-        "backward: leaving the loop [cycles]": free.cycles("innerend", "reduce"),
-        "backward: steps of a reduction": steps,
-        "backward: vectors of a step [instructions]": vectors,
-        "backward: beside them [instructions]": step - vectors,
-        "backward: reductions [cycles]": steps * step,
-        "backward: behind reductions [instructions]": again - behind,
-        "backward: behind the outer loop [instructions]": gsum - again,
-        "backward: loads of the loop from the cache": own.count(
-            own.labels["innerloop"], own.labels["innerend"], " = d["
-        ),
-        "backward: loads of the loop from memory": own.count(
-            own.labels["innerloop"], own.labels["innerend"], " = m["
-        ),
-        "backward: local computation [lines]": _lines(machine, gsum),
-        "backward: scaling [lines]": _lines(machine, len(own.texts) - gsum),
-    }
-
-
-def _update(machine: Machine) -> dict[str, float]:
-    """Steps 8 and 9: what is beside the loop, and the pace of loads and stores."""
-    own, free, vectors = _traced("update"), _traced("update", no_time=True), 2 * ROWS_AT_ONCE
-    first = own.labels["innerloop"]
-    stores, loads = own.place("m[$14+=$9].h = $v3", first), own.place("$v3 = m[", first)
+def _pace(free: _Listing) -> dict[str, float]:
+    """Cycles from load to load and from store to store of the update's loop."""
+    first, vectors = free.labels["innerloop"], 2 * ROWS_AT_ONCE
+    stores, loads = free.place("m[$14+=$9].h = $v3", first), free.place("$v3 = m[", first)
     loaded = free.issued[loads][0]
     stored = next(at for at in free.issued[stores] if at > loaded)
     again = next(at for at in free.issued[loads] if at > stored)
-    return {
-        "update: beside the parameter [instructions]": own.labels["outerloop"] - 1,
-        "update: code [lines]": _lines(machine, len(own.texts)),
-        "update: from load to load without memory [cycles]": (stored - loaded) / vectors,
-        "update: from store to store without memory [cycles]": (again - stored) / vectors,
-        "preload: beside the accesses [cycles]": _preload(machine),
-    }
+    return {"load": (stored - loaded) / vectors, "store": (again - stored) / vectors}
 
 
 def _preload(machine: Machine) -> float:

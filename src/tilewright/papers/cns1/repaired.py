@@ -1,12 +1,25 @@
-"""The report's listings (appendix A), repaired where the printed text cannot be meant.
+"""The report's listings (appendix A), repaired where the printed text cannot be meant, and run.
 
-In: a listing by name. Out: its text in the dialect of the instruction table `torrent`. Every repair
-has a number in the text and its reason here.
+In: a listing by name. Out: its text in the dialect of the instruction table `torrent`, or its run
+on a simulated node. Every repair has a number in the text and its reason here. Registers and the
+stack are as the head of each listing says; the stack lies in the data cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.machine import Machine, load_machine
+from tilewright.simulate.runs import CoreRun
+from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
+
+STACK, CACHE_BYTES = 4000, 4096
+IN_REGISTERS = ("$4", "$5", "$6", "$7")
 
 REPAIRS = {
     1: "print: lost or doubled $ signs: v1, vlr = 10, m[18], sp",
@@ -39,3 +52,31 @@ def repaired_listing(name: str) -> str:
     """The repaired text: "recall", "forward", "errors", "backward" or "update"."""
     file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
     return file.read_text(encoding="utf-8")
+
+
+def run_listing(
+    name: str,
+    main: Bytes,
+    cached: Sequence[NDArray[Any]],
+    stack: Sequence[int],
+    arguments: Sequence[int],
+    machine: Machine | None = None,
+    *,
+    trace: bool = False,
+) -> CoreRun:
+    """`cached` arrays follow each other in the data cache; `arguments` are in registers."""
+    image = np.zeros(CACHE_BYTES, np.uint8)
+    for place, array in ((0, np.concatenate([np.zeros(0, np.uint8), *map(in_bytes, cached)])),
+                         (STACK, in_bytes(np.array(stack, "<i4")))):  # fmt: skip
+        image[place : place + len(array)] = array
+    table = node_table(machine or load_machine("cns1-128"))
+    registers = dict(zip(IN_REGISTERS, arguments, strict=True))
+    program = assembled(repaired_listing(name), table, f"{name}.s")
+    return run_node(
+        program, main=main, cache=image, registers={**registers, "$29": STACK}, trace=trace
+    )
+
+
+def in_bytes(array: NDArray[Any]) -> Bytes:
+    """The bytes of an array in C order."""
+    return np.ascontiguousarray(array).view(np.uint8).ravel()
