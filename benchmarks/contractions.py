@@ -1,13 +1,17 @@
 """Operators that nobody prepared for, against a matrix product of equal roles or einsum.
 
-    PYTHONPATH=src python benchmarks/contractions.py [MACHINE] [--only NAME] [--csv FILE]
+    PYTHONPATH=src python benchmarks/contractions.py [MACHINE] [--only NAME] [--stages] [--csv FILE]
 
 On a simulated machine, `sw26010` unless another is named: cycles of each; of a contraction, over
 those of `gemm` or `batched_matmul` of the same rows, columns, terms and batch, a kernel alone
 beside a kernel alone and a network of several stages beside the product as a network, both
-launched; the model's estimate over the simulation; and how generated code on small integers
-compares with the reference. On a machine whose cores divide networks, `bwdsp-56`: contractions
-divided over them, in the same way. On this computer, `host`: one thread in single precision beside
+launched; of such a network the cycles of copies and maps, and the ratio of kernels, its products
+each alone beside the product alone, all in storage orders of their own; the model's estimate over
+the simulation; and how generated code on small integers compares with the reference. With
+`--stages` the stages of those networks, all their products and all others: cycles of the products'
+own arithmetic, of waiting for transfers, of starting and stopping together, and of other work of
+the cores. On a machine whose cores divide networks, `bwdsp-56`: contractions divided over them, on
+integers, too. On this computer, `host`: one thread in single precision beside
 `numpy.einsum(optimize=True)` and beside independent multiply-adds of registers, the peak,
 interleaved, in processor time. "Arranged" takes in what brings operands into the kernel's order; no
 code could be faster than einsum by more than the peak is.
@@ -18,7 +22,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,6 +52,12 @@ from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.tune.native import measured_seconds
 
 _ROUNDS, _PEAK_CALLS = 5, 50_000
+_KINDS = (
+    ("arithmetic_cycles", ("compute useful",)),
+    ("waiting_cycles", ("wait bandwidth", "wait latency", "dma issue")),
+    ("starting_cycles", ("launch", "barrier", "meeting")),
+)
+"""Columns of the table of stages, and the causes that each adds up; other cycles are other work."""
 
 
 Case: TypeAlias = tuple[str, Definition | Assembly, Op | None]
@@ -153,12 +164,15 @@ def simulated(machine: Machine, only: str, csv: Path | None) -> None:
             made = tw.compile(op, machine=machine)
             cycles, estimate, algorithm = _cycles(made)
             least = _product_cycles(product, made, machine) if product else 0
+            beside, kernels = _parted(made, product, machine) if product else (0, 0.0)
             row = {
                 "operator": name,
                 "algorithm": algorithm,
                 "cycles": cycles,
                 "product_cycles": least or "",
                 "speed_over_product": f"{least / cycles:.2f}" if least else "",
+                "others_cycles": beside or "",
+                "kernels_over_product": f"{kernels:.2f}" if kernels else "",
                 "estimate_over_simulated": f"{estimate / cycles:.3f}",
                 "result": _result(op, made),
             }
@@ -172,9 +186,56 @@ def simulated(machine: Machine, only: str, csv: Path | None) -> None:
         kind="simulated",
         machine=machine.name,
         conditions="f64, integers; emulated code compared with the reference; of networks of "
-        "several stages and of the products beside them every stage is launched, kernels alone are "
-        "not",
+        "several stages and of the products beside them every stage is launched, and tensors lie in"
+        " C order; kernels alone are not launched and have storage orders of their own",
     )
+
+
+def staged(machine: Machine, only: str, csv: Path | None) -> None:
+    """The table of stages on a simulated machine."""
+    rows = list[dict[str, object]]()
+    for name, op, product in operators("f64"):
+        if only not in name or product is None:
+            continue
+        made = tw.compile(op, machine=machine)
+        if not isinstance(made.plan, PlannedNetwork):
+            continue
+        run, sums = simulate_plan(made.plan.plan), {True: Counter[str](), False: Counter[str]()}
+        for number, stage in enumerate(run.plan.stages):
+            causes = run.causes_of(number)
+            sums[stage.work == "product"].update(causes)
+            rows.append(_row_of(name, stage.op.describe(), causes))
+        rows += [_row_of(name, "products", sums[True]), _row_of(name, "all others", sums[False])]
+    print(text_table([*rows[0]], [[str(x) for x in row.values()] for row in rows]))
+    write_results(
+        csv,
+        rows,
+        title="Stages of operators that nobody prepared for",
+        kind="simulated",
+        machine=machine.name,
+        conditions="f64, networks of several stages, operands and results in C order",
+    )
+
+
+def _row_of(name: str, stage: str, causes: Mapping[str, int]) -> dict[str, object]:
+    """A row of the table of stages."""
+    of_kinds = {column: sum(causes.get(kind, 0) for kind in kinds) for column, kinds in _KINDS}
+    whole = sum(causes.values())
+    rest = whole - sum(of_kinds.values())
+    return {"operator": name, "stage": stage, "cycles": whole, **of_kinds, "other_cycles": rest}
+
+
+def _parted(made: Any, product: Op, machine: Machine) -> tuple[int, float]:
+    """(simulated cycles of what is no product, the product alone over the network's products each
+    alone), of a network; zeros for a kernel.
+    """
+    if not isinstance(made.plan, PlannedNetwork):
+        return 0, 0.0
+    plan = made.plan.plan
+    run = simulate_plan(plan)
+    products = [stage.op for stage in plan.stages if stage.work == "product"]
+    every = [_cycles(tw.compile(op, machine=machine))[0] for op in (product, *products)]
+    return run.cycles - run.by_work()["product"], every[0] / sum(every[1:])
 
 
 def _product_cycles(product: Op, made: Any, machine: Machine) -> int:
@@ -190,11 +251,12 @@ def _product_cycles(product: Op, made: Any, machine: Machine) -> int:
 
 
 def _result(op: Op, made: Any) -> str:
-    """How emulated code compares with the reference on small integers."""
+    """How emulated code, or cores that divide it, compare with the reference on small integers."""
     if isinstance(made.plan, Kernels):
         return str(made.check())
     rng = np.random.default_rng(0)
-    operands = [rng.integers(-3, 4, shape).astype(np.float64) for shape in op.input_shapes]
+    kind = dtype(op.out_dtype).numpy
+    operands = [rng.integers(-3, 4, shape).astype(kind) for shape in op.input_shapes]
     names = (name for name, *_ in made.arguments)
     (found,) = made.run(**dict(zip(names, operands, strict=True))).values()
     return "exact" if np.array_equal(found, op.reference(*operands)) else "differs"
@@ -216,7 +278,7 @@ def divided(machine: Machine, only: str) -> None:
     for name, op, product in operators("f32"):
         if only in name and product is not None:
             made = tw.compile(network_of(op), machine=machine)
-            rows.append((name, str(made.plan.plan.cores), made.check()))
+            rows.append((name, str(made.plan.plan.cores), _result(op, made)))
             note(" ".join(rows[-1]))
     print(text_table(("operator", "cores", "result"), rows))
 
@@ -300,6 +362,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("machine", nargs="?", default="sw26010")
     parser.add_argument("--only", default="")
+    parser.add_argument("--stages", action="store_true")
     add_csv_option(parser)
     arguments = parser.parse_args()
     machine = find_machine(arguments.machine)
@@ -307,6 +370,8 @@ def main() -> None:
         native(machine, arguments.only, arguments.csv)
     elif DIVIDES.of(machine) is not None:
         divided(machine, arguments.only)
+    elif arguments.stages:
+        staged(machine, arguments.only, arguments.csv)
     else:
         simulated(machine, arguments.only, arguments.csv)
 

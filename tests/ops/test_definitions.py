@@ -8,8 +8,10 @@ import pytest
 from support.definitions import by_index, integers_for
 from support.random_operators import random_operator
 from tilewright.ops import gemm
+from tilewright.ops.box import Box
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import operator_of
+from tilewright.ops.piece import operator_piece
 
 KINDS = ("gemm", "batched_matmul", "conv2d", "pool2d", "reduce", "unary", "binary", "bias",
          "batch_norm", "softmax", "local_response_norm", "transpose", "pad", "slice", "resize",
@@ -58,6 +60,18 @@ def test_an_assembly_is_no_operator_of_a_name():
     op = operator_of("y[2*i+j] += x[i] * w[j]", i=3, j=4)
     assert isinstance(op, Assembly)
     assert (op.is_named, gemm(3, 4, 5).is_named) == (False, True)
+
+
+def test_an_assembly_computes_parts_along_dimensions_that_each_part_fills():
+    """Images and channels apart, whole rows: phases lie between each other's."""
+    op = operator_of("y[n,o,2*r+u] += x[n,i,r] * w[o,i,u]", n=4, o=5, r=3, i=2, u=3, fill={"x": 0})
+    region = Box((1, 2, 3), (3, 4, 5))
+    assert op.computable(region) == Box((1, 2, 0), (3, 4, 7))
+    found = operator_piece(op, region)
+    assert found.operands == (Box((1, 0, 0), (3, 2, 3)), Box((2, 0, 0), (4, 2, 3)))
+    operands = integers_for(np.random.default_rng(0), op)
+    computed = found.op.reference(*found.take(operands))
+    np.testing.assert_array_equal(computed, op.reference(*operands)[found.result.slices])
 
 
 def test_contractions_count_the_operations_of_the_named_operator():

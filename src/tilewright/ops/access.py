@@ -72,6 +72,10 @@ class Access:
             reach *= extents[axis]
         return reach == self.shape[dimension] and not self.offsets[dimension]
 
+    def runs_by_one(self, dimension: int, extents: Sequence[int]) -> bool:
+        """True if one axis counts through all places along a dimension."""
+        return len(self.terms[dimension]) == 1 and self.runs_through(dimension, extents)
+
     def turned(self, extents: Shape, backwards: Container[int]) -> Access:
         """The access with some axes counted from their last step."""
         terms, offsets = [], []

@@ -352,9 +352,14 @@ class Definition(Op):
 
     def part(self, result: Box, terms: Box | None = None) -> Definition:
         """The definition on the steps that write a computable region, of smaller tensors."""
+        return self.within(result, self.needed(result, terms), terms)
+
+    def within(self, result: Box, operands: Sequence[Box], terms: Box | None = None) -> Definition:
+        """The definition on the steps that write a computable region, of these regions of its
+        operands, which hold what is needed.
+        """
         axes = self.axes_of(result, terms)
-        boxes = (result, *self.needed(result, terms))
-        accesses = zip((self.result, *self.operands), boxes, strict=True)
+        accesses = zip((self.result, *self.operands), (result, *operands), strict=True)
         y, *given = (_shifted(access, axes, box) for access, box in accesses)
         partial = terms is not None and terms.shape != self.terms
         types = partial_types(self.numerics) if partial else self.dtype

@@ -304,7 +304,17 @@ class Assembly(Named):
         return replace(self, parts=tuple(replace(p, dtype="f64") for p in self.parts), dtype="f64")
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        return Box.whole(self.out_shape)
+        """The region along dimensions of which each part writes all places, all of the others."""
+        own = [all(p.result.runs_by_one(d, p.extents) for p in self.parts)
+               for d in range(len(self.out_shape))]  # fmt: skip
+        sides = zip(own, result.sides, self.out_shape, strict=True)
+        return Box.of(*(side if apart else (0, n) for apart, side, n in sides))
+
+    def part(self, result: Box, terms: Box | None = None) -> Assembly:
+        boxes = self.needed(result)
+        pairs = zip(self.parts, self.reads, strict=True)
+        parts = (part.within(result, [boxes[n] for n in own]) for part, own in pairs)
+        return replace(self, parts=tuple(parts))
 
     def describe(self) -> str:
         return f"{len(self.parts)} parts, the first {self.parts[0].describe()}"

@@ -423,9 +423,7 @@ def _reached(statement: Statement, access: Access, element: _Element, axes: Box)
 
 def _where_needed(access: Access, shape: Shape, axes: Box) -> float | None:
     """The fill, where any place lies beyond the border."""
-    spans = (access.span(d, axes) for d in range(len(shape)))
-    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, shape, strict=True))
-    return None if inside else access.fill
+    return None if replace(access, shape=shape).is_inside(axes.shape) else access.fill
 
 
 def _require_inside(statement: Statement, element: _Element, access: Access, axes: Box) -> None:
