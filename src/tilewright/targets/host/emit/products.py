@@ -31,7 +31,12 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
-from tilewright.targets.host.cost.stores import is_fetched_ahead, passes_caches, whole_bytes
+from tilewright.targets.host.cost.stores import (
+    has_whole_lines,
+    is_fetched_ahead,
+    passes_caches,
+    whole_bytes,
+)
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     KernelEpilogue,
@@ -41,7 +46,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     result_of,
 )
 from tilewright.targets.host.emit.links import Links, Side, linked, outside_of, packed_elements
-from tilewright.targets.host.emit.threads import OPENMP_FLAG
+from tilewright.targets.host.emit.threads import OPENMP_FLAG, shared_tensors
 from tilewright.targets.host.sections import Caches, has_halves
 from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
@@ -314,11 +319,15 @@ def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
-    """True if C, where it is written once, takes non-temporal stores."""
+    """True if C, where it is written once, takes non-temporal stores: beyond the last cache, or for
+    other threads.
+    """
     if not isinstance(c, Tile):
         return False
     at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)
-    return bool(passes_caches(c, program, machine, at_start))
+    shared = program.tensor(c.tensor).memory in shared_tensors(program, machine.thread_count)
+    passes = has_whole_lines if shared else passes_caches
+    return bool(passes(c, program, machine, at_start))
 
 
 def _blocks(kernel: Microkernel, counts: _Counts, extent: Expr, scope: Scope) -> frozenset[int]:
