@@ -105,7 +105,7 @@ def shared_tensors(program: Program, threads: int) -> frozenset[str]:
                     names = []
             for name in names:
                 users.setdefault(program.tensor(name).memory, set()).add(place)
-    scratch = {t.name for t in program.tensors if t.kind == "scratch"}
+    scratch = frozenset(t.name for t in program.tensors if t.kind == "scratch")
     return scratch - {name for name, places in users.items() if len(places) == 1}
 
 
