@@ -38,8 +38,12 @@ def in_place():
 """
 
 
-def hosts(last_cache_bytes: str) -> Machines:
-    changes = {**NATIVE_SETTINGS, "memory.caches.l3.capacity_bytes": last_cache_bytes}
+def hosts(last_cache_bytes: str, second_cache_bytes: str = "1048576") -> Machines:
+    changes = {
+        **NATIVE_SETTINGS,
+        "memory.caches.l2.capacity_bytes": second_cache_bytes,
+        "memory.caches.l3.capacity_bytes": last_cache_bytes,
+    }
     return Machines(
         load_machine("host", {**changes, "threads.count": count}) for count in ("1", "2")
     )
@@ -126,12 +130,15 @@ def handed():
 """
 
 
-def test_products_for_other_threads_pass_the_caches() -> None:
-    for machine in hosts(NEAR):
+@pytest.mark.parametrize(("second_cache_bytes", "large"), [("1048576", False), ("8192", True)])
+def test_products_for_other_threads_pass_the_caches_if_these_would_keep_little(
+    second_cache_bytes: str, large: bool
+) -> None:
+    for machine in hosts(NEAR, second_cache_bytes):
         several = machine.thread_count > 1 and machine.core.vector_lanes > 2
         source = CODE.emit(parse(HANDED), machine).files["handed.c"]
-        assert ("tw_stream_f32(z" in source) == several
-        assert ("__builtin_ia32_sfence();\n    TW_MEET" in source) == several
+        assert ("tw_stream_f32(z" in source) == (several and large)
+        assert ("__builtin_ia32_sfence();\n    TW_MEET" in source) == (several and large)
 
 
 @pytest.mark.parametrize("channels", [64, 40])

@@ -320,13 +320,15 @@ def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
     """True if C, where it is written once, takes non-temporal stores: beyond the last cache, or for
-    other threads.
+    other threads where a core would keep little of it.
     """
     if not isinstance(c, Tile):
         return False
     at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)
-    shared = program.tensor(c.tensor).memory in shared_tensors(program, machine.thread_count)
-    passes = has_whole_lines if shared else passes_caches
+    tensor, caches = program.tensor(c.tensor), machine.find_section(Caches)
+    shared = tensor.memory in shared_tensors(program, machine.thread_count)
+    large = shared and caches is not None and is_fetched_ahead(tensor, caches, at_start)
+    passes = has_whole_lines if large else passes_caches
     return bool(passes(c, program, machine, at_start))
 
 
