@@ -138,6 +138,58 @@ def parts():
 """
 
 
+@pytest.mark.parametrize(
+    ("loops", "channel", "shape"),
+    [
+        ("part in range(2) / quarter in range(2)", "64 * part + 32 * quarter", (2, 1, 3, 4, 8, 16)),
+        ("part in range(1) / quarter in range(4)", "32 * quarter", (8, 1, 3, 8, 16)),
+    ],
+)
+def test_panels_read_once_lie_as_others_are_read(loops, channel, shape):
+    """The last tap comes by itself, in smaller parts of the channels: each within a part of those
+    of the other taps, or loops go on from one of these to the next.
+    """
+    outer, inner = loops.split(" / ")
+    text = LAST_TAP.format(outer=outer, inner=inner, channel=channel)
+    artifact = CODE.emit(parse(text), load_machine("host"))
+    (w,) = (t for t in artifact.tensors if t.name == "w")
+    assert stored_shape(w) == shape
+    numbers = {
+        "x": np.arange(96.0).reshape(12, 8),
+        "w": np.arange(3072.0).reshape(3, 8, 128) % 31,
+    }
+    found = CODE.run(artifact, load_machine("host"), numbers)
+    expected = [numbers["x"][tap : tap + 10] @ numbers["w"][tap] for tap in range(3)]
+    np.testing.assert_array_equal(found["y"], expected)
+
+
+LAST_TAP = """\
+def last_tap():
+    y: tensor("f64", "output", taps=3, cols=10, channels=128)
+    x: tensor("f64", "input", cols=12, depth=8)
+    w: tensor("f64", "constant", taps=3, depth=8, channels=128)
+    fill(y[at(0, 3), at(0, 10), at(0, 128)]("abc"), value=0.0)
+    for part in range(2):
+        for tap in range(2):
+            gemm(
+                y[tap, at(0, 10), at(64 * part, 64)](".nm"),
+                w[tap, at(0, 8), at(64 * part, 64)](".km"),
+                x[at(tap, 10), at(0, 8)]("nk"),
+                vector="m",
+                dtype="f64",
+            )
+    for {outer}:
+        for {inner}:
+            gemm(
+                y[2, at(0, 10), at({channel}, 32)](".nm"),
+                w[2, at(0, 8), at({channel}, 32)](".km"),
+                x[at(2, 10), at(0, 8)]("nk"),
+                vector="m",
+                dtype="f64",
+            )
+"""
+
+
 def test_panels_of_a_block_of_the_depth_lie_together():
     """Half of the depth for all channels, then the other half."""
     artifact = CODE.emit(parse(HALVES), load_machine("host"))

@@ -38,8 +38,12 @@ def in_place():
 """
 
 
-def hosts(last_cache_bytes: str) -> Machines:
-    changes = {**NATIVE_SETTINGS, "memory.caches.l3.capacity_bytes": last_cache_bytes}
+def hosts(last_cache_bytes: str, second_cache_bytes: str = "1048576") -> Machines:
+    changes = {
+        **NATIVE_SETTINGS,
+        "memory.caches.l2.capacity_bytes": second_cache_bytes,
+        "memory.caches.l3.capacity_bytes": last_cache_bytes,
+    }
     return Machines(
         load_machine("host", {**changes, "threads.count": count}) for count in ("1", "2")
     )
@@ -96,3 +100,56 @@ def test_a_result_beyond_the_last_cache_is_streamed() -> None:
         machine = hosts(last_cache_bytes)[0]
         source = CODE.emit(parse(COPIES), machine).files["copies.c"]
         assert ("tw_stream_rows_f32(" in source) == (streamed and machine.core.vector_lanes > 2)
+
+
+HANDED = """\
+def handed():
+    c: tensor("f32", "output", rows=32, cols=64)
+    s: tensor("f32", "scratch", rows=32, cols=64)
+    a: tensor("f32", "input", rows=32, depth=32)
+    b: tensor("f32", "input", depth=32, cols=64)
+    for row in range(2, threads=2):
+        fill(s[at(row * 16, 16), at(0, 64)]("ab"), value=0.0)
+        gemm(
+            s[at(row * 16, 16), at(0, 64)]("mn"),
+            a[at(row * 16, 16), at(0, 32)]("mk"),
+            b[at(0, 32), at(0, 64)]("kn"),
+            vector="n",
+            dtype="f32",
+        )
+    barrier()
+    for col in range(2, threads=2):
+        fill(c[at(0, 32), at(col * 32, 32)]("ab"), value=0.0)
+        gemm(
+            c[at(0, 32), at(col * 32, 32)]("mn"),
+            a[at(0, 32), at(0, 32)]("mk"),
+            s[at(0, 32), at(col * 32, 32)]("kn"),
+            vector="n",
+            dtype="f32",
+        )
+"""
+
+
+@pytest.mark.parametrize(("second_cache_bytes", "large"), [("1048576", False), ("8192", True)])
+def test_products_for_other_threads_pass_the_caches_if_these_would_keep_little(
+    second_cache_bytes: str, large: bool
+) -> None:
+    for machine in hosts(NEAR, second_cache_bytes):
+        several = machine.thread_count > 1 and machine.core.vector_lanes > 2
+        source = CODE.emit(parse(HANDED), machine).files["handed.c"]
+        assert ("tw_stream_f32(z" in source) == (several and large)
+        assert ("__builtin_ia32_sfence();\n    TW_MEET" in source) == (several and large)
+
+
+@pytest.mark.parametrize("channels", [64, 40])
+def test_points_for_other_threads_pass_the_caches_in_whole_lines(channels: int) -> None:
+    op = conv2d(
+        batch=1, in_channels=channels, out_channels=64, height=7, width=7, kernel=3, dtype="f32"
+    )
+    for machine in hosts(NEAR):
+        kernel = kernel_of(op, machine, algorithm="winograd2", measure=False)
+        source = next(t for name, t in kernel.artifact.files.items() if name.endswith(".c"))
+        several = machine.thread_count > 1 and machine.core.vector_lanes > 2
+        assert ("_past(" in source) == (several and channels == 64)
+        case, operands = Case(machine, kernel.option.candidate), random_operands(op, "integers", 1)
+        assert_exact(case, operands, native_results([case], [operands])[0])

@@ -42,7 +42,7 @@ from tilewright.targets.host.emit.products import (
     instruction_set_of,
     plan_products,
 )
-from tilewright.targets.host.emit.threads import private_tensors
+from tilewright.targets.host.emit.threads import shared_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.native import (
     FLAGS,
@@ -149,8 +149,8 @@ def _artifact(
         for info in tensor_infos(program, naming)
     )
     buffers = buffer_infos(program, {SCRATCHPAD: _NO_LIMIT})
-    own = private_tensors(program) if machine.thread_count > 1 else None
-    workspace = _workspace(tensors, buffers, machine, own)
+    shared = shared_tensors(program, machine.thread_count)
+    workspace = _workspace(tensors, buffers, machine, shared)
     isa = instruction_set_of(machine)
     far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
     text = KernelText(
@@ -201,14 +201,14 @@ def _workspace(
     tensors: tuple[TensorInfo, ...],
     buffers: tuple[BufferInfo, ...],
     machine: Machine,
-    private: Collection[str] | None,
+    shared: Collection[str],
 ) -> Workspace:
-    """Layout of the workspace: buffers, then the tensors between nests; those that are `private`,
-    or all, once for each thread.
+    """Layout of the workspace: buffers, then the tensors between nests; those that are not `shared`
+    once for each thread.
     """
     alignment, threads = machine.spm.alignment_bytes, machine.thread_count
     scratch = [info for info in tensors if info.kind == "scratch"]
-    own = [info for info in scratch if private is None or info.name in private]
+    own = [info for info in scratch if info.name not in shared]
     end = max((buffer_end(info) for info in buffers), default=0)
     of_each, end = _in_turn(own, end, alignment)
     of_all, size = _in_turn([x for x in scratch if x not in own], threads * end, alignment)

@@ -44,7 +44,15 @@ def passes_caches(
     """True if a result that is written once, in place, takes non-temporal stores: its tensor is far
     and its rows are whole lines of main memory.
     """
+    tensor = program.tensor(tile.tensor)
+    return is_far(tensor, machine, env) & has_whole_lines(tile, program, machine, env)
+
+
+def has_whole_lines(
+    tile: Tile, program: Program, machine: Machine, env: Mapping[str, Value]
+) -> Value:
+    """True if the rows of a tile and of its tensor are whole lines of main memory."""
     tensor, line = program.tensor(tile.tensor), machine.main.alignment_bytes
     row, part = (evaluate(e, env) for e in (tensor.shape[-1], tile.ranges[-1].extent))
     size = dtype(tensor.dtype).size_bytes
-    return is_far(tensor, machine, env) & (row * size % line == 0) & (part * size % line == 0)
+    return (row * size % line == 0) & (part * size % line == 0)

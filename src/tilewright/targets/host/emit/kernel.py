@@ -142,8 +142,12 @@ class KernelText:
         return dict.fromkeys(one for one in found if one is not None)
 
     def transform_of(self, call: Call) -> LineTransform | None:
-        """The transform of operands in place that computes a call, if there is one."""
-        return transform_of(call, self.program, self.isa, self.epilogue, self.far)
+        """The transform of operands in place that computes a call, if there is one. What it stores
+        for other threads to read goes past the caches: a line that two cores have read is taken
+        back from both before one stores to it again.
+        """
+        past = self.far | {name for name, _ in self.workspace.shared}
+        return transform_of(call, self.program, self.isa, self.epilogue, past)
 
     def window_functions(self) -> dict[WindowFunction, str]:
         """The distinct functions of sums of windows, and their names."""

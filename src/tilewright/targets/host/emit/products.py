@@ -31,7 +31,12 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
-from tilewright.targets.host.cost.stores import is_fetched_ahead, passes_caches, whole_bytes
+from tilewright.targets.host.cost.stores import (
+    has_whole_lines,
+    is_fetched_ahead,
+    passes_caches,
+    whole_bytes,
+)
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     KernelEpilogue,
@@ -41,7 +46,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     result_of,
 )
 from tilewright.targets.host.emit.links import Links, Side, linked, outside_of, packed_elements
-from tilewright.targets.host.emit.threads import OPENMP_FLAG
+from tilewright.targets.host.emit.threads import OPENMP_FLAG, shared_tensors
 from tilewright.targets.host.sections import Caches, has_halves
 from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
@@ -314,11 +319,17 @@ def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
-    """True if C, where it is written once, takes non-temporal stores."""
+    """True if C, where it is written once, takes non-temporal stores: beyond the last cache, or for
+    other threads where a core would keep little of it.
+    """
     if not isinstance(c, Tile):
         return False
     at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)
-    return bool(passes_caches(c, program, machine, at_start))
+    tensor, caches = program.tensor(c.tensor), machine.find_section(Caches)
+    shared = tensor.memory in shared_tensors(program, machine.thread_count)
+    large = shared and caches is not None and is_fetched_ahead(tensor, caches, at_start)
+    passes = has_whole_lines if large else passes_caches
+    return bool(passes(c, program, machine, at_start))
 
 
 def _blocks(kernel: Microkernel, counts: _Counts, extent: Expr, scope: Scope) -> frozenset[int]:
@@ -435,21 +446,25 @@ def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> 
 
 def _lying_together(panels: Panels, view: View, chains: Sequence[tuple[Chain, Scope]]) -> Panels:
     """With those panels together that are read in turn before another block of the depth or another
-    index of the dimensions outside comes: main memory delivers what it has in order faster.
+    index of the dimensions outside comes: main memory delivers what it has in order faster. Chains
+    that read theirs once follow the others.
     """
     if not panels.block and all(e == Const(1) for _, e in outside_of(view.shape, panels)):
         return panels
     size = int(evaluate(round_up(view.shape[panels.across], panels.width), {}))
-    found = {
-        _columns_in_turn(tile, panels, chain, scope) or size
+    read = [
+        (tile, chain, scope)
         for chain, scope in chains
         if isinstance(tile := chain.call.operands[chain.multiply.loaded], Tile)
         and tile.tensor == view.buffer
-    }
-    columns = found.pop()
-    if found or size % columns:
-        return panels
-    return replace(panels, together=columns // panels.width)
+    ]
+    found = [_columns_in_turn(tile, panels, chain, scope) or size for tile, chain, scope in read]
+    columns = max(found)
+    for own, (tile, _, scope) in zip(found, read, strict=True):
+        once = not _moving(tile, panels) and _are_of_one_run(tile, panels, scope, columns)
+        if own != columns and not once:
+            return panels
+    return panels if size % columns else replace(panels, together=columns // panels.width)
 
 
 def _columns_in_turn(tile: Tile, panels: Panels, chain: Chain, scope: Scope) -> int:
@@ -457,24 +472,46 @@ def _columns_in_turn(tile: Tile, panels: Panels, chain: Chain, scope: Scope) -> 
     step of the loops around these, 0 for all; those of one panel where a chain moves them, or steps
     are uneven.
     """
-    across, depth = tile.ranges[panels.across], tile.ranges[panels.depth]
-    outside = [r for d, r in enumerate(tile.ranges) if d not in (panels.across, panels.depth)]
-    if any(r.extent != Const(1) for r in outside):
+    if any(tile.ranges[d].extent != Const(1) for d in _outside(tile, panels)):
         return panels.width
-    moving = frozenset[str]().union(*(free_vars(r.start) for r in outside))
-    moving = moving | free_vars(depth.start) if panels.block else moving
+    moving = _moving(tile, panels)
     if moving & {f.var for f in chain.loops}:
         return panels.width
-    names = list(scope.bounds)
+    names, steps = list(scope.bounds), _steps(tile, panels)
     first = min((names.index(v) for v in moving), default=len(names))
-    steps = {v: int(evaluate(coefficient(across.start, v), {})) for v in free_vars(across.start)}
     outer = [steps[v] for v in names[:first] if v in steps]
     if not outer:
         return 0
     columns = min(outer)
+    even = not any(step % columns for step in outer)
+    return columns if even and _are_of_one_run(tile, panels, scope, columns) else panels.width
+
+
+def _outside(tile: Tile, panels: Panels) -> list[int]:
+    """The dimensions that lie between panels and depth."""
+    return [d for d in range(len(tile.ranges)) if d not in (panels.across, panels.depth)]
+
+
+def _moving(tile: Tile, panels: Panels) -> frozenset[str]:
+    """The loops that bring another block of the depth or another index of the dimensions outside;
+    where there are none, panels are read once, in whatever order they lie.
+    """
+    depth = [panels.depth] if panels.block else []
+    places = (tile.ranges[d].start for d in (*_outside(tile, panels), *depth))
+    return frozenset[str]().union(*map(free_vars, places))
+
+
+def _steps(tile: Tile, panels: Panels) -> dict[str, int]:
+    """Columns from one iteration of each loop that moves them to the next."""
+    start = tile.ranges[panels.across].start
+    return {v: int(evaluate(coefficient(start, v), {})) for v in free_vars(start)}
+
+
+def _are_of_one_run(tile: Tile, panels: Panels, scope: Scope, columns: int) -> bool:
+    """True if loops of smaller steps stay within a run of so many columns."""
+    steps, extent = _steps(tile, panels), tile.ranges[panels.across].extent
     inner = sum(step * scope.bounds[v][1] for v, step in steps.items() if step % columns)
-    fits = inner + bounds_of(across.extent, scope)[1] <= columns
-    return columns if fits and not any(step % columns for step in outer) else panels.width
+    return inner + bounds_of(extent, scope)[1] <= columns
 
 
 def _block(depth: Range, size: Expr) -> int:

@@ -87,8 +87,12 @@ def loop_head(name: str, first: str, end: str) -> str:
     return f"for (long {name} = {first}; {name} < {end}; {name}++)"
 
 
-def private_tensors(program: Program) -> frozenset[str]:
-    """Scratch tensors that each thread needs for itself: what one divided loop alone uses."""
+def shared_tensors(program: Program, threads: int) -> frozenset[str]:
+    """Scratch tensors that so many threads have in common: all but those that one divided loop
+    alone uses, which each thread needs for itself.
+    """
+    if threads == 1:
+        return frozenset()
     users: dict[str, set[int]] = {}
     for place, body in _shares(program.body):
         for stmt in walk(body):
@@ -101,8 +105,8 @@ def private_tensors(program: Program) -> frozenset[str]:
                     names = []
             for name in names:
                 users.setdefault(program.tensor(name).memory, set()).add(place)
-    scratch = {t.name for t in program.tensors if t.kind == "scratch"}
-    return frozenset(n for n, places in users.items() if len(places) == 1) & scratch
+    scratch = frozenset(t.name for t in program.tensors if t.kind == "scratch")
+    return scratch - {name for name, places in users.items() if len(places) == 1}
 
 
 def _shares(body: tuple[Stmt, ...]) -> list[tuple[int, tuple[Stmt, ...]]]:

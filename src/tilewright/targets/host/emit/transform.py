@@ -25,6 +25,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.transform_text import Direction, LineTransform
 
 _PIXELS, _POINTS = "rcqp", "xtqp"
@@ -35,10 +36,10 @@ def transform_of(
     program: Program,
     isa: InstructionSet,
     epilogue: KernelEpilogue = PLAIN,
-    far: Collection[str] = (),
+    past: Collection[str] = (),
 ) -> LineTransform | None:
     """The function that a call takes, None where there is none for its operands; results in tensors
-    that are `far` take non-temporal stores.
+    that are to go `past` the caches take non-temporal stores, points where they are whole lines.
     """
     direction: Direction
     match call.primitive:
@@ -58,8 +59,19 @@ def transform_of(
     which = call.primitive.finite_points
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
     finish = epilogue.finish if direction == "output" else PLAIN_SUMS
-    streams = direction == "output" and isa.streams and pixels.tensor in far
+    streams = isa.streams and tiles[0].tensor in past
+    if direction == "input":
+        streams = streams and _in_whole_lines(points, program)
+        name += "_past" if streams else ""
     return LineTransform(name, direction, which, kind, isa.lanes(kind), finish, streams)
+
+
+def _in_whole_lines(points: Tile, program: Program) -> bool:
+    """True if the channels of each point begin and end with a line of memory."""
+    tensor, channels = program.tensor(points.tensor), points.ranges[-1]
+    line = LINE_BYTES // dtype(tensor.dtype).size_bytes
+    lengths = tensor.shape[-1], channels.start, channels.extent
+    return all(isinstance(e, Const) and e.value % line == 0 for e in lengths)
 
 
 def _runs_along_channels(tile: Tile) -> bool:

@@ -5,7 +5,8 @@ static function for a row of tiles. Channels are contiguous in pixels and in poi
 reach beyond the image and channels that fill no cache line go through a copy of one tile with zeros
 in place of what is missing; results beyond the image are dropped. The epilogue is applied to pixels
 as they are written: it takes vectors beside the channels (bias) or pixels beside the result's
-(residual). Pixels that no cache would hold take non-temporal stores where they are whole lines.
+(residual). Pixels that no cache would hold take non-temporal stores where they are whole lines, and
+so do points that other threads read.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 @dataclass(frozen=True)
 class LineTransform:
     """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
-    that it writes. One that `streams` has non-temporal stores; other threads see them after a
-    fence.
+    that it writes. One that `streams` has non-temporal stores, of points all: channels are whole
+    lines there. Other threads see them after a fence.
     """
 
     name: str
@@ -150,9 +151,10 @@ def emit_transform(one: LineTransform) -> str:
     """
     tile, side = transforms(one.points).output.shape
     forward, c = one.direction == "input", one.dtype.c_name
+    aligned = one.streams and not forward
     given = names(one.epilogue)
     words = {
-        "STREAMED": _STREAMED if one.streams else "",
+        "STREAMED": _STREAMED if aligned else "",
         "LINE_BYTES": str(LINE_BYTES),
         "DECLARED": "".join(f", const {c} *{name}" for name, _ in given),
         "ADVANCED": "".join(
@@ -175,7 +177,8 @@ def emit_transform(one: LineTransform) -> str:
     text = "\n".join((_COPY, _EDGE_INPUT if forward else _EDGE_OUTPUT, _ROW))
     for word, value in words.items():
         text = text.replace(word, value)
-    stores = ("tile", "store"), *([("stream", "stream")] if one.streams else [])
+    stores = [("tile", "stream" if one.streams and forward else "store")]
+    stores += [("stream", "stream")] if aligned else []
     tiles = (_tile_text(one, f"{one.name}_{word}", store) for word, store in stores)
     return "\n".join((finish_function(one.epilogue, one.name, one.dtype, apart=True), *tiles, text))
 
