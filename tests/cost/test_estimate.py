@@ -160,7 +160,9 @@ def together(program: Program, values: dict[str, int], grid: FactorGrid) -> Esti
 
 
 def test_a_whole_space_is_priced_as_its_candidates_are_one_by_one() -> None:
-    """An estimate of arrays has, element by element, the cycles of the single candidates."""
+    """An estimate of arrays has, element by element, the cycles of the single candidates; sums are
+    rounded in another order.
+    """
     compared = 0
     for program, values, grid in spaces_of_a_product():
         every = together(program, values, grid)
@@ -168,8 +170,11 @@ def test_a_whole_space_is_priced_as_its_candidates_are_one_by_one() -> None:
         for i in range(0, copies * tiles, 13):
             c, t = divmod(i, tiles)
             alone = estimate(program, SW26010, {**values, **grid.chosen(c, t)})
-            for name in ("cycles", "compute_cycles", "dma_cycles", "scratchpad_bytes"):
+            for name in ("cycles", "scratchpad_bytes"):
                 assert getattr(alone, name).item() == getattr(every, name)[c, t]
+            for name in ("compute_cycles", "dma_cycles"):
+                expected = pytest.approx(getattr(alone, name).item(), rel=1e-12)
+                assert getattr(every, name)[c, t] == expected
             compared += 1
     assert compared > 50
 
