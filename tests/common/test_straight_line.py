@@ -27,9 +27,10 @@ EXPRESSIONS = st.recursive(LEAVES, combined, max_leaves=12)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=4), st.integers(-5, 9), st.integers(-5, 9))
 def test_values_together_and_one_by_one(expressions: list[Expr], a: int, b: int) -> None:
     env = {"a": a, "b": b, "c": np.arange(3)}
-    together = straight_line(expressions)(env)
-    for value, e in zip(together, expressions, strict=True):
-        np.testing.assert_array_equal(value, evaluate(e, env))
+    code = straight_line(expressions)
+    for together in (code(env), code.sharing(env, {})):
+        for value, e in zip(together, expressions, strict=True):
+            np.testing.assert_array_equal(value, evaluate(e, env))
 
 
 def test_common_parts_are_computed_once() -> None:
@@ -39,10 +40,20 @@ def test_common_parts_are_computed_once() -> None:
     assert set(code.symbols) == free_vars(a + b)
 
 
+def test_what_other_code_has_made_is_not_made_again() -> None:
+    a, b, made = Var("a"), Var("b"), {}
+    env = {"a": np.arange(3), "b": np.arange(3)}
+    one, other = straight_line([a * b, a * b + a]), straight_line([b, a * b + a, a * b - a])
+    (product, total), (_, again, _) = one.sharing(env, made), other.sharing(env, made)
+    assert again is total
+    assert product.tolist() == [0, 1, 4]
+    assert len(made) == 3
+
+
 def test_what_has_no_value_is_refused_as_alone() -> None:
     a, b = Var("a"), Var("b")
     code = straight_line([a + 1, a // b])
     with pytest.raises(ProgramError, match=re.escape("division by zero in a // b")):
         code({"a": 1, "b": 0})
     with pytest.raises(ProgramError, match=re.escape("symbol 'b' has no value")):
-        code({"a": 1})
+        code.sharing({"a": 1}, {})

@@ -70,7 +70,7 @@ def test_numbers_of_every_kind(op: Op, algorithm: str, data: st.DataObject) -> N
     tiles = data.draw(st.lists(st.integers(0, grid.tile_count - 1), min_size=1, max_size=3))
     columns = {name: column[tiles] for name, column in grid.tiles.items()}
     fixed = {**values, **first_core(MACHINE)}
-    found, extents = prepared.moments.numbers({**fixed, **columns})
+    found, extents = prepared.moments.numbers(prepared.moments.bind({**fixed, **columns}))
     for t in range(len(tiles)):
         env = {**fixed, **{name: int(column[t]) for name, column in columns.items()}}
         for number, (item, own) in enumerate(zip(prepared.moments.items, found, strict=True)):

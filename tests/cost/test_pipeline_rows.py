@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -60,22 +60,3 @@ def test_each_kind_comes_as_often_as_iterations_have_it_and_in_their_order(loop)
             assert PIECES.kind_in_turn(s, 0) == following
         elif following != kind:
             assert PIECES.kind_behind(s, 0) == following
-
-
-@given(st.lists(LOOP, min_size=1, max_size=3), st.data())
-def test_combinations_of_kinds_are_counted_with_the_innermost_loop_first(loops, data) -> None:
-    """The loops inside are at their first kind."""
-    s, outer = nest(loops), data.draw(st.integers(0, len(loops)))
-    kinds = [front + period + back for front, back, period, *_ in loops]
-    expected = [
-        [*combination, *[0] * (len(loops) - outer)]
-        for combination in product(*(range(n) for n in kinds[:outer]))
-    ]
-    assert PIECES.combinations_of(s, outer) == len(expected)
-    for place, combination in enumerate(expected):
-        for d in range(len(loops)):
-            s.levels[d].kind = 1
-        PIECES.kinds_at(s, place, outer)
-        assert [s.levels[d].kind for d in range(len(loops))] == combination
-    PIECES.first_kinds(s)
-    assert [s.levels[d].kind for d in range(len(loops))] == [0] * len(loops)

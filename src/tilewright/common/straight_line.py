@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 
 from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Value, Var, evaluate
 
-Step = tuple[Callable[[Value, Value], Value], int, int]
+Operation = Callable[[Value, Value], Value]
+Step = tuple[Operation, int, int]
+Made = dict[tuple[Operation, int, int], tuple[Value, Value, Value]]
+"""Results of operations and their operands, by the identities of these."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,22 @@ class StraightLine:
             values = [*self.constants, *[env[name] for name in self.symbols]]
             for operation, a, b in self.steps:
                 values.append(operation(values[a], values[b]))
+        except (KeyError, ZeroDivisionError):
+            return [evaluate(e, env) for e in self.expressions]
+        return [values[number] for number in self.results]
+
+    def sharing(self, env: Mapping[str, Value], made: Made) -> list[Value]:
+        """The values of the expressions, where operations on the same arrays that other code has
+        `made` are not made again: equal expressions have one array.
+        """
+        try:
+            values = [*self.constants, *[env[name] for name in self.symbols]]
+            for operation, i, j in self.steps:
+                a, b = values[i], values[j]
+                key = operation, id(a), id(b)
+                if key not in made:
+                    made[key] = operation(a, b), a, b
+                values.append(made[key][0])
         except (KeyError, ZeroDivisionError):
             return [evaluate(e, env) for e in self.expressions]
         return [values[number] for number in self.results]

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import Prepared, take_apart
-from tilewright.cost.moments import Costed
+from tilewright.cost.moments import BoundLoops, Costed
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
@@ -59,8 +60,9 @@ from tilewright.cost.steps import CallStep, TransferStep, first_core
 from tilewright.cost.sums import (
     Cycles,
     NestCosts,
-    UnitSums,
+    each_once,
     item_sums,
+    sums_of_items,
     uniform_loops,
     unit_sums,
 )
@@ -77,8 +79,12 @@ if TYPE_CHECKING:
 else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
-_FIRST_PLAYED = 32
+_FIRST_PLAYED = 128
 """Candidates of a nest that are played first; then twice as many each time."""
+_ROUNDING = 1.0 - 1e-9
+"""Factor that allows for the rounding of sums in another order."""
+_EXTRAPOLATED = 0.99
+"""Factor that allows for iterations that are multiplied before they come back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +127,7 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
         cycles = _priced_once(alike, shapes, machine, prices)
         ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
-            found[i] = tuple(_part(of, span, shape) for of in cycles)
+            found[i] = each_once(partial(_part, span=span, shape=shape), cycles)
     return found
 
 
@@ -151,8 +157,7 @@ def _priced_once(
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
     cycles = _cycles(items[0], numbers, machine, prices)
-    every = {id(c): _of_classes(c, code) for c in cycles}
-    return tuple(every[id(c)] for c in cycles)
+    return each_once(partial(_of_classes, code=code), cycles)
 
 
 def _varies(column: Sequence[Value]) -> bool:
@@ -256,22 +261,40 @@ class BoundNest:
 
 
 def costs_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[NestCosts]:
-    """The costs of the items of each nest, of which those that are priced alike are one array."""
-    bound = [nest.prepared.moments.numbers(nest.env) for nest in nests]
-    items = [
-        [
-            PricedItem(item.step, call, holds, numbers)
-            for item, call, (holds, *numbers) in zip(
-                nest.prepared.moments.items, nest.prepared.calls, own, strict=True
-            )
-        ]
-        for nest, (own, _) in zip(nests, bound, strict=True)
-    ]
-    cycles = iter(item_cycles(list(chain.from_iterable(items)), machine, prices))
+    """The costs of the items of each nest, of which those that are priced alike are one array.
+    Nests with the same values and loops, in any order, share items with the same numbers.
+    """
+    alike: dict[Hashable, list[int]] = {}
+    for i, nest in enumerate(nests):
+        alike.setdefault((id(nest.env), nest.prepared.moments.alike), []).append(i)
+    items: list[PricedItem] = []
+    bound: dict[int, tuple[list[int], list[Value], list[int]]] = {}
+    for places in alike.values():
+        loops = nests[places[0]].prepared.moments.bind(nests[places[0]].env)
+        marks: dict[Hashable, int] = {}
+        for i in places:
+            bound[i] = _numbered(nests[i].prepared, loops, items, marks)
+    known = item_cycles(items, machine, prices)
     return [
-        NestCosts([(item.holds, next(cycles)) for item in own], extents)
-        for own, (_, extents) in zip(items, bound, strict=True)
+        NestCosts([(items[m].holds, known[m]) for m in own], extents, own).ordered(axes)
+        for own, extents, axes in map(bound.__getitem__, range(len(nests)))
     ]
+
+
+def _numbered(
+    prepared: Prepared, loops: BoundLoops, items: list[PricedItem], marks: dict[Hashable, int]
+) -> tuple[list[int], list[Value], list[int]]:
+    """Places of a nest's items among all `items`, which those are added to that have no `marks` of
+    earlier ones; the extents of the nest's loops, and the axes along which their kinds lie.
+    """
+    moments, own = prepared.moments, list[int]()
+    found, extents = moments.numbers(loops)
+    for item, call, numbers in zip(moments.items, prepared.calls, found, strict=True):
+        priced = PricedItem(item.step, call, numbers[0], numbers[1:])
+        own.append(marks.setdefault((priced.alike, *map(id, numbers)), len(items)))
+        if own[-1] == len(items):
+            items.append(priced)
+    return own, extents, [loops.order.index(loop.var) for loop in moments.loops]
 
 
 def tables_of(nest: BoundNest, costs: NestCosts) -> Tables:
@@ -318,7 +341,6 @@ def records_of(
             records(Item, len(prepared.items)),
             kind=[_kind(i.step, prices) for i in prepared.items],
             together=[_together(i.step) for i in prepared.items],
-            held=_held(prepared, machine),
             level=[i.level for i in prepared.items],
             buffer=[i.buffer for i in prepared.items],
             base=outline.costs.base,
@@ -449,97 +471,122 @@ def estimate(
 
 
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
-    """Price several nests together; with a window of operations in flight in the order of their
-    least cycles: what is far from the best need not be played then.
+    """Price several nests together, and play them in the order of their least cycles: what is far
+    from the best need not be played then.
     """
-    nests, prices = [_bound(case, machine) for case in cases], prices_of(machine)
-    every = [*zip(nests, costs_of(nests, machine, prices), cases, strict=True)]
-    if not machine.has_window:
-        return [_played(*own, machine) for own in every]
-    sums = [unit_sums(n.prepared, own, prices, n.contest.size) for n, own, _ in every]
-    least = [np.min(window.least_in_window(own), initial=np.inf) for own in sums]
-    order = sorted(range(len(sums)), key=least.__getitem__)
-    found = {i: _played(*every[i], machine, sums[i]) for i in order}
+    prices = prices_of(machine)
+    envs = {id(case.values): {**case.values, **first_core(machine)} for case in cases}
+    nests = [_bound(case, envs[id(case.values)], machine) for case in cases]
+    every = [*zip(nests, costs_of(nests, machine, prices), strict=True)]
+    known: dict[Hashable, Floats] = {}
+    sums = [_sums(*own, machine, known) for own in every]
+    order = sorted(range(len(sums)), key=lambda i: np.min(sums[i].least, initial=np.inf))
+    found = {i: _played(*every[i], sums[i], cases[i], machine) for i in order}
     return [found[i] for i in range(len(sums))]
 
 
-def _bound(case: PricedNest, machine: Machine) -> BoundNest:
-    env: Env = {**case.values, **first_core(machine)}
+def _bound(case: PricedNest, env: Env, machine: Machine) -> BoundNest:
     division = case.prepared.division
     if division is not None:
-        env |= division.values(env, machine.thread_count)
+        env = env | division.values(env, machine.thread_count)
     contest = np.zeros(_width(env), np.int64) if case.contest is None else case.contest
     return BoundNest(case.prepared, env, contest, _doubles(case.prepared.program, env))
 
 
-def _played(
-    nest: BoundNest,
-    costs: NestCosts,
-    case: PricedNest,
-    machine: Machine,
-    known: UnitSums | None = None,
-) -> Estimate:
-    """The estimate of a nest by its costs; its sums are `known` for a window."""
+class _Sums(NamedTuple):
+    """The cycles of all calls and of all transfers of each tile, and those that candidates (copies,
+    tiles) take at least. Where nothing overlaps these are `exact`.
+    """
+
+    calls: Floats
+    transfers: Floats
+    least: Floats
+    exact: bool = False
+
+
+def _sums(
+    nest: BoundNest, costs: NestCosts, machine: Machine, known: dict[Hashable, Floats]
+) -> _Sums:
     prepared, prices, width = nest.prepared, prices_of(machine), nest.contest.size
     shape = (len(nest.doubles), width)
-    wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
-    best = np.empty((0, 0)) if case.best is None or prices.waits else case.best
-    if known is not None:
-        cycles = _in_window(nest, costs, wanted, machine, best, window.least_in_window(known))
-        sums = np.stack([known.cycles.calls, known.cycles.transfers])
-    elif all(_kind(i.step, prices) <= COPY for i in prepared.items):
+    if machine.has_window:
+        units = unit_sums(prepared, costs, prices, width)
+        least = np.broadcast_to(window.least_in_window(units), shape)
+        return _Sums(units.cycles.calls, units.cycles.transfers, least)
+    if all(_kind(i.step, prices) <= COPY for i in prepared.items):
         own = item_sums(prepared, costs, uniform_loops(costs, width))
         left_out = own.calls * (1 - prices.kept_share(prepared, machine, nest.env))
         every, calls = own.every - left_out, own.calls - left_out
-        cycles, sums = np.where(wanted, every, np.inf), np.stack([calls, 0 * calls])
+        return _Sums(calls, 0 * calls, np.broadcast_to(every, shape), exact=True)
+    return _engine_sums(nest, sums_of_items(prepared, costs, width, known), machine)
+
+
+def _engine_sums(nest: BoundNest, sums: Sequence[Floats], machine: Machine) -> _Sums:
+    """The sums of calls with an engine's transfers beside them. Calls in which cores exchange data
+    and the transfers between them that all cores wait for, from single buffers, do not overlap.
+    """
+    prepared, prices = nest.prepared, prices_of(machine)
+    calls, transfers, together = np.zeros((3, nest.contest.size))
+    held = np.zeros((nest.doubles.shape[1], nest.contest.size))
+    for item, waits, cycles in zip(prepared.items, _held(prepared, machine), sums, strict=True):
+        kind = _kind(item.step, prices)
+        if kind == CALL:
+            calls += cycles
+            together += cycles * _together(item.step)
+        elif kind > COPY:
+            transfers += cycles
+            held[item.buffer] += cycles * waits
+    alone = (together + ~nest.doubles @ held) * _EXTRAPOLATED
+    return _Sums(calls, transfers, np.maximum(np.maximum(calls, transfers), alone) * _ROUNDING)
+
+
+def _played(
+    nest: BoundNest, costs: NestCosts, sums: _Sums, case: PricedNest, machine: Machine
+) -> Estimate:
+    """The estimate of a nest by its costs and their sums."""
+    prepared, prices, shape = nest.prepared, prices_of(machine), sums.least.shape
+    wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
+    best = np.empty((0, 0)) if case.best is None or prices.waits else case.best
+    if sums.exact:
+        cycles = np.where(wanted, sums.least, np.inf)
     else:
-        cycles, sums = _overlapped(prepared, tables_of(nest, costs), wanted, machine, best)
-    compute, busy = (np.where(wanted, own, np.inf) for own in sums)
+        cycles = _by_least(nest, costs, wanted, machine, best, sums.least)
+    compute, busy = (np.where(wanted, own, np.inf) for own in sums[:2])
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 
-def _overlapped(
-    prepared: Prepared, tables: Tables, wanted: Flags, machine: Machine, best: Floats
-) -> tuple[Floats, Floats]:
-    """The cycles with calls and an engine's transfers side by side; those of all calls and of all
-    transfers of each tile.
-    """
-    state = first_of(records_of(prepared, tables, prices_of(machine), machine))
-    cycles, least = np.full(wanted.shape, np.inf), np.empty(wanted.shape)
-    sums = np.empty((2, wanted.shape[1]))
-    pipeline.least_cycles(state, tables, sums, least)
-    order = np.flatnonzero(wanted)
-    order = order[np.argsort(least.ravel()[order], kind="stable")]
-    pipeline.play(state, tables, order, least, best, cycles)
-    return cycles, sums
-
-
-def _in_window(
+def _by_least(
     nest: BoundNest, costs: NestCosts, wanted: Flags, machine: Machine, best: Floats, least: Floats
 ) -> Floats:
-    """The cycles with a window of operations in flight: candidates are played in the order of
-    their least cycles, some at a time, until none is left that may be among the best.
+    """The cycles of candidates, played in the order of their `least`, some at a time, until none is
+    left that may be among the best.
     """
     prepared, prices, width = nest.prepared, prices_of(machine), wanted.shape[1]
     limit = best[:, -1] if best.size else np.full(1 + np.max(nest.contest, initial=0), np.inf)
     cycles, order = np.full(wanted.shape, np.inf), np.flatnonzero(wanted)
-    order = order[np.argsort(least[order % width], kind="stable")]
-    own: tuple[window.OperationWindow, StateRecords] | None = None
+    flat = least.ravel()
+    order = order[flat[order] <= limit[nest.contest[order % width]]]
+    order = order[np.argsort(flat[order], kind="stable")]
+    state: StateRecords | None = None
     count = _FIRST_PLAYED
-    while (order := order[least[order % width] <= limit[nest.contest[order % width]]]).size:
+    while order.size:
         now, order = order[:count], order[count:]
         tiles, places = np.unique(now % width, return_inverse=True)
         tables = tables_of(replace(nest, contest=nest.contest[tiles]), costs.of(tiles))
-        if own is None:
-            empty = operation_window(prepared, nest.env, machine, prices)
-            own = empty, records_of(prepared, tables, prices, machine)
+        if state is None:
+            state = records_of(prepared, tables, prices, machine)
+            if machine.has_window:
+                empty = operation_window(prepared, nest.env, machine, prices)
+                play = partial(window.play_window, first_of(state), empty)
+            else:
+                play = partial(pipeline.play, first_of(state))
         found = np.full((len(wanted), len(tiles)), np.inf)
         places = now // width * len(tiles) + places
-        bound = np.broadcast_to(least[tiles], found.shape)
-        window.play_window(first_of(own[1]), own[0], tables, places, bound, best, found)
+        play(tables, places, least[:, tiles], best, found)
         cycles.ravel()[now] = found.ravel()[places]
+        order = order[flat[order] <= limit[nest.contest[order % width]]]
         count *= 2
     return cycles
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple, TypeAlias
@@ -26,7 +26,7 @@ from tilewright.common.expr import (
     free_vars,
     period,
 )
-from tilewright.common.straight_line import StraightLine, straight_line
+from tilewright.common.straight_line import Made, StraightLine, straight_line
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.ir.nodes import For
@@ -69,6 +69,17 @@ class Numbers:
     places: tuple[int, ...]
 
 
+class BoundLoops(NamedTuple):
+    """Loops of nests that have the same ones in any order, with values for all symbols: the kinds
+    of `order[d]` lie along axis d. `made` are the operations on these values so far.
+    """
+
+    order: tuple[str, ...]
+    extents: Mapping[str, Value]
+    values: Mapping[str, Value]
+    made: Made
+
+
 @dataclass(frozen=True)
 class Moments:
     """The numbers of a nest: `items` in the order of `Outline.costs`, `counts` are the kinds of
@@ -81,25 +92,36 @@ class Moments:
     items: tuple[Numbers, ...]
     counts: tuple[Kinds, ...]
 
-    def numbers(self, env: Mapping[str, Value]) -> tuple[list[list[Value]], list[Value]]:
+    @cached_property
+    def alike(self) -> frozenset[tuple[str, Expr, Edges]]:
+        """The loops, whatever their order."""
+        pairs = zip(self.loops, self.edges, strict=True)
+        return frozenset((loop.var, loop.extent, edges) for loop, edges in pairs)
+
+    def bind(self, env: Mapping[str, Value]) -> BoundLoops:
+        """The loops in this nest's order."""
+        extents, at = dict[str, Value](), dict(env)
+        for d, (loop, edges) in enumerate(zip(self.loops, self.edges, strict=True)):
+            extents[loop.var] = evaluate(loop.extent, at)
+            axes = [1] * (len(self.loops) + 1)
+            axes[d] = -1
+            at[loop.var] = kind_indices(edges, extents[loop.var], axes)
+        return BoundLoops(tuple(extents), extents, at, {})
+
+    def numbers(self, loops: BoundLoops) -> tuple[list[list[Value]], list[Value]]:
         """(the numbers of each item, the loops' extents): integers, arrays of tiles, or (kinds of
         each loop, tiles) with one kind where they do not depend on a loop.
         """
-        extents, at = list[Value](), dict(env)
-        for d, (loop, edges) in enumerate(zip(self.loops, self.edges, strict=True)):
-            extents.append(evaluate(loop.extent, at))
-            axes = [1] * (len(self.loops) + 1)
-            axes[d] = -1
-            at[loop.var] = kind_indices(edges, extents[-1], axes)
-        values = self.code(at)
-        return [[values[place] for place in item.places] for item in self.items], extents
+        values = self.code.sharing(loops.values, loops.made)
+        numbers = [[values[place] for place in item.places] for item in self.items]
+        return numbers, [loops.extents[loop.var] for loop in self.loops]
 
     def product_changes(self, env: Mapping[str, Value]) -> Value:
         """Products in a run whose extents, and so their routines, are not those of the one before,
         at most: where those of some turn of a loop differ, there are two in each turn of the loops
         around it.
         """
-        items, counts = self.numbers(env)
+        items, counts = self.numbers(self.bind(env))
         turns = [*accumulate((np.max(c, axis=_kinds_of(c)) for c in counts), mul, initial=1)]
         found: Value = 0
         for own, (holds, *extents) in zip(self.items, items, strict=True):

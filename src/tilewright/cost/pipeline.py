@@ -25,7 +25,6 @@ from tilewright.cost.pipeline_rows import (
     kind_after,
     row_at,
     times_of,
-    totals,
 )
 from tilewright.cost.pipeline_types import (
     APART,
@@ -42,10 +41,6 @@ from tilewright.cost.pipeline_types import (
 
 _NEAR = 1e-3
 """Cycles by which equal moments differ at most, by rounding."""
-_ROUNDING = 1.0 - 1e-9
-"""Factor that allows for the rounding of sums in another order."""
-_EXTRAPOLATED = 0.99
-"""Factor that allows for iterations that are multiplied before they come back."""
 
 
 @piece
@@ -250,31 +245,6 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
         at(s.levels, d).uniform = tables.uniform[d, j]
 
 
-@piece
-def _held(s: PipelineState, tables: Tables, c: int) -> float:
-    """The cycles of the calls in which cores exchange data, and of the transfers between them that
-    all cores wait for, with copies c of the buffers: none of these overlap.
-    """
-    cycles = s.clock.together
-    for b in range(s.clock.buffers):
-        if not tables.doubles[c, b]:
-            cycles += at(s.buffers, b).held
-    return cycles
-
-
-@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
-def least_cycles(s: PipelineState, tables: Tables, sums: Floats, least: Floats) -> None:
-    """Fill `sums[:, j]` with the cycles of all calls and of all transfers of tile j, and
-    `least[c, j]` with those that it takes at least with copies c.
-    """
-    for j in range(least.shape[1]):
-        take_tile(s, tables, j)
-        totals(s)
-        sums[0, j], sums[1, j] = s.clock.compute, s.clock.transfers
-        for c in range(least.shape[0]):
-            least[c, j] = max(sums[0, j], sums[1, j], _held(s, tables, c) * _EXTRAPOLATED)
-
-
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def play(
     s: PipelineState, tables: Tables, order: Ints, least: Floats, best: Floats, cycles: Floats
@@ -287,7 +257,7 @@ def play(
     for i in order:
         c, j = i // cycles.shape[1], i % cycles.shape[1]
         contest = tables.contest[j]
-        if keep > 0 and least[c, j] * _ROUNDING > best[contest, keep - 1]:
+        if keep > 0 and least[c, j] > best[contest, keep - 1]:
             continue
         if j != taken:
             take_tile(s, tables, j)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
-from tilewright.cost.pipeline_types import CALL, COPY, Cost, Item, PipelineState, Stride
+from tilewright.cost.pipeline_types import Cost, Item, PipelineState, Stride
 
 
 @piece
@@ -127,72 +127,3 @@ def first_kinds(s: PipelineState) -> None:
     """Put every loop at its first kind of iteration."""
     for d in range(s.clock.loops):
         at(s.levels, d).kind = 0
-
-
-@piece
-def kinds_at(s: PipelineState, place: int, loops: int) -> None:
-    """Put the outermost `loops` loops at one combination of kinds, by its number."""
-    first_kinds(s)
-    for d in range(loops - 1, -1, -1):
-        level = at(s.levels, d)
-        level.kind = place % level.kinds
-        place //= level.kinds
-
-
-@piece
-def combinations_of(s: PipelineState, loops: int) -> int:
-    """Number of combinations of kinds of the outermost `loops` loops."""
-    combinations = 1
-    for d in range(loops):
-        combinations *= at(s.levels, d).kinds
-    return combinations
-
-
-@piece
-def totals(s: PipelineState) -> None:
-    """Add up the cycles of all calls of a core that has data, and of the engine for all transfers,
-    whatever overlaps.
-    """
-    s.clock.compute = s.clock.transfers = s.clock.together = 0.0
-    for b in range(s.clock.buffers):
-        at(s.buffers, b).held = 0.0
-    for d in range(s.clock.loops + 1):
-        level = at(s.levels, d)
-        if level.before == level.before_end and level.after == level.after_end:
-            continue
-        place, combinations = 0, combinations_of(s, d)
-        while place < combinations:
-            kinds_at(s, place, d)
-            outer, times = 0, 1.0
-            while outer < d and times != 0.0:
-                times *= _share(s, outer)
-                outer += 1
-            if times != 0.0:
-                _add(s, level.before, level.before_end, times)
-                _add(s, level.after, level.after_end, times)
-            alike = combinations // combinations_of(s, outer)
-            place = (place // alike + 1) * alike
-    first_kinds(s)
-
-
-@piece
-def _add(s: PipelineState, first: int, end: int, times: float) -> None:
-    """Add the items of a span to the totals, so many times."""
-    for number in range(first, end):
-        item = at(s.items, number)
-        cost = cost_of(s, item, number)
-        if item.kind == CALL:
-            s.clock.compute += times * cost.own
-            s.clock.together += times * cost.service * item.together
-        elif item.kind > COPY:
-            s.clock.transfers += times * cost.service
-            at(s.buffers, item.buffer).held += times * cost.service * item.held
-
-
-@piece
-def _share(s: PipelineState, loop: int) -> Any:
-    """How many iterations of its present kind a loop has; of a single one the kind is 0."""
-    kind = at(s.levels, loop).kind
-    if iterations_of(s, loop) == 1.0:
-        return 1.0 if kind == 0 else 0.0
-    return times_of(s, loop, kind)

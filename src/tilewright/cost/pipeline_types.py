@@ -89,7 +89,6 @@ class Item(Protocol):
 
     kind: int
     together: int  # whether the cores exchange data in it, so that all start with the last of them
-    held: int  # whether the cores wait for it before the next such call, from a single buffer
     level: int
     buffer: int
     base: int  # row of its costs, which `varies` with the loops around it
@@ -97,13 +96,10 @@ class Item(Protocol):
 
 
 class BufferSlots(Protocol):
-    """A buffer of the candidate, the slot of its latest store, and the cycles of the engine for
-    those transfers that the cores wait for where it is single.
-    """
+    """A buffer of the candidate, and the slot of its latest store."""
 
     double: int
     slot: int
-    held: float
 
 
 class Served(Protocol):
@@ -212,9 +208,6 @@ class Clock(Protocol):
     issue: float  # of one request
     now: float
     free: float
-    compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
-    transfers: float
-    together: float  # cycles of the calls in which cores exchange data
 
 
 class PipelineState(NamedTuple):

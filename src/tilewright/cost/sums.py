@@ -7,7 +7,7 @@ Out: sums for each tile, by arrays, with nothing to compile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ Cycles = tuple[Value, ...]
 of operations in flight its next four instead of the fourth, then those of its operations that no
 other unit's overlap.
 """
+_PLAYED = 8
+"""Fields of `Cycles` that a nest is played with."""
 
 
 class CycleSums(NamedTuple):
@@ -52,10 +54,13 @@ class UnitSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestCosts:
-    """Of each item whether it happens, and its cycles where it does; how often each loop runs."""
+    """Of each item whether it happens, and its cycles where it does; how often each loop runs.
+    Items with the same of the `marks`, if any, have the same costs, of loops in another order.
+    """
 
     items: Sequence[tuple[Value, Cycles]]
     counts: Sequence[Value]
+    marks: Sequence[Hashable] = ()
 
     def service(self, number: int) -> Value:
         """The cycles of an item, zero where it does not happen."""
@@ -63,17 +68,34 @@ class NestCosts:
         return cycles[0] * holds
 
     def of(self, tiles: Ints) -> NestCosts:
-        """The costs of some tiles that a window is played for."""
+        """The costs of some tiles that are played."""
         items = [
-            (_of_tiles(holds, tiles), tuple(_of_tiles(c, tiles) for c in cycles[:-1]))
+            (_of_tiles(holds, tiles), each_once(lambda c: _of_tiles(c, tiles), cycles[:_PLAYED]))
             for holds, cycles in self.items
         ]
         return NestCosts(items, [_of_tiles(count, tiles) for count in self.counts])
 
+    def ordered(self, axes: Sequence[int]) -> NestCosts:
+        """The costs with the kinds of the loops along these axes in front."""
+        if all(d == axis for d, axis in enumerate(axes)):
+            return self
+
+        def turned(value: Value) -> Value:
+            return value.transpose(*axes, -1) if np.ndim(value) > 1 else value
+
+        items = [(turned(holds), each_once(turned, cycles)) for holds, cycles in self.items]
+        return NestCosts(items, [turned(count) for count in self.counts], self.marks)
+
+
+def each_once(made: Callable[[Value], Value], cycles: Cycles) -> Cycles:
+    """What is made of each kind of cycles, several of which are mostly one array."""
+    found = {id(c): made(c) for c in {id(c): c for c in cycles}.values()}
+    return tuple(found[id(c)] for c in cycles)
+
 
 def _of_tiles(value: Value, tiles: Ints) -> Value:
-    single = np.ndim(value) == 0 or np.shape(value)[-1] == 1
-    return value if single else value[..., tiles]
+    single = np.ndim(value) == 0 or value.shape[-1] == 1
+    return value if single else value.take(tiles, axis=-1)
 
 
 def item_sums(prepared: Prepared, costs: NestCosts, uniform: Flags) -> CycleSums:
@@ -99,6 +121,25 @@ def unit_sums(prepared: Prepared, costs: NestCosts, prices: Prices, width: int) 
             units[unit] -= own
             alone += own
     return UnitSums(_sums(prepared, every, uniform), alone, units.max(axis=0))
+
+
+def sums_of_items(
+    prepared: Prepared, costs: NestCosts, width: int, known: dict[Hashable, Floats]
+) -> list[Floats]:
+    """For each item the sum of its cycles, of a call those of cores that have any data. `known` are
+    sums of items with the same marks inside the same loops.
+    """
+    found, total = list[Floats](), None
+    names = [loop.var for loop in prepared.loops]
+    for number, (item, (holds, cycles)) in enumerate(zip(prepared.items, costs.items, strict=True)):
+        key = costs.marks[number], frozenset(names[: item.level])
+        if key not in known:
+            if total is None:
+                total = _total(prepared, costs, np.zeros((len(names), width), np.bool_))
+            own = cycles[2 if isinstance(item.step, CallStep) else 0]
+            known[key] = total(number, own * holds)
+        found.append(known[key])
+    return found
 
 
 def _sums(prepared: Prepared, every: Sequence[Floats], uniform: Flags) -> CycleSums:

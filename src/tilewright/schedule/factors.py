@@ -148,45 +148,58 @@ class FactorGrid:
         return {name: int(v[tile_index]) for name, v in self.tiles.items()} | copies
 
 
+@dataclass(frozen=True, eq=False)
+class TileColumns:
+    """The tiles of several operators side by side, up to the `ends` of each one's: the values of
+    their `factors`, and of the operators' parameters.
+    """
+
+    values: Columns
+    factors: tuple[str, ...]
+    ends: npt.NDArray[np.int64]
+
+    def only(self, some: npt.NDArray[np.bool_]) -> TileColumns:
+        """Some of the tiles."""
+        if some.all():
+            return self
+        ends = np.cumsum([0, *some])[self.ends]
+        return TileColumns({name: v[some] for name, v in self.values.items()}, self.factors, ends)
+
+    def grid(self, copies: Columns) -> FactorGrid:
+        """All of them with these numbers of copies."""
+        return FactorGrid({name: self.values[name] for name in self.factors}, copies)
+
+
 def factor_grid(
     structure: Structure, parameters: Mapping[str, int], blocks: Granularity
 ) -> FactorGrid:
     """Every value of the factors, granules and copies of a structure for one operator."""
-    return factor_grids(structure, [parameters], blocks)[0]
+    copies, _ = copies_of(structure, blocks.overlap)
+    return factor_grids(structure, [parameters], blocks).grid(copies)
 
 
 def factor_grids(
     structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Granularity
-) -> list[FactorGrid]:
-    """The factor grid of each of several operators, given their parameters."""
+) -> TileColumns:
+    """Every value of the factors and granules of a structure for several operators, given their
+    parameters. Structures of one nest with the same `tiling`, and packed buffers or none, have the
+    same ones.
+    """
     p = structure.decisions
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
-    copies, packs = _copies_of(structure, blocks.overlap)
+    _, packs = copies_of(structure, blocks.overlap)
     limits = structure.space.limits
     tiles = [_tiles(split_axes(p, c), p.vector, limits, blocks, packs) for c in cases]
-    grids = [FactorGrid(columns, copies) for columns in tiles]
-    if blocks.partial:
-        return grids
-    aligned = _aligned(structure, side_by_side(grids, cases), blocks)
-    parts = np.split(aligned, np.cumsum([grid.tile_count for grid in grids])[:-1])
-    return [
-        FactorGrid({name: v[part] for name, v in grid.tiles.items()}, copies)
-        for grid, part in zip(grids, parts, strict=True)
-    ]
-
-
-def side_by_side(grids: Sequence[FactorGrid], cases: Sequence[Mapping[str, int]]) -> Columns:
-    """The tiles of all grids, one after the other, and the parameters of each one's operator."""
-    counts = [grid.tile_count for grid in grids]
-    tiles = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
-    values = np.array([[case[name] for case in cases] for name in cases[0]], np.int64)
-    rows = np.repeat(values.reshape(-1, len(cases)), counts, axis=1)
-    return tiles | dict(zip(cases[0], rows, strict=True))
+    columns = {name: np.concatenate([own[name] for own in tiles]) for name in tiles[0]}
+    counts = [len(next(iter(own.values()))) for own in tiles]
+    parameters = {name: np.repeat([case[name] for case in cases], counts) for name in cases[0]}
+    grids = TileColumns(columns | parameters, tuple(columns), np.cumsum(counts))
+    return grids if blocks.partial else grids.only(_aligned(structure, grids.values, blocks))
 
 
 @cache
-def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
+def copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
     """The numbers of copies of a structure's buffers, and whether it has any that are packed."""
     p = structure.decisions
     doubled = structure.space.doubled if overlap else ()

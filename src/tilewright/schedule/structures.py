@@ -8,7 +8,7 @@ Results are kept: layers of a network share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -69,6 +69,18 @@ class Structure:
             return ""
         steps = [s for s in self.steps if not isinstance(s, Stage)]
         return digest(repr((steps, replace(self.staged, body=simplify_body(self.staged.body)))))
+
+    @cached_property
+    def tiling(self) -> Hashable:
+        """All but its nest and buffers that decides which tiles there are of an operator:
+        structures whose loops are in another order have the same ones.
+        """
+        p = self.decisions
+        loops = frozenset((f.var, f.extent) for f in walk(self.staged.body) if isinstance(f, For))
+        own = (p.splits, p.roles, p.spreads, p.walks)
+        tables = tuple(tuple(sorted(table.items())) for table in own)
+        names = (frozenset(p.wholes), frozenset(p.pads), frozenset(p.skews), p.vector)
+        return tables, names, self.along_terms, frozenset(self.aligned), loops, self.space.limits
 
     @cached_property
     def layouts(self) -> frozenset[Layout]:

@@ -9,7 +9,7 @@ of operators that share structures (the layers of a network) in one walk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
@@ -28,7 +28,14 @@ from tilewright.cost.steps import first_core
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
+from tilewright.schedule.factors import (
+    Columns,
+    FactorGrid,
+    TileColumns,
+    blocks_of,
+    copies_of,
+    factor_grids,
+)
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters, seeds_for, takes_whole_depth
 from tilewright.seeds.steps import Layout, Schedule, Step
@@ -39,7 +46,7 @@ from tilewright.tune.prepared import prepared_of, ready_structures
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-_TOGETHER = 1 << 15
+_TOGETHER = 1 << 17
 """Tiles of several structures that are priced together; more gain no time and take memory."""
 _Limited = tuple[Op, int | None]
 """An operator and the most changes of its candidates."""
@@ -99,33 +106,31 @@ class _Priced:
         found: Floats = self.kinds[0]
         return found
 
+    @cached_property
+    def finite(self) -> Flags:
+        """Which candidates are played."""
+        return np.isfinite(self.cycles)
+
     @property
     def counts(self) -> Counts:
         """Numbers of candidates."""
-        played = int(np.isfinite(self.cycles).sum())
-        return Counts(self.cycles.size, self.fitting, self.wanted, played)
+        return Counts(self.cycles.size, self.fitting, self.wanted, int(self.finite.sum()))
 
     @property
     def floor(self) -> float:
         """The least cycles, by their bound those of candidates that are not played."""
-        return float(
-            np.where(np.isfinite(self.cycles), self.cycles, self.kinds[2]).min(initial=np.inf)
-        )
+        return float(np.where(self.finite, self.cycles, self.kinds[2]).min(initial=np.inf))
 
     def top(self, count: int) -> list[NestChoice]:
         """The best, of equal ones the first."""
         kinds = self.kinds.reshape(3, -1)
-        flat = kinds[0]
-        last = np.partition(flat, count - 1)[count - 1] if count < flat.size else np.inf
-        close = np.flatnonzero(flat <= last)
-        picked = close[np.argsort(flat[close], kind="stable")][:count].tolist()
-        width = self.cycles.shape[1]
+        played, width = np.flatnonzero(self.finite), self.cycles.shape[1]
+        picked = played[np.argsort(kinds[0, played], kind="stable")][:count].tolist()
         return [
             NestChoice(
                 self.structure, self.grid.chosen(*divmod(i, width)), *map(float, kinds[:, i])
             )
             for i in picked
-            if np.isfinite(flat[i])
         ]
 
 
@@ -338,14 +343,15 @@ def _marked(structure: Structure, shared: frozenset[str]) -> Program:
 @dataclass(frozen=True, eq=False)
 class _Grids:
     """The candidates of one structure for several operators, side by side: those `tiles` that fit
-    with one copy of each buffer, which of their candidates fit with their own copies (copies,
-    tiles), and where the tiles of each operator end; `best` as of `PricedNest`.
+    with one copy of each buffer, the `values` of all parameters, which of their candidates fit with
+    their own copies (copies, tiles), and where the tiles of each operator end; `best` as of
+    `PricedNest`.
     """
 
     structure: Structure
     seed: Seed
     tiles: FactorGrid
-    env: Mapping[str, Ints]
+    values: Columns
     fits: Flags
     ends: list[int]
     best: Floats
@@ -385,39 +391,54 @@ def _price_all(
     """
     waiting: list[_Grids] = []
     bests: dict[tuple[int, int, frozenset[Layout]], Floats] = {}
+    known = _Known({}, {})
     for structure, own, nest in asked:
         rivals = id(own), nest, structure.layouts
         first = np.full((len(own.cases), keep if keep < _TOGETHER else 0), np.inf)
         best = bests.setdefault(rivals, first)
-        waiting.append(_grids(structure, own, machine, best))
+        waiting.append(_grids(structure, own, machine, best, known))
         if sum(grids.fits.shape[1] for grids in waiting) > _TOGETHER:
             yield from _priced(waiting, machine)
-            waiting = []
+            waiting, known = [], _Known({}, {})
     yield from _priced(waiting, machine)
 
 
-def _grids(structure: Structure, asked: _Question, machine: Machine, best: Floats) -> _Grids:
+class _Known(NamedTuple):
+    """Tiles by all that decides them, and those that fit with the values of their candidates."""
+
+    tiles: dict[Hashable, TileColumns]
+    fitting: dict[Hashable, tuple[TileColumns, Columns]]
+
+
+def _grids(
+    structure: Structure, asked: _Question, machine: Machine, best: Floats, known: _Known
+) -> _Grids:
+    """The candidates of a structure; those of another one that are `known` are the same object."""
     cases = asked.cases
     blocks = blocks_of(machine, cases[0].op.numerics.sums.name)
-    values = [{**parameters(case.op), **case.blocks} for case in cases]
-    grids = factor_grids(structure, values, blocks)
-    copies, env = grids[0].copies, side_by_side(grids, values)
-    bounds = np.cumsum([0, *(grid.tile_count for grid in grids)])
-    at = {**env, **copies, **mesh_values(machine)}
+    copies, packs = copies_of(structure, blocks.overlap)
+    tiling = id(asked), id(structure.space.nest), structure.tiling, packs
+    if tiling not in known.tiles:
+        operators = [{**parameters(case.op), **case.blocks} for case in cases]
+        known.tiles[tiling] = factor_grids(structure, operators, blocks)
+    grids = known.tiles[tiling]
+    at = {**grids.values, **copies, **mesh_values(machine)}
     room = prices_of(machine).has_room(structure.staged, machine, at)
-    fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
+    counts = np.diff(grids.ends, prepend=0)
+    fits = np.broadcast_to(room, (grids.grid(copies).copy_count, counts.sum()))
     single = fits[0]  # with one copy of each buffer
     if any(case.changes is not None for case in cases):
         moments = prepared_of(structure, asked.seed, machine).moments
-        changes = moments.product_changes({**env, **first_core(machine)})
+        changes = moments.product_changes({**grids.values, **first_core(machine)})
         most = [np.inf if case.changes is None else case.changes for case in cases]
-        single = single & np.less_equal(changes, np.repeat(most, np.diff(bounds)))
-    some = np.flatnonzero(single)
-    if len(some) < fits.shape[1]:
-        env = {name: v[some] for name, v in env.items()}
-    ends = np.searchsorted(some, bounds[1:]).tolist()
-    tiles = FactorGrid({name: env[name] for name in grids[0].tiles}, copies)
-    return _Grids(structure, asked.seed, tiles, env, fits[:, some], ends, best)
+        single = single & np.less_equal(changes, np.repeat(most, counts))
+    key = *tiling, single.tobytes(), id(copies)
+    if key not in known.fitting:
+        own = grids.only(single)
+        known.fitting[key] = own, {**own.values, **copies}
+    own, values = known.fitting[key]
+    ends = own.ends.tolist()
+    return _Grids(structure, asked.seed, own.grid(copies), values, fits[:, single], ends, best)
 
 
 def _priced(grids: Sequence[_Grids], machine: Machine) -> list[list[_Priced]]:
@@ -450,8 +471,7 @@ def _case(grids: _Grids, machine: Machine) -> PricedNest:
     ahead = grids.structure.space.ahead
     prepared = prepared_of(grids.structure, grids.seed, machine)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
-    values = {**grids.env, **grids.tiles.copies}
-    return PricedNest(prepared, values, grids.wanted, contest, None if ahead else grids.best)
+    return PricedNest(prepared, grids.values, grids.wanted, contest, None if ahead else grids.best)
 
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
