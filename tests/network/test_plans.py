@@ -1,10 +1,13 @@
 """A plan computes what its network computes, and its time is that of its stages."""
 
 from dataclasses import replace
+from math import inf
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 
 from support.networks import TOLERANCE, networks, numbers_for
@@ -15,6 +18,7 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import fewer_images
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
+from tilewright.network import build
 from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
@@ -37,6 +41,43 @@ def test_a_plan_computes_its_network(net):
     for name, expected in net.evaluate({**inputs, **weights}).items():
         scale = max(1.0, float(np.abs(expected).max()))
         assert np.abs(found[name] - expected).max() <= TOLERANCE["f64"] * scale
+
+
+@settings(max_examples=4, phases=[Phase.reuse, Phase.generate])
+@given(networks(("f64",), moving=True), st.booleans())
+def test_a_draft_takes_no_less_than_its_bound(net, together):
+    """So that one whose bound is above a whole plan is left without its schedules."""
+    machine = load_machine("sw26010") if together else GROUP
+    found, own = [], build._schedule
+
+    def scheduled(builder, known, machine, divide, **others):
+        groups = machine.groups.count if divide else 1
+        least = build.least_stage_cycles(builder.memory, known, machine, groups)
+        own(builder, known, machine=machine, divide=divide, **others)
+        found.append((least, builder.cycles(known, machine)))
+
+    with patch.object(build, "_schedule", scheduled):
+        build_plan(net, machine, quick_search(net))
+    assert found
+    assert all(0 < least <= cycles for least, cycles in found)
+
+
+def test_a_draft_whose_bound_is_above_a_whole_plan_is_left():
+    """Where its bound allows for less, its schedules are searched for, too."""
+    found, own = [], build._schedule
+
+    def scheduled(builder, *arguments, **others):
+        found[-1] += 1
+        own(builder, *arguments, **others)
+
+    for bound in (inf, 0.0):
+        found.append(0)
+        with (
+            patch.object(build, "least_stage_cycles", lambda *_, own=bound: own),
+            patch.object(build, "_schedule", scheduled),
+        ):
+            build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
+    assert found == [1, 2]
 
 
 @pytest.mark.parametrize("fuse", [True, False])

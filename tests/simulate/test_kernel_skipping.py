@@ -39,6 +39,7 @@ from tilewright.simulate.kernel.signature import (
     Timed,
     _table,
 )
+from tilewright.simulate.kernel.state import Statements
 from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import CoreEvent
 
@@ -179,10 +180,11 @@ class _Contents:
 def test_what_a_run_leaves_in_the_instruction_cache_is_known_without_it(
     program: Program, code: int
 ) -> None:
-    prepared, costs = prepare(program, MACHINE), KernelCosts(MACHINE)
+    prepared = prepare(program, MACHINE)
+    statements = Statements(prepared, KernelCosts(MACHINE))
     fetches: Any = _Contents()
     executor = level._Executor(
-        prepared, MACHINE, costs, Timeline(0),
+        prepared, MACHINE, statements, Timeline(0),
         skip=False, barrier_cycles=0, fetches=fetches, code=code,
     )  # fmt: skip
     with suppress(SimulationError):

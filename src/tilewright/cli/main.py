@@ -6,7 +6,7 @@ import os
 
 from tilewright.common.interrupts import interruptible, no_interrupt_lost, writable_output
 
-_OBJECTS_BETWEEN_COLLECTIONS = (2_000_000, 20, 20)
+_OBJECTS_BETWEEN_COLLECTIONS = (5_000_000, 20, 20)
 """Modules, programs and candidates are many and last: looking for cycles among them at Python's
 usual pace took 5 to 15 % of a command's time.
 """

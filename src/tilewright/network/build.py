@@ -37,7 +37,13 @@ from tilewright.network.plan import (
 )
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, JoinedPart, joined_parts, parts_written
-from tilewright.network.planning.copies import compose, copying_cycles, pairs_of, without_copies
+from tilewright.network.planning.copies import (
+    compose,
+    copying_cycles,
+    least_stage_cycles,
+    pairs_of,
+    without_copies,
+)
 from tilewright.network.planning.epilogues import Expressed, Read, expressed, saved_cycles
 from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.forms import Forms
@@ -149,18 +155,23 @@ def _cheapest(
             builder.without_copies(planner, least)
         if own.shared:
             builder.divide(machine)
-    _schedule(drafts, known, planner, refills, machine, progress, divide=divide)
-    cycles = [builder.cycles(known, machine) for builder in drafts]
-    best = drafts[cycles.index(min(cycles))]
+    fastest, best = drafts
+    scheduled = partial(_schedule, known=known, planner=planner, refills=refills, machine=machine)
+    scheduled(best, progress=progress, divide=divide)
+    cycles, groups = best.cycles(known, machine), machine.groups.count if divide else 1
+    if planner.views or least_stage_cycles(fastest.memory, known, machine, groups) <= cycles:
+        scheduled(fastest, progress=progress, divide=divide)
+        best = min(drafts, key=lambda builder: builder.cycles(known, machine))
     best.saved_cycles = saved_cycles(requests, own, epilogues)
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
-        best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))
+        taken = cycles <= best.cycles(known, machine)
+        best.choice = LayoutChoice(cost, bound, chosen.proven, taken)
     return best
 
 
 def _schedule(
-    drafts: Sequence[_Builder],
+    builder: _Builder,
     known: Schedules,
     planner: Planner,
     refills: Refills,
@@ -169,24 +180,22 @@ def _schedule(
     *,
     divide: bool,
 ) -> None:
-    """Add the schedules of work that is not `known`, and price refills in all drafts."""
-    every = reversed([d for b in drafts for d in b.memory.drafts if d.scheduled is None])
-    ops = {d.op: d.name for d in every}
+    """Add the schedules of a draft's work that is not `known`, and price refills in it."""
+    ops = {d.op: d.name for d in reversed(builder.memory.drafts) if d.scheduled is None}
     steps = partial(progress, "schedule")
 
     def own_cycles(draft: Draft) -> float:
         return (draft.scheduled or known[draft.op]).cycles
 
-    while new := {op: name for op, name in ops.items() if op not in known}:
-        known |= planner.scheduled(new, steps, divide=divide)
-        for builder in drafts:
-            builder.without_copies(planner, own_cycles)
-            builder.compose(known)
-        ops = {op: d.name for b in drafts for d, _, op in pairs_of(b.memory)}
-    for builder in drafts:
-        builder.refill(refills)
-        if planner.alone:
-            builder.leave_whole(known, planner.alone, machine)
+    while ops:
+        if new := {op: name for op, name in ops.items() if op not in known}:
+            known |= planner.scheduled(new, steps, divide=divide)
+        builder.without_copies(planner, own_cycles)
+        builder.compose(known)
+        ops = {op: d.name for d, _, op in pairs_of(builder.memory) if op not in known}
+    builder.refill(refills)
+    if planner.alone:
+        builder.leave_whole(known, planner.alone, machine)
 
 
 def rank_network(

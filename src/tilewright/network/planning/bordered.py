@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
@@ -213,14 +214,19 @@ def _priced_anew(
     if staged is nest.structure.staged:
         return nest
     own = nest.factors if factors is None else factors
-    before, after = (
-        float(estimate(program, machine, {**values, **bound}).cycles.min())
-        for program, bound in ((nest.structure.staged, nest.factors), (staged, own))
-    )
+    before = _estimated(nest, tuple(values.items()), machine)
+    after = float(estimate(staged, machine, {**values, **own}).cycles.min())
     changes = (*nest.structure.changes, change)
     structure = replace(nest.structure, program=lambda: staged, changes=changes)
     cycles = nest.cycles + after - before
     return replace(nest, structure=structure, factors=own, cycles=cycles)
+
+
+@lru_cache(maxsize=1 << 10)
+def _estimated(nest: NestChoice, values: tuple[tuple[str, int], ...], machine: Machine) -> float:
+    """The estimate of a nest, which many forms of its tensors are compared with."""
+    bound = {**dict(values), **nest.factors}
+    return float(estimate(nest.structure.staged, machine, bound).cycles.min())
 
 
 MovedInside = Callable[[Candidate, Form, Form], Bordered | None]

@@ -27,7 +27,9 @@ from tilewright.network.planning.placed import (
     places_within,
     places_written,
 )
+from tilewright.network.planning.shares import least_cycles_alone
 from tilewright.network.waits import moving_cycles
+from tilewright.ops import Op
 from tilewright.ops.access import Access, Term
 from tilewright.ops.mapping import InMemory
 from tilewright.tune.candidate import Candidate
@@ -318,6 +320,25 @@ def pairs_of(memory: PlannedMemory) -> Iterator[Pair]:
             found = composed(maker.in_memory, copy.in_memory)
             if found is not None:
                 yield maker, copy, found
+
+
+def least_stage_cycles(
+    memory: PlannedMemory, known: Schedules, machine: Machine, groups: int
+) -> float:
+    """Cycles that all drafts take at least, of which `groups` groups share those that are not
+    `known`: these move their elements once, a copy behind a map is done by that.
+    """
+
+    def least(op: Op) -> float:
+        return least_cycles_alone(op.in_memory, machine) / groups if op.in_memory else 0.0
+
+    found = dict[str, float]()
+    for draft in memory.drafts:
+        scheduled = draft.scheduled or known.get(draft.op)
+        found[draft.name] = scheduled.cycles if scheduled else least(draft.op)
+    for maker, copy, op in pairs_of(memory):
+        found |= {maker.name: min(found[maker.name], least(op)), copy.name: 0.0}
+    return sum(found.values())
 
 
 def compose(memory: PlannedMemory, known: Schedules) -> dict[int, int]:

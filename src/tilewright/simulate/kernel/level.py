@@ -41,6 +41,7 @@ from tilewright.simulate.kernel.program import (
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods
 from tilewright.simulate.kernel.state import (
+    OUTSIDE,
     WHOLE,
     Ask,
     Await,
@@ -51,10 +52,9 @@ from tilewright.simulate.kernel.state import (
     Slot,
     Snapshot,
     Spend,
+    Statements,
     check_end,
     check_move,
-    check_size,
-    check_slot,
     check_work,
 )
 from tilewright.simulate.kernel.timeline import Timeline
@@ -80,7 +80,7 @@ class _Executor:
         self,
         prepared: PreparedProgram,
         machine: Machine,
-        costs: KernelCosts,
+        statements: Statements,
         timeline: Timeline,
         *,
         skip: bool,
@@ -88,7 +88,7 @@ class _Executor:
         fetches: Fetches | None = None,
         code: int = 0,
     ) -> None:
-        self._prepared, self._machine, self._costs = prepared, machine, costs
+        self._prepared, self._machine, self._statements = prepared, machine, statements
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
         self.ledger = account.Ledger(prepared)
@@ -104,23 +104,23 @@ class _Executor:
 
     def run(self) -> None:
         """Execute the whole program; raises SimulationError where a slot is misused."""
-        self._body(self._prepared.body, {})
+        self._body(self._prepared.body, {}, OUTSIDE if self._skip else None)
         self._go_on(whole=True)
         check_end(self._prepared, self.state.pending)
 
-    def _body(self, body: tuple[Action, ...], env: Env) -> None:
+    def _body(self, body: tuple[Action, ...], env: Env, number: int | None) -> None:
         for step in body:
             match step:
                 case LoopStatement():
                     self._loop(step, env)
                 case ConditionStatement(condition, then, orelse):
-                    self._body(then if evaluate(condition, env) else orelse, env)
+                    self._body(then if evaluate(condition, env) else orelse, env, number)
                 case TransferStatement():
-                    self._move(step, env)
+                    self._move(step, env, number)
                 case Pause():
-                    self._pause(step, env)
+                    self._pause(step, env, number)
                 case CallStatement():
-                    self._work(step, env)
+                    self._work(step, env, number)
                 case Barrier():
                     self._sync()
                 case _:
@@ -132,7 +132,7 @@ class _Executor:
             self._skipping(loop, loop.alike(iterations, env), env)
         else:
             for i in range(iterations):
-                self._body(loop.body, {**env, loop.var: i})
+                self._body(loop.body, {**env, loop.var: i}, None)
 
     def _skipping(self, loop: LoopStatement, numbers: Numbers, env: Env) -> None:
         """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
@@ -176,7 +176,7 @@ class _Executor:
             self.counts += counts
             return after
         start, before = self.state.now, self.counts.copy()
-        self._body(loop.body, env)
+        self._body(loop.body, env, number)
         after = self._moment()
         self._done[key] = (self.state.now - start, self.counts - before, after)
         return after
@@ -200,17 +200,11 @@ class _Executor:
         contents[slot] = content
         self.peak_bytes = max(self.peak_bytes, self._used_bytes())
 
-    def _move(self, move: TransferStatement, env: Env) -> None:
+    def _move(self, move: TransferStatement, env: Env, number: int | None) -> None:
         self._count_statement()
-        stmt, state = move.stmt, self.state
-        number, *numbers = move.code(env)
-        slot = (stmt.buffer, number)
-        cost = self._costs.move(move, tuple(numbers))
-        check_slot(self._prepared, slot, move.text, env)
-        check_size(self._prepared, slot, cost.elements, move.text, env)
+        state, (slot, cost, content) = self.state, self._statements.moved(move, env, number)
         check_move(self._prepared, move, slot, state.pending, env)
-        content = self._costs.content(move.region, env)
-        if stmt.direction == "get":
+        if move.stmt.direction == "get":
             self._hold(slot, content)
         if not cost.requests:
             return
@@ -242,10 +236,9 @@ class _Executor:
             self._services[move.number] = found
         return found
 
-    def _pause(self, pause: Pause, env: Env) -> None:
+    def _pause(self, pause: Pause, env: Env, number: int | None) -> None:
         self._count_statement()
-        slot = (pause.buffer, int(evaluate(pause.slot, env)))
-        check_slot(self._prepared, slot, pause.text, env)
+        slot = self._statements.awaited(pause, env, number)
         pending = self.state.pending.pop(slot, None)
         if pending is None:
             return
@@ -303,26 +296,18 @@ class _Executor:
             case _:
                 assert_never(action)
 
-    def _work(self, work: CallStatement, env: Env) -> None:
+    def _work(self, work: CallStatement, env: Env, number: int | None) -> None:
         self._count_statement()
-        values = tuple(work.code(env))
-        operands = len(work.buffers)
-        slots = list(zip(work.buffers, values[:operands], strict=True))
-        for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
-            if slot[0] == MAIN_MEMORY:
-                continue
-            check_slot(self._prepared, slot, work.text, env)
-            check_size(self._prepared, slot, elements, work.text, env)
+        slots, values, dims, result = self._statements.called(work, env, number)
         check_work(self._prepared, work, slots, self.state.pending, env)
-        result = self._costs.content(work.result, env) if work.result else WHOLE
-        factors = (self.state.contents.get(slot, WHOLE) for slot in slots[1:])
-        cost = self._costs.work(work, values, (result, *factors))
-        result_slot, known = slots[0], self.state.contents
+        known = self.state.contents
+        factors = [known.get(slot, WHOLE) for slot in slots[1:]]
+        cost, result_slot = self._statements.costs.work(work, values, (result, *factors)), slots[0]
         replaced = work.call.primitive.replaces or result_slot not in known
         if replaced and result_slot[0] != MAIN_MEMORY:
             self._hold(result_slot, WHOLE)
         if self._fetches is not None:
-            self._fetch(self._fetches, work, work.dims_of(values))
+            self._fetch(self._fetches, work, dims)
         if isinstance(work.call.primitive, MatrixProduct):
             self._meet()
         column, name = self.ledger.work_columns[work.number], work.call.primitive.name
@@ -515,10 +500,10 @@ def simulate(
     if own is not None:
         return replace(own.simulate(program, machine), outputs=outputs)
     lines = prices_of(machine).code(program, machine) if refills else None
-    own_costs = KernelCosts(machine, costs)
     prepared = prepare(program, machine)
+    statements = Statements(prepared, KernelCosts(machine, costs))
     execute = partial(
-        _Executor, prepared, machine, own_costs, skip=skip, barrier_cycles=barrier_cycles
+        _Executor, prepared, machine, statements, skip=skip, barrier_cycles=barrier_cycles
     )
     return _run(execute, prepared, machine, lines, Timeline(trace_limit), outputs)
 
@@ -527,8 +512,9 @@ def without_and_with(
     lines: CodeLines, program: Program, machine: Machine
 ) -> tuple[KernelRun, KernelRun]:
     """`simulate` without refills and with those of `lines`: statements have their price once."""
-    prepared, own_costs = prepare(program, machine), KernelCosts(machine)
-    execute = partial(_Executor, prepared, machine, own_costs, skip=True, barrier_cycles=0)
+    prepared = prepare(program, machine)
+    statements = Statements(prepared, KernelCosts(machine))
+    execute = partial(_Executor, prepared, machine, statements, skip=True, barrier_cycles=0)
     warm, refilled = (
         _run(execute, prepared, machine, own, Timeline(0), None) for own in (None, lines)
     )

@@ -6,15 +6,22 @@ moments with equal snapshots have equal futures. That is what makes skipping exa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.common.errors import SimulationError
+from tilewright.common.expr import evaluate
 from tilewright.cost.pipeline_types import APART, MOST_AHEAD, MOST_BEHIND, OWN
-from tilewright.simulate.kernel.cost import MoveCost, Participants
+from tilewright.simulate.kernel.cost import KernelCosts, MoveCost, Participants
 from tilewright.simulate.kernel.engines import Request
-from tilewright.simulate.kernel.program import CallStatement, PreparedProgram, TransferStatement
+from tilewright.simulate.kernel.program import (
+    MAIN_MEMORY,
+    CallStatement,
+    Pause,
+    PreparedProgram,
+    TransferStatement,
+)
 from tilewright.simulate.trace import StallCause
 
 Slot: TypeAlias = tuple[str, int]
@@ -419,7 +426,7 @@ def check_move(
 def check_work(
     prepared: PreparedProgram,
     work: CallStatement,
-    slots: list[Slot],
+    slots: Sequence[Slot],
     pending: Mapping[Slot, Pending],
     env: Env,
 ) -> None:
@@ -470,3 +477,79 @@ def _shown(slot: Slot) -> str:
 def _where(text: str, env: Env) -> str:
     values = ", ".join(f"{name} = {value}" for name, value in env.items())
     return f"{text} at {values}" if values else text
+
+
+# Statements of a prepared program by the values of their expressions, for all its runs: slots,
+# checked, and what their time depends on but for the state of the run. Iterations of one number of
+# `LoopStatement.alike` agree in all of it, so that it is found once.
+
+OUTSIDE = -1
+"""In the place of an iteration's number: outside all loops."""
+
+
+class MovedStatement(NamedTuple):
+    """The slot of a transfer, its cost, and the number of the content that it moves."""
+
+    slot: Slot
+    cost: MoveCost
+    content: int
+
+
+class CalledStatement(NamedTuple):
+    """The slots of a call's operands, all its `values`, those of its `dims`, and the number of the
+    content of its result.
+    """
+
+    slots: tuple[Slot, ...]
+    values: tuple[int, ...]
+    dims: tuple[int, ...]
+    result: int
+
+
+class Statements:
+    """Statements of one program with their costs. An iteration without a number is like no other.
+    Raises SimulationError as `check_slot` and `check_size` do.
+    """
+
+    def __init__(self, prepared: PreparedProgram, costs: KernelCosts) -> None:
+        self._prepared, self.costs = prepared, costs
+        self._moved: dict[tuple[int, int | None], MovedStatement] = {}
+        self._called: dict[tuple[int, int | None], CalledStatement] = {}
+        self._awaited: dict[tuple[int, int | None], Slot] = {}
+
+    def moved(self, move: TransferStatement, env: Env, number: int | None) -> MovedStatement:
+        """The slot, cost and content of a transfer."""
+        found = self._moved.get((move.number, number))
+        if found is None or number is None:
+            place, *numbers = move.code(env)
+            slot = (move.stmt.buffer, place)
+            cost = self.costs.move(move, tuple(numbers))
+            check_slot(self._prepared, slot, move.text, env)
+            check_size(self._prepared, slot, cost.elements, move.text, env)
+            found = MovedStatement(slot, cost, self.costs.content(move.region, env))
+            self._moved[move.number, number] = found
+        return found
+
+    def called(self, work: CallStatement, env: Env, number: int | None) -> CalledStatement:
+        """The slots and numbers of a call."""
+        found = self._called.get((work.number, number))
+        if found is None or number is None:
+            values, operands = tuple(work.code(env)), len(work.buffers)
+            slots = tuple(zip(work.buffers, values[:operands], strict=True))
+            for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
+                if slot[0] != MAIN_MEMORY:
+                    check_slot(self._prepared, slot, work.text, env)
+                    check_size(self._prepared, slot, elements, work.text, env)
+            result = self.costs.content(work.result, env) if work.result else WHOLE
+            found = CalledStatement(slots, values, work.dims_of(values), result)
+            self._called[work.number, number] = found
+        return found
+
+    def awaited(self, pause: Pause, env: Env, number: int | None) -> Slot:
+        """The slot of a wait."""
+        found = self._awaited.get((id(pause), number))
+        if found is None or number is None:
+            found = pause.buffer, int(evaluate(pause.slot, env))
+            check_slot(self._prepared, found, pause.text, env)
+            self._awaited[id(pause), number] = found
+        return found
