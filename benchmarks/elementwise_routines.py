@@ -61,8 +61,8 @@ Emitted = Routine | MapRoutine | ReduceRoutine
 
 
 def all_of_them() -> Iterator[Emitted]:
-    """Every routine without an expression, and those of expressions, further ones in f64 alone:
-    f32 takes the same arithmetic.
+    """Every routine of tiles, and those of expressions, further ones in f64 alone: f32 takes the
+    same arithmetic.
     """
     yield from all_routines()
     yield from MAPS.frequent()
@@ -81,7 +81,8 @@ def text_of(routine: Emitted) -> str:
             return ""
         case MapRoutine():
             same = [f"x{i}" for i, stays in enumerate(routine.still) if stays]
-            return f"{routine.expression}{', still: ' * bool(same)}{' '.join(same)}"
+            updated = ", updates x0" * routine.updates
+            return f"{routine.expression}{', still: ' * bool(same)}{' '.join(same)}{updated}"
         case ReduceRoutine():
             lie, how = routine.lie, "in runs" if routine.lie.along else f"step {routine.lie.step}"
             taps = f", {lie.taps} taps" * (lie.taps > 1)
@@ -142,8 +143,8 @@ def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
             return found[0], found[7] / routine.unrolled
         case Routine(work=None):
             return found[1], found[4] / UNROLLED
-        case Routine(work=work):
-            return found[0], found[7] / work.unrolled
+        case Routine():
+            return found[0], found[7]
 
 
 def row_of(machine: Machine, routine: Emitted) -> dict[str, object]:

@@ -27,18 +27,17 @@ from tilewright.cost.steps import first_core
 from tilewright.cost.timing import call_dims
 from tilewright.graph.zoo import list_networks, network
 from tilewright.ir.nodes import Call, For, If, Program, Stmt
-from tilewright.ir.primitives import Map, MatrixProduct
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import instantiate
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.simulate import simulate_plan
 from tilewright.papers.swatop.listings import SIZES, listing1
-from tilewright.targets.sw26010.calls.prices import map_rows, routine_of_rows
-from tilewright.targets.sw26010.elementwise.routines import routine_of
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly
 from tilewright.targets.sw26010.gemm.instances import called_instances
 from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.routines import uses_of
 
 MACHINE = "sw26010"
 QUICK_CASES = 2
@@ -102,12 +101,9 @@ class Walk:
             own = self.instances[id(call)]
             found = next(i for i in own if (i.shape.m, i.shape.n, i.shape.k) == extents)
             name, text = found.symbol, emit_gemm_assembly("x", [found])
-        elif isinstance(call.primitive, Map):
-            mapped = routine_of_rows(priced, int(map_rows(priced).still))
-            name, text = (mapped.name, mapped.text()) if mapped else ("", "")
         else:
-            plain = routine_of(call.primitive, priced.dtype)
-            name, text = (plain.name, plain.text()) if plain else ("", "")
+            routines = [use.routine for use in uses_of(priced)]
+            name, text = (routines[0].name, routines[0].text()) if routines else ("", "")
         if name:
             self.lines[name] = lines_of(text, self.table)
         return name

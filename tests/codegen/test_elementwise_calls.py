@@ -17,15 +17,10 @@ from tilewright.codegen.c.elementwise_calls import (
     check_element_types,
     emitter_of,
 )
-from tilewright.codegen.c.elementwise_text import (
-    integer_arithmetic,
-    primitives_header,
-    primitives_source,
-    static_primitives,
-)
+from tilewright.codegen.c.elementwise_text import integer_arithmetic, static_primitives
 from tilewright.codegen.c.expression import Scope
 from tilewright.codegen.c.names import Naming
-from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, emit_multiply_accumulate
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.digest import digest
 from tilewright.common.dtypes import dtype
@@ -39,7 +34,7 @@ from tilewright.ir.visit import walk
 F64 = dtype("f64")
 TURNS = 2
 POINTS = ("0 1 -1", "0 1 -1 2 -2")
-EMITTERS = {**ELEMENTWISE, **SCALAR_CALLS, MultiplyAccumulate: emit_multiply_accumulate}
+EMITTERS = {**ELEMENTWISE, **SCALAR_CALLS}
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ def elementwise(chance: Random, name: str) -> tuple[str, list[Operand]]:
     y = operand(chance, "y", shuffled(chance, axes))
     whole = {letter: [int(np.prod(own))] for letter, own in axes.items()}
     others = []
-    for _ in range({"fill": 0, "copy": 1, "map": 2, "multiply_accumulate": 2}.get(name, 1)):
+    for _ in range({"fill": 0, "copy": 1, "map": 2}.get(name, 1)):
         own = dict(whole if chance.random() < 0.5 else axes)
         if name != "copy" and chance.random() < 0.5:
             del own[chance.choice("abc")]
@@ -137,7 +132,7 @@ ATTRIBUTES = {
     "map": ['expression="x0 * 2 - x1"', 'expression="max(x1, x0)"'],
     "reduce": [f'function="{name}", expression="x0 + 1"' for name in ("sum", "max", "product")],
 }
-KINDS = ("fill", "copy", "scale_add", "map", "multiply_accumulate")
+KINDS = ("fill", "copy", "scale_add", "map")
 TRANSFORMS = ("winograd_input", "winograd_filter", "winograd_output")
 
 
@@ -208,15 +203,8 @@ def library(cases: list[Program]) -> ctypes.CDLL:
         f"    for (turn = 0; turn < {TURNS}; turn++)\n{written(made)}}}\n"
         for number, made in enumerate(cases)
     ]
-    repacks = [text for text in functions if "tw_repack" in text]
-    calls = [text for text in functions if text not in repacks]
-    own = [integer_arithmetic(), static_primitives((F64,), winograd=POINTS[:1])]
-    files = {
-        "tw_primitives.h": primitives_header(),
-        "tw_primitives.c": primitives_source(),
-        "calls.c": "\n".join(["#include <math.h>", '#include "tw_primitives.h"', *calls]),
-        "repacks.c": "\n".join([*own, *repacks]),
-    }
+    own = [integer_arithmetic(), static_primitives((F64,), winograd=POINTS)]
+    files = {"calls.c": "\n".join(["#include <math.h>", *own, *functions])}
     flags = ["-shared", "-fPIC", "-O0", "-w", "-lm"]
 
     def make(folder):

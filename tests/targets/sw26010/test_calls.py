@@ -99,42 +99,39 @@ def statement(calls: str) -> str:
         (
             'fill(q[0](shape=(8, 8), roles="ab"), value=1.5)',
             "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 64}; "
-            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
-            "tw_fill_f64(q, count, y_stride, 1.5); }",
+            "const long tw_move[1 * TW_LOOPS] = {0, 0, 0, 0, -64, 1}; "
+            "tw_map_NAME_f64(q, 0, count, tw_move); }",
         ),
         (
             'fill(q[0](at(2, 3), at(0, 3, 2), shape=(8, 8), roles="ab"), value=0)',
             "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 3, 3}; "
-            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 8, 2}; "
-            "tw_fill_f64(q + 16, count, y_stride, 0.0); }",
+            "const long tw_move[1 * TW_LOOPS] = {0, 0, 0, -24, 2, 2}; "
+            "tw_map_NAME_f64(q + 16, 0, count, tw_move); }",
         ),
         (
             'copy(q[0](shape=(8, 8), roles="ab"), p[0](shape=(8, 8), roles="ba"))',
             "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 8, 8}; "
-            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 8, 1}; "
-            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 1, 8}; "
-            "tw_copy_f64(q, p, count, y_stride, x_stride); }",
+            "const long tw_move[2 * TW_LOOPS] = {0, 0, 0, -64, 0, 1, 0, 0, 0, -8, -63, 8}; "
+            "const double *const tw_from[1] = {p}; tw_map_NAME_f64(q, tw_from, count, tw_move); }",
         ),
         (
             'scale_add(q[0](shape=(4, 16), roles="ab"), p[0](0, at(0, 16), shape=(4, 16), '
             'roles=".b"), alpha=0.5)',
             "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 4, 16}; "
-            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 16, 1}; "
-            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
-            "tw_scale_add_f64(q, p, count, y_stride, x_stride, 0.5, 1.0); }",
+            "const long tw_move[3 * TW_LOOPS] = {0, 0, 0, -64, 0, 1, 0, 0, 0, -64, 0, 1, 0, 0, 0, "
+            "0, -16, 1}; const double *const tw_from[2] = {q, p}; "
+            "tw_map_NAME_f64(q, tw_from, count, tw_move); }",
         ),
         (
             'multiply_accumulate(q[0](shape=(4, 16), roles="ab"), '
             'p[0](0, at(0, 16), shape=(4, 16), roles=".b"), '
             'p[0](at(0, 4), 3, shape=(4, 16), roles="a."))',
-            "{ double *const tw_to = q; const double *const tw_from0 = p; "
-            "const double *const tw_from1 = p + 3; "
+            "{ long tw_at0; for (tw_at0 = 0; tw_at0 < 4; tw_at0++) { "
             "const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 16}; "
-            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
-            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; long tw_at0; "
-            "for (tw_at0 = 0; tw_at0 < 4; tw_at0++) { "
-            "tw_multiply_accumulate_f64(&tw_to[tw_at0 * 16], &tw_from0[0], count, y_stride, "
-            "x_stride, &tw_from1[tw_at0 * 16]); } }",
+            "const long tw_move[4 * TW_LOOPS] = {0, 0, 0, 0, -16, 1, 0, 0, 0, 0, -16, 1, 0, 0, 0, "
+            "0, -16, 1, 0, 0, 0, 0, 0, 0}; const double *const tw_from[3] = {q + tw_at0 * 16, "
+            "p, p + 3 + tw_at0 * 16}; "
+            "tw_map_NAME_f64(q + tw_at0 * 16, tw_from, count, tw_move); } }",
         ),
         (
             'map(q[0](shape=(4, 16), roles="ab"), p[0](shape=(4, 16), roles="ab"), '
@@ -179,11 +176,12 @@ def test_a_map_in_assembly_comes_with_its_twin_in_c():
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
-    """Maps with them, whose C is in their headers."""
+    """Those of maps is in their headers."""
     files = CODE.emit(
         program(
             'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="-x0")\n'
-            'fill(p[0](shape=(64,), roles="a"), value=2)'
+            'winograd_filter(q[0](at(0, 16), shape=(64,), roles="x"), '
+            'p[0](at(0, 3), at(0, 3), shape=(8, 8), roles="rc"), output_tile=2)'
         ),
         MACHINE,
     ).files
@@ -200,11 +198,11 @@ def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
 
     host, slave = "sw5cc -host -O3 -msimd", "sw5cc -slave -O2 -msimd"
     assert commands() == [
-        "ar rcs libcalls.a calls_host.o calls_slave.o tw_fill_f64.o tw_map.o",
+        "ar rcs libcalls.a calls_host.o calls_slave.o tw_winograd_filter_2_f64.o tw_map.o",
         f"{host} -c calls_host.c -o calls_host.o",
         f"{slave}  -c calls_slave.c -o calls_slave.o",
-        f"{slave} -c tw_fill_f64.S -o tw_fill_f64.o",
         f"{slave} -c tw_map.S -o tw_map.o",
+        f"{slave} -c tw_winograd_filter_2_f64.S -o tw_winograd_filter_2_f64.o",
     ]
     assert commands("PRIMITIVES=tw_primitives.o") == [
         "ar rcs libcalls.a calls_host.o calls_slave.o tw_primitives.o",
@@ -233,6 +231,13 @@ def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
         'fill(q[0](shape=(64,), roles="a"), value=1)\n'
         'scale_add(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
         'p[0](shape=(64,), roles="a"), alpha=2.0, beta=3.0)',
+        'fill(q[0](shape=(64,), roles="a"), value=-2)\n'
+        'multiply_accumulate(q[0](shape=(4, 16), roles="ab"), '
+        'p[0](0, at(0, 16), shape=(4, 16), roles=".b"), '
+        'p[0](at(0, 4), 3, shape=(4, 16), roles="a."))',
+        'fill(q[0](shape=(64,), roles="a"), value=5)\n'
+        'windows(q[0](at(0, 4), at(0, 3), shape=(4, 16), roles="xt"), '
+        'p[0](at(0, 2), at(0, 6), shape=(8, 8), roles="rc"), rows=2, cols=2, stride=2)',
         f'map(q[0](shape=(64,), roles="a"), {", ".join([P] * 6)}, '
         'expression="floor(x0 / 4.0) + ceil(x1 / 8.0) - x2 + x3 * x4 - x5")',
     ],

@@ -1,6 +1,5 @@
 """Routines of a kernel that do not fit the instruction cache together."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from numpy.typing import NDArray
 
 from support.cross_check.check import checked_time
 from tilewright import ops
@@ -26,16 +24,16 @@ from tilewright.simulate.kernel import cost, level
 from tilewright.simulate.kernel import program as level_program
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.program import PreparedProgram
-from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010 import prices
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.code_lines import _of_map, _of_nest, _of_reduce, code_lines
-from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.code_lines import _of_use, code_lines
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
-from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
-from tilewright.targets.sw26010.timing.maps import MAPS, map_run
-from tilewright.targets.sw26010.timing.nests import NESTS, around, nest_run
-from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, reduce_run
+from tilewright.targets.sw26010.elementwise.routines import Routine
+from tilewright.targets.sw26010.routines import RoutineUse
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
+from tilewright.targets.sw26010.timing.maps import MAPS
+from tilewright.targets.sw26010.timing.nests import NESTS, CoreTimings, around
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.refills import with_refills
@@ -43,7 +41,7 @@ from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
 TABLE = SHIPPED_TABLES[0]
-KINDS: tuple[Derived[Any, Any], ...] = (MAPS, NESTS, REDUCTIONS)
+KINDS: tuple[CoreTimings[Any, Any], ...] = (MAPS, NESTS, REDUCTIONS)
 PRODUCT = ops.gemm(300, 500, 200)
 """Its best candidate by the estimate has two products of 12 KB, for whole tiles and the last."""
 
@@ -126,21 +124,15 @@ def test_a_call_executes_what_a_shorter_one_does(
     kinds = data.draw(st.sampled_from(KINDS))
     routine = data.draw(st.sampled_from([*kinds.frequent()]))
     mode = data.draw(st.sampled_from(routine.modes))
-    call: tuple[Any, ...] = ((*loops, row),)
-    whole: Callable[..., CoreRun]
-    found: Callable[..., NDArray[np.int64]]
+    sample: tuple[Any, ...] = (*loops, row)
     if isinstance(routine, ReduceRoutine):
         along, inside = routine.lie.along, (3, 2) if routine.lie.loops else (1, 1)
         last = length if along else routine.lie.taps
-        call = loops, Extents(prod(loops), row, *inside, last, around(loops))
-        whole, found = reduce_run, _of_reduce
-    elif isinstance(routine, MapRoutine):
-        whole, found = map_run, _of_map
-    else:
-        whole, found = nest_run, _of_nest
-        call = ((len(loops), row, length),) if routine.work is None else call
-    run = whole(TABLE, routine, mode, *call)
-    assert found(routine, mode, *call, TABLE).tolist() == np.flatnonzero(run.executed).tolist()
+        sample = loops, Extents(prod(loops), row, *inside, last, around(loops))
+    elif isinstance(routine, Routine) and routine.work is None:
+        sample = len(loops), row, length
+    use = RoutineUse(kinds, routine, mode, sample, "")
+    assert _of_use(use, TABLE).tolist() == np.flatnonzero(use.run(TABLE).executed).tolist()
 
 
 def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:

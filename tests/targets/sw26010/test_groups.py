@@ -86,28 +86,28 @@ FAULTS = {
         "gemm_slave.c",
         "                dma_wait(&a_tile_reply[k % 2], a_tile_issued[k % 2]);\n",
         "",
-        "gemm_slave.c:86: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
-        "gemm_slave.c:52 on it is outstanding",
+        "gemm_slave.c:87: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
+        "gemm_slave.c:53 on it is outstanding",
     ),
     "a slot filled while it is put": (
         "gemm_slave.c",
         "            dma_wait(&c_tile_reply[0], c_tile_issued[0]);\n",
         "",
-        "gemm_slave.c:46: core (7, 4): tw_fill_f64 uses c_tile[0] while the put at "
-        "gemm_slave.c:94 on it is outstanding",
+        "gemm_slave.c:47: core (7, 4): tw_map_e81fd92c1d_f64 uses c_tile[0] while the put at "
+        "gemm_slave.c:95 on it is outstanding",
     ),
     "blocks that do not make up the size": (
         "gemm_slave.c",
         "992, 32);",
         "992, 24);",
-        "gemm_slave.c:52: core (0, 0): athread_get of 512 bytes in blocks of 24",
+        "gemm_slave.c:53: core (0, 0): athread_get of 512 bytes in blocks of 24",
     ),
     "a removed wait of what arranges": (
         "move0_gemm_slave.c",
         "    dma_wait(&x0_tile_reply[0], x0_tile_issued[0]);\n",
         "",
-        "move0_gemm_slave.c:53: core (0, 0): element 0 of y_tile[0] goes to output y and was never "
-        "written",
+        "move0_gemm_slave.c:48: core (0, 0): tw_map_f524d65e9e_f64 uses x0_tile[0] while the get "
+        "at move0_gemm_slave.c:40 on it is outstanding",
     ),
     "groups that nobody starts": (
         "gemm_groups.c",

@@ -53,31 +53,31 @@ CASES = {
         GEMM,
         "                dma_wait(&a_tile_reply[k % 2], a_tile_issued[k % 2]);\n",
         "",
-        "gemm_slave.c:86: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
-        "gemm_slave.c:52 on it is outstanding",
+        "gemm_slave.c:87: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
+        "gemm_slave.c:53 on it is outstanding",
     ),
     "the other slot's wait": Case(
         GEMM,
         "wait(a_tile[k % 2])",
         "wait(a_tile[(k + 1) % 2])",
-        "gemm_slave.c:87: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
-        "gemm_slave.c:52 on it is outstanding",
+        "gemm_slave.c:88: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
+        "gemm_slave.c:53 on it is outstanding",
         in_generated=False,
     ),
     "a slot fetched to before it is used": Case(
         GEMM,
         "a_tile[(k + 1) % 2]",
         "a_tile[k % 2]",
-        "gemm_slave.c:71: core (0, 0): athread_get uses a_tile[0] while the get at "
-        "gemm_slave.c:52 on it is outstanding",
+        "gemm_slave.c:72: core (0, 0): athread_get uses a_tile[0] while the get at "
+        "gemm_slave.c:53 on it is outstanding",
         in_generated=False,
     ),
     "a slot filled while it is put": Case(
         GEMM,
         "            dma_wait(&c_tile_reply[0], c_tile_issued[0]);\n",
         "",
-        "gemm_slave.c:46: core (7, 4): tw_fill_f64 uses c_tile[0] while the put at "
-        "gemm_slave.c:94 on it is outstanding",
+        "gemm_slave.c:47: core (7, 4): tw_map_e81fd92c1d_f64 uses c_tile[0] while the put at "
+        "gemm_slave.c:95 on it is outstanding",
     ),
     "a transfer nobody waits for": Case(
         REGIONS,
@@ -89,7 +89,7 @@ CASES = {
         GEMM,
         "a_tile_issued[k % 2]);",
         "a_tile_issued[k % 2] + 1);",
-        "gemm_slave.c:85: core (0, 0): dma_wait for 2 replies never ends: 1 have come, no request "
+        "gemm_slave.c:86: core (0, 0): dma_wait for 2 replies never ends: 1 have come, no request "
         "is outstanding",
     ),
     "a region behind the tensor": Case(
@@ -104,7 +104,7 @@ CASES = {
         UNEVEN,
         "y[at(rid * 8,",
         "y[at(rid * 8 + 1,",
-        "uneven_slave.c:58: core (6, 0): athread_put of bytes 7252 to 7419 of tensor y, which has "
+        "uneven_slave.c:63: core (6, 0): athread_put of bytes 7252 to 7419 of tensor y, which has "
         "7400",
         in_generated=False,
     ),
@@ -112,32 +112,32 @@ CASES = {
         GEMM,
         "4096 + 32",
         "65536 + 32",
-        "gemm_slave.c:28: core (0, 0): ldm_malloc of 65568 bytes, the LDM has 65528 left",
+        "gemm_slave.c:29: core (0, 0): ldm_malloc of 65568 bytes, the LDM has 65528 left",
     ),
     "a request larger than its slot": Case(
         GEMM,
         "b_tile, 512",
         "b_tile + 32, 512",
-        "gemm_slave.c:60: core (0, 0): athread_get of 512 bytes from b_tile[0] on leaves its slot",
+        "gemm_slave.c:61: core (0, 0): athread_get of 512 bytes from b_tile[0] on leaves its slot",
     ),
     "a request outside the region": Case(
         GEMM,
         "c_tile, c + offset, 2048",
         "c_tile, c + offset, 4096",
-        "gemm_slave.c:94: core (7, 4): athread_put of 4096 bytes at LDM byte 2048 is outside the "
+        "gemm_slave.c:95: core (7, 4): athread_put of 4096 bytes at LDM byte 2048 is outside the "
         "allocated region",
     ),
     "a stray pointer": Case(
         GEMM,
         "    ldm_free",
         "    if (core == 5) ldm[70000] = 0;\n    ldm_free",
-        "gemm_slave.c:97: core (0, 5): used an address outside its LDM after this statement",
+        "gemm_slave.c:98: core (0, 5): used an address outside its LDM after this statement",
     ),
     "cores that do not come to the matrix kernel": Case(
         GEMM,
         "                spm_gemm_f64",
         "                if (rid < 7) spm_gemm_f64",
-        "deadlock: 56 cores waiting in the matrix kernel at gemm_slave.c:87, first (0, 0); 8 "
+        "deadlock: 56 cores waiting in the matrix kernel at gemm_slave.c:88, first (0, 0); 8 "
         "cores ended, first (7, 0)",
     ),
     "cores that wait for each other": Case(
@@ -145,14 +145,14 @@ CASES = {
         "            dma_wait(&c_tile_reply[0], c_tile_issued[0]);\n",
         "            dma_wait(&c_tile_reply[0], c_tile_issued[0]);\n"
         "            if (rid + cid == 0) athread_syn(ARRAY_SCOPE, 0xffff);\n",
-        "deadlock: 1 core waiting in athread_syn at gemm_slave.c:98, first (0, 0); 63 cores "
-        "waiting in the matrix kernel at gemm_slave.c:87, first (0, 1)",
+        "deadlock: 1 core waiting in athread_syn at gemm_slave.c:99, first (0, 0); 63 cores "
+        "waiting in the matrix kernel at gemm_slave.c:88, first (0, 1)",
     ),
     "a matrix kernel called differently": Case(
         GEMM,
         "spm_gemm_f64(16, 16, 4,",
         "spm_gemm_f64(16, 16, rid == 3 ? 2 : 4,",
-        "gemm_slave.c:87: core (3, 0): spm_gemm_f64 on 16 x 16 x 2, core (0, 0) calls it on "
+        "gemm_slave.c:88: core (3, 0): spm_gemm_f64 on 16 x 16 x 2, core (0, 0) calls it on "
         "16 x 16 x 4 or with other orders",
         dispatched=False,
     ),
@@ -160,14 +160,14 @@ CASES = {
         GEMM,
         "spm_gemm_f64(16, 16, 4,",
         "spm_gemm_f64(16, 16, rid == 3 ? 2 : 4,",
-        "gemm_slave.c:87: core (3, 0): spm_gemm_f64: no routine for 16 x 16 x 2 with leading "
+        "gemm_slave.c:88: core (3, 0): spm_gemm_f64: no routine for 16 x 16 x 2 with leading "
         "dimensions 4, 16, 16, these orders, and ALPHA and BETA of 1",
     ),
     "a leading dimension that is too small": Case(
         GEMM,
         "a_tile + k % 2 * 64, 4,",
         "a_tile + k % 2 * 64, 3,",
-        "gemm_slave.c:87: core (0, 0): spm_gemm_f64: the leading dimension of A is 3, less than "
+        "gemm_slave.c:88: core (0, 0): spm_gemm_f64: the leading dimension of A is 3, less than "
         "its 4 columns",
         dispatched=False,
     ),
@@ -175,8 +175,8 @@ CASES = {
         GEMM,
         'fill(c_tile[0](shape=(16, 16), roles="mn"), value=0.0)',
         'fill(c_tile[0](shape=(15, 16), roles="mn"), value=0.0)',
-        "gemm_slave.c:94: core (7, 4): element 240 of c_tile[0] goes to output c and was never "
-        "written; spm_gemm_f64 at gemm_slave.c:87 read unwritten elements of c_tile[0] on core "
+        "gemm_slave.c:95: core (7, 4): element 240 of c_tile[0] goes to output c and was never "
+        "written; spm_gemm_f64 at gemm_slave.c:88 read unwritten elements of c_tile[0] on core "
         "(0, 0)",
         in_generated=False,
     ),
@@ -192,26 +192,26 @@ CASES = {
         GEMM,
         "athread_put(PE_MODE, c_tile, c + offset",
         "athread_put(PE_MODE, c_tile, (void *)(a + offset)",
-        "gemm_slave.c:94: core (7, 4): athread_put writes input tensor a",
+        "gemm_slave.c:95: core (7, 4): athread_put writes input tensor a",
     ),
     "blocks that do not make up the size": Case(
         GEMM,
         "992, 32);",
         "992, 24);",
-        "gemm_slave.c:52: core (0, 0): athread_get of 512 bytes in blocks of 24",
+        "gemm_slave.c:53: core (0, 0): athread_get of 512 bytes in blocks of 24",
     ),
     "a misaligned address": Case(
         GEMM,
         "(void *)(a + offset)",
         "(void *)((char *)(a + offset) + 2)",
-        "gemm_slave.c:52: core (0, 0): athread_get of addresses or sizes that are no multiples of "
+        "gemm_slave.c:53: core (0, 0): athread_get of addresses or sizes that are no multiples of "
         "4 bytes",
     ),
     "a mode that is not emulated": Case(
         GEMM,
         "athread_get(PE_MODE",
         "athread_get(BCAST_MODE",
-        "gemm_slave.c:52: core (0, 0): athread_get in mode 1 is not emulated, only PE_MODE",
+        "gemm_slave.c:53: core (0, 0): athread_get in mode 1 is not emulated, only PE_MODE",
     ),
     "an endless loop": Case(
         GEMM,

@@ -172,8 +172,8 @@ def check_element_types(
         raise ProgramError(f"{primitive.name} mixes element types {', '.join(sorted(types))}")
 
 
-def _finite(primitive: Primitive, name: str, value: float) -> str:
-    """An attribute as C."""
+def finite(primitive: Primitive, name: str, value: float) -> str:
+    """An attribute as C; raises ProgramError for infinities and what is no number."""
     value = float(value)
     if not isfinite(value):
         raise ProgramError(f"{primitive.name}: {name} is {value}", fix="give a finite number")
@@ -220,22 +220,22 @@ def _fill(fill: Fill, views: tuple[View, ...], context: CallContext) -> None:
     with context.writer.block():
         write_loops(_nest(views, fill), ("y",), context)
         arguments = [context.pointer(y, view_offset(y)), "count", "y_stride"]
-        value = c_number(fill.value) if isinf(fill.value) else _finite(fill, "value", fill.value)
+        value = c_number(fill.value) if isinf(fill.value) else finite(fill, "value", fill.value)
         arguments.append(value)
         context.writer.call(context.function("tw_fill", y), arguments)
 
 
-def _copy(copy: Copy, views: tuple[View, ...], context: CallContext) -> None:
-    y, x = views
-    axes = view_axes(y), view_axes(x)
-    for letter in axes[0]:
-        if bool(axes[0][letter]) != bool(axes[1].get(letter)):
+def check_copied_axes(views: tuple[View, ...]) -> None:
+    """Raise ProgramError unless the operands of a copy have the same axes."""
+    y, x = map(view_axes, views)
+    for letter in y:
+        if bool(y[letter]) != bool(x.get(letter)):
             raise ProgramError(f"the operands of copy disagree about axis {letter!r}")
-    with context.writer.block():
-        write_loops(_nest(views, copy), ("y", "x"), context)
-        pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
-        arguments = [*pointers, "count", "y_stride", "x_stride"]
-        context.writer.call(context.function("tw_copy", y), arguments)
+
+
+def _copy(copy: Copy, views: tuple[View, ...], context: CallContext) -> None:
+    check_copied_axes(views)
+    _write_copy(_nest(views, copy), views, context)
 
 
 def requantisation(round_off: Requantise, kinds: Sequence[str]) -> Requantisation:
@@ -256,9 +256,9 @@ def emit_requantise(round_off: Requantise, views: tuple[View, ...], context: Cal
 
 def _scale_add(combine: ScaleAdd, views: tuple[View, ...], context: CallContext) -> None:
     y = views[0]
-    alpha = _finite(combine, "alpha", combine.alpha)
+    alpha = finite(combine, "alpha", combine.alpha)
     for x in views[1:] or (y,):
-        beta = _finite(combine, "beta", combine.beta) if len(views) > 1 else "0.0"
+        beta = finite(combine, "beta", combine.beta) if len(views) > 1 else "0.0"
         with context.writer.block():
             write_loops(_nest((y, x), combine), ("y", "x"), context)
             pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
@@ -282,8 +282,8 @@ def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
         context.writer.call(context.function("tw_repack", target), arguments)
 
 
-def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> None:
-    """A copy whose loops over the points of a window overlap in the pixels."""
+def window_loops(gather: Windows, views: tuple[View, ...]) -> tuple[Loop, ...]:
+    """The loops of a copy, of which those over the points of a window overlap in the pixels."""
     y, x = views
     name, axes = gather.name, [view_axes(y), view_axes(x)]
     reach = (gather.rows - 1) * gather.row_step + 1
@@ -306,11 +306,19 @@ def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> 
     for letter in _letters(y):
         pair = pairs.get(letter, (axes[0].get(letter, []), axes[1].get(letter, [])))
         loops += match_axes(letter, pair, name)
+    return merge_loops(loops)
+
+
+def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> None:
+    _write_copy(padded(window_loops(gather, views), 2, gather.name), views, context)
+
+
+def _write_copy(loops: tuple[Loop, ...], views: tuple[View, ...], context: CallContext) -> None:
     with context.writer.block():
-        write_loops(padded(merge_loops(loops), 2, name), ("y", "x"), context)
+        write_loops(loops, ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]
         arguments = [*pointers, "count", "y_stride", "x_stride"]
-        context.writer.call(context.function("tw_copy", y), arguments)
+        context.writer.call(context.function("tw_copy", views[0]), arguments)
 
 
 def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: CallContext) -> None:

@@ -98,11 +98,6 @@ _SCALE_ADD = _over_elements(
     constants="    const TYPE a = (TYPE)alpha, b = (TYPE)beta;\n",
 )
 _ELEMENTWISE = f"{_FILL}\n{_COPY}\n{_SCALE_ADD}"
-_MULTIPLY_ACCUMULATE = _over_elements(
-    "multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w)",
-    "to[i * dy] += factor * from[i * dx]",
-    constants="    const TYPE factor = *w;\n",
-)
 
 _REPACK = """\
 /* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
@@ -173,13 +168,7 @@ void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_leng
 
 
 _PROTOTYPES = """\
-/* y = value; y = x; y = alpha y + beta x; y = y + x w; another length for the rows of a tile in
- * its place. */
-void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value);
-void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED);
-void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED,
-        double alpha, double beta);
-void tw_multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w);
+/* Another length for the rows of a tile in its place. */
 void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_length);
 
 """
@@ -219,7 +208,7 @@ def primitives_source() -> str:
     ]
     parts.append(_LOOPS)
     for kind in FLOATS:
-        parts.append(_for_type(f"{_ELEMENTWISE}\n{_MULTIPLY_ACCUMULATE}\n{_REPACK_ROWS}", kind))
+        parts.append(_for_type(_REPACK_ROWS, kind))
         parts.append(winograd_functions(kind))
     return "\n".join(parts)
 

@@ -3,7 +3,6 @@
 In: a call of `map` or `reduce` on views. Out: loops that compute in double precision and round once
 per call, as the primitives' meaning does; a `map` of integers computes in the unsigned type of at
 least its width, where they wrap. Every target whose cores run C writes them alike.
-`multiply_accumulate` has a function for the elements of one factor, and loops over factors.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from contextlib import ExitStack
 from math import isinf
 
 from tilewright.codegen.c import loop_nest
-from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops, write_loops
+from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
-from tilewright.ir.primitives import Fill, Map, MultiplyAccumulate, Reduce, ScalarPrimitive
+from tilewright.ir.primitives import Fill, Map, Reduce, ScalarPrimitive
 from tilewright.ir.scalar import c_converted, c_real, c_text, c_text_of_integers
 from tilewright.ir.visit import walk
 
@@ -115,23 +114,6 @@ def _gathering(reduction: Reduce, value: str) -> str:
     if reduction.function != "max":
         return f"tw_sum {'+' if reduction.function == 'sum' else '*'}= {value};"
     return f"tw_sum = tw_sum < {value} ? {value} : tw_sum;"
-
-
-def emit_multiply_accumulate(
-    accumulate: MultiplyAccumulate, views: tuple[View, ...], context: CallContext
-) -> None:
-    """The loops over factors around the function of one factor's elements."""
-    loops = common_loops(views, accumulate)
-    factors = tuple(loop for loop in loops if loop.strides[2] != Const(0))
-    elements = tuple(loop for loop in loops if loop.strides[2] == Const(0))
-    with context.writer.block():
-        pointers = _pointers(views, context)
-        write_loops(loop_nest.padded(elements, len(views), accumulate.name), ("y", "x"), context)
-        _counters(len(factors), context)
-        with _nested(factors, 0, context):
-            y, x, w = (f"&{_at(name, i, factors, context)}" for i, name in enumerate(pointers))
-            function = context.function("tw_multiply_accumulate", views[0])
-            context.writer.call(function, [y, x, "count", "y_stride", "x_stride", w])
 
 
 SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}

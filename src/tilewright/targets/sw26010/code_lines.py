@@ -9,43 +9,30 @@ each role, and how many instructions steps of the pointers take, decide it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
 from math import prod
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
-from tilewright.common.expr import Value
 from tilewright.cost.calls import PricedCall, priced_call
 from tilewright.cost.fetches import CodeLines
 from tilewright.cost.totals import calls_of_statements
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import Map, MatrixProduct, Reduce
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.expressions import ROUTINES
-from tilewright.targets.sw26010.calls.nest_rows import has_loops
-from tilewright.targets.sw26010.calls.prices import (
-    has_as_many_loops,
-    map_rows,
-    mode_shares,
-    nests_of,
-    priced_loops,
-    repacked_cycles,
-    routine_of_code,
-    routine_of_rows,
-)
-from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
-from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
+from tilewright.targets.sw26010.elementwise.routines import Routine
 from tilewright.targets.sw26010.gemm.assembly import frame
 from tilewright.targets.sw26010.gemm.blocks import block_step_bytes, pack_code
 from tilewright.targets.sw26010.gemm.chain import (
@@ -80,10 +67,9 @@ from tilewright.targets.sw26010.gemm.steps import (
     unrolling,
 )
 from tilewright.targets.sw26010.names import mesh_bindings
-from tilewright.targets.sw26010.routines import changes_of, counts_of, mode_of
-from tilewright.targets.sw26010.timing.maps import map_run
-from tilewright.targets.sw26010.timing.nests import Counts, around, nest_run
-from tilewright.targets.sw26010.timing.reductions import Extents, reduce_run
+from tilewright.targets.sw26010.routines import RoutineUse, uses_of
+from tilewright.targets.sw26010.timing.nests import AnyRoutine, around
+from tilewright.targets.sw26010.timing.reductions import Extents
 
 _VECTORS = BLOCK * BLOCK
 """Loads or stores of a block of C."""
@@ -201,7 +187,7 @@ def _passed(plan: GemmPlan, now: Role) -> int:
 
 
 _Places: TypeAlias = npt.NDArray[np.int64]
-_Routine: TypeAlias = GemmInstance | MapRoutine | ReduceRoutine | Routine
+_Routine: TypeAlias = GemmInstance | AnyRoutine
 _Runs: TypeAlias = Sequence[Callable[[str], _Places]]
 
 
@@ -262,45 +248,8 @@ def _routine(
         shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
         own = instances[shapes.index(extents)]
         return own, [partial(_of_product, own)]
-    if isinstance(call.primitive, Map):
-        if call.primitive.dtype is not None or not has_loops(dims):
-            return None
-        rows = map_rows(cast("PricedCall[Map]", call))
-        if not has_as_many_loops(rows):
-            return None
-        mapped = routine_of_rows(cast("PricedCall[Map]", call), int(rows.still))
-        if mapped is None:
-            return None
-        return mapped, [partial(_of_map, mapped, mode_of(rows), counts_of(rows))]
-    if isinstance(call.primitive, Reduce):
-        nest = priced_loops(dims) if has_loops(dims) else None
-        reduced = routine_of_code(call, int(nest.code)) if nest and nest.priced else None
-        if nest is None or reduced is None:
-            return None
-        loops = counts_of(nest.rows)[:-1]
-        modes = [mode for mode, share in mode_shares(reduced, nest).items() if share]
-        return reduced, [partial(_of_reduce, reduced, mode, loops, nest.extents) for mode in modes]
-    routine = routine_of(call.primitive, call.dtype)
-    if routine is None:
-        return None
-    if routine.work is None:
-        every = [partial(_of_nest, routine, *change) for change in _changes(dims)]
-    else:
-        nests = [rows for count, rows in nests_of(call) if np.any(count)]
-        every = [partial(_of_nest, routine, mode_of(rows), counts_of(rows)) for rows in nests]
-    return routine, every
-
-
-def _changes(dims: Mapping[str, Value]) -> list[tuple[str, tuple[int, ...]]]:
-    """Modes and counts of the calls by which a tile is re-packed."""
-    found: list[tuple[str, tuple[int, ...]]] = []
-
-    def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
-        found.extend(changes_of(grows, (rows, larger, smaller)))
-        return 0 * rows
-
-    repacked_cycles(dims, cycles)
-    return list(dict.fromkeys(found))
+    uses = uses_of(call)
+    return (uses[0].routine, [partial(_of_use, use) for use in uses]) if uses else None
 
 
 # Whether a loop goes on and what is left of a row decide what a call executes, not how long a loop
@@ -317,40 +266,32 @@ def _shortest(count: int) -> int:
     return count if count < _WHOLE_GROUPS else _WHOLE_GROUPS + count % _WHOLE_GROUPS
 
 
-def _shortest_nest(counts: Counts) -> Counts:
-    *loops, items = counts
-    return (*map(_goes_on, loops), _shortest(items))
+def _shortest_sample(use: RoutineUse) -> Any:
+    match use.routine:
+        case ReduceRoutine():
+            counts, extents = use.sample
+            loops = tuple(map(_goes_on, counts))
+            outer, inner = (_goes_on(int(count)) for count in (extents.outer, extents.inner))
+            row, length = (_shortest(int(count)) for count in (extents.row, extents.length))
+            return loops, Extents(prod(loops), row, outer, inner, length, around(loops))
+        case Routine(work=None):
+            rows, new, old = use.sample
+            kept = _shortest(min(new, old))
+            return _goes_on(rows), kept + _shortest(max(new - old, 0)), kept + (new < old)
+        case _:
+            *loops, items = use.sample
+            return *map(_goes_on, loops), _shortest(items)
 
 
-def _of_nest(routine: Routine, mode: str, counts: Counts, table: str) -> _Places:
-    if routine.work is not None:
-        least = _shortest_nest(counts)
-    else:
-        rows, new, old = counts
-        kept = _shortest(min(new, old))
-        least = _goes_on(rows), kept + _shortest(max(new - old, 0)), kept + (new < old)
-    return _executed(nest_run, table, routine, mode, least)
-
-
-def _of_map(routine: MapRoutine, mode: str, counts: Counts, table: str) -> _Places:
-    return _executed(map_run, table, routine, mode, _shortest_nest(counts))
-
-
-def _of_reduce(
-    routine: ReduceRoutine, mode: str, counts: Counts, extents: Extents, table: str
-) -> _Places:
-    loops = tuple(map(_goes_on, counts))
-    outer, inner = (_goes_on(int(count)) for count in (extents.outer, extents.inner))
-    row, length = (_shortest(int(count)) for count in (extents.row, extents.length))
-    least = Extents(prod(loops), row, outer, inner, length, around(loops))
-    return _executed(reduce_run, table, routine, mode, loops, least)
+def _of_use(use: RoutineUse, table: str) -> _Places:
+    return _executed(replace(use, sample=_shortest_sample(use), text="", calls=1), table)
 
 
 @cache
-def _executed(run: Callable[..., CoreRun], *call: object) -> _Places:
-    """The instructions that a run of a call executes, kept beside the texts of routines."""
-    key = digest("executed", own_sources(), run.__name__, repr(call))
-    found = ROUTINES.value(key, list[int], lambda: np.flatnonzero(run(*call).executed).tolist())
+def _executed(use: RoutineUse, table: str) -> _Places:
+    """The instructions that a call executes, kept beside the texts of routines."""
+    key = digest("executed", own_sources(), repr((table, use.routine, use.mode, use.sample)))
+    found = ROUTINES.value(key, list[int], lambda: np.flatnonzero(use.run(table).executed).tolist())
     return np.array(found, np.int64)
 
 

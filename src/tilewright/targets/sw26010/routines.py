@@ -9,47 +9,43 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.expr import Value
-from tilewright.cost.calls import PricedCall, call_cycles, priced_call
+from tilewright.cost.calls import Dims, PricedCall, call_cycles, priced_call
 from tilewright.cost.prices import call_costs
 from tilewright.cost.totals import CallGroup, executed_calls
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import Map, MatrixProduct, Reduce
+from tilewright.ir.primitives import Map, MatrixProduct, Reduce, Repack
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import NestRows, has_loops
 from tilewright.targets.sw26010.calls.prices import (
-    PricedLoops,
     has_as_many_loops,
     map_rows,
-    mode_cycles,
     mode_shares,
     nests_of,
     priced_loops,
     repacked_cycles,
-    routine_cycles,
     routine_of_code,
     routine_of_rows,
 )
-from tilewright.targets.sw26010.calls.prices import nest_cycles as priced_nest
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
-from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.names import mesh_bindings
-from tilewright.targets.sw26010.timing.maps import map_cycles
-from tilewright.targets.sw26010.timing.nests import NESTS, sample_cycles
-from tilewright.targets.sw26010.timing.reductions import reduce_cycles
+from tilewright.targets.sw26010.timing.maps import MAPS
+from tilewright.targets.sw26010.timing.nests import NESTS, AnyRoutine, CoreTimings, Counts
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -103,28 +99,27 @@ class _Calls:
         if isinstance(call.primitive, MatrixProduct):
             yield replace(self._product(group, call), calls=group.count)
             return
-        if isinstance(call.primitive, Map):
-            yield replace(self._map(cast(PricedCall[Map], call)), calls=group.count)
-            return
-        if isinstance(call.primitive, Reduce):
-            yield from self._reduce(cast(PricedCall[Reduce], call), group.count)
-            return
-        routine = routine_of(call.primitive, call.dtype)
-        if routine is None:
+        uses = uses_of(call)
+        if not uses:
             yield replace(self._compiled(call), calls=group.count)
-        elif routine.work is None:
-            yield replace(self._repacked(routine, call), calls=group.count)
+        elif isinstance(call.primitive, Repack):
+            yield replace(self._repacked(call), calls=group.count)
         else:
-            for count, rows in nests_of(call):
-                if calls := round(group.count * float(count)):
-                    yield replace(self._nest(routine, rows), calls=calls)
+            yield from self._used(uses, group.count)
 
-    def _map(self, call: PricedCall[Map]) -> RoutineCycles:
-        if call.primitive.dtype is not None or not has_loops(call.dims):
-            return self._compiled(call)
-        rows = map_rows(call)
-        routine = routine_of_rows(call, int(rows.still)) if has_as_many_loops(rows) else None
-        return self._compiled(call) if routine is None else self._mapped(routine, rows)
+    def _used(self, uses: Iterable[RoutineUse], count: int) -> Iterator[RoutineCycles]:
+        """One entry per use; calls of the primitive are divided by the uses' shares of them."""
+        share, before = 0.0, 0
+        for use in uses:
+            share += float(use.calls)
+            calls = round(share * count) - before
+            before += calls
+            if calls:
+                fitted = use.timings.fitted(self.table, use.routine, use.mode)
+                terms = use.timings.terms(use.routine, use.mode, use.sample)
+                priced = round(float(np.ceil(fitted.cycles(terms))))
+                exact = use.run(self.table).cycles if self.simulated else None
+                yield RoutineCycles(use.routine.name, use.text, priced, exact, calls)
 
     @cached_property
     def _instances(self) -> Mapping[int, tuple[GemmInstance, ...]]:
@@ -148,54 +143,9 @@ class _Calls:
     def _price(self, call: PricedCall[Primitive]) -> int:
         return round(float(call_cycles(self.machine, call, call_costs(self.machine))))
 
-    def _nest(self, routine: Routine, rows: NestRows) -> RoutineCycles:
-        assert routine.work is not None
-        timing = NESTS.timing(self.table, routine)
-        priced = round(float(priced_nest(timing, routine.work.unrolled, rows)))
-        exact = None
-        if self.simulated:
-            exact = sample_cycles(self.table, routine, mode_of(rows), counts_of(rows))
-        return RoutineCycles(routine.name, call_text(rows), priced, exact)
-
-    def _mapped(self, routine: MapRoutine, rows: NestRows) -> RoutineCycles:
-        priced, exact = round(float(routine_cycles(self.table, routine, rows))), None
-        if self.simulated:
-            exact = map_cycles(self.table, routine, mode_of(rows), counts_of(rows))
-        what = f"{call_text(rows)}: {routine.expression}"
-        return RoutineCycles(routine.name, what, priced, exact)
-
-    def _reduce(self, call: PricedCall[Reduce], count: int) -> Iterator[RoutineCycles]:
-        """One entry per mode of the routine; calls are divided by the share whose operands start on
-        a vector boundary.
-        """
-        nest = priced_loops(call.dims) if has_loops(call.dims) else None
-        routine = None
-        if nest is not None and nest.priced:
-            routine = routine_of_code(call, int(nest.code))
-        if nest is None or routine is None:
-            yield replace(self._compiled(call), calls=count)
-            return
-        share, before = 0.0, 0
-        for mode, of_all in mode_shares(routine, nest).items():
-            share += float(of_all)
-            calls = round(share * count) - before
-            before += calls
-            if calls:
-                yield replace(self._reduced(routine, mode, nest), calls=calls)
-
-    def _reduced(self, routine: ReduceRoutine, mode: str, nest: PricedLoops) -> RoutineCycles:
-        extents = nest.extents
-        priced = round(float(np.ceil(mode_cycles(self.table, routine, mode, extents))))
-        by_vectors = mode != ELEMENTS and not routine.lie.along
-        rows, exact = replace(nest.rows, by_vectors=by_vectors), None
-        if self.simulated:
-            exact = reduce_cycles(self.table, routine, mode, counts_of(rows)[:-1], extents)
-        taken = prod(map(int, (extents.outer, extents.inner, extents.length)))
-        what = f"{call_text(rows)} of {taken}: {routine.function} {routine.expression}"
-        return RoutineCycles(routine.name, what, priced, exact)
-
-    def _repacked(self, routine: Routine, call: PricedCall[Primitive]) -> RoutineCycles:
-        exact = None
+    def _repacked(self, call: PricedCall[Primitive]) -> RoutineCycles:
+        routine, exact = routine_of(call.primitive, call.dtype), None
+        assert routine is not None
         if self.simulated:
 
             def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
@@ -213,6 +163,96 @@ class _Calls:
         scalar = getattr(primitive, "scalar", None)
         name = primitive.name if scalar is None else f"{primitive.name} {scalar}"
         return RoutineCycles(name, what, self._price(call))
+
+
+@dataclass(frozen=True)
+class RoutineUse:
+    """Calls of one routine in one mode with the loops of `sample`: `calls` of them, or a share, for
+    one call of a primitive.
+    """
+
+    timings: CoreTimings[Any, Any]
+    routine: AnyRoutine
+    mode: str
+    sample: Any
+    text: str
+    calls: Value = 1
+
+    def run(self, table: str) -> CoreRun:
+        """The run of a call."""
+        return self.timings.run(table, self.routine, self.mode, self.sample)
+
+
+def uses_of(call: PricedCall[Any]) -> list[RoutineUse]:
+    """The routines that a call of an elementwise primitive takes; none for a loop that a compiler
+    makes.
+    """
+    match call.primitive:
+        case Map():
+            found = _map_uses(call)
+        case Reduce():
+            found = _reduce_uses(call)
+        case Repack():
+            found = _repack_uses(call)
+        case _:
+            found = _nest_uses(call)
+    return [use for use in found if np.any(use.calls)]
+
+
+def _map_uses(call: PricedCall[Map]) -> Iterator[RoutineUse]:
+    if call.primitive.dtype is not None or not has_loops(call.dims):
+        return
+    rows = map_rows(call)
+    routine = routine_of_rows(call, int(rows.still)) if has_as_many_loops(rows) else None
+    if routine is not None:
+        yield _in_rows(routine, rows)
+
+
+def _reduce_uses(call: PricedCall[Reduce]) -> Iterator[RoutineUse]:
+    """One use per mode of the routine; calls are divided by the share whose operands start on a
+    vector boundary.
+    """
+    nest = priced_loops(call.dims) if has_loops(call.dims) else None
+    routine = routine_of_code(call, int(nest.code)) if nest is not None and nest.priced else None
+    if nest is None or routine is None:
+        return
+    extents = nest.extents
+    taken = prod(map(int, (extents.outer, extents.inner, extents.length)))
+    for mode, share in mode_shares(routine, nest).items():
+        rows = replace(nest.rows, by_vectors=mode != ELEMENTS and not routine.lie.along)
+        text = f"{call_text(rows)} of {taken}: {routine.function} {routine.expression}"
+        yield RoutineUse(REDUCTIONS, routine, mode, (counts_of(rows)[:-1], extents), text, share)
+
+
+def _nest_uses(call: PricedCall[Primitive]) -> Iterator[RoutineUse]:
+    for count, routine, rows in nests_of(call):
+        yield _in_rows(routine, rows, count)
+
+
+def _in_rows(routine: MapRoutine | Routine, rows: NestRows, calls: Value = 1) -> RoutineUse:
+    mode, counts, text = mode_of(rows), counts_of(rows), call_text(rows)
+    if isinstance(routine, MapRoutine):
+        return RoutineUse(MAPS, routine, mode, counts, f"{text}: {routine.expression}", calls)
+    return RoutineUse(NESTS, routine, mode, counts, text, calls)
+
+
+def _repack_uses(call: PricedCall[Repack]) -> Iterator[RoutineUse]:
+    routine = routine_of(call.primitive, call.dtype)
+    if routine is not None:
+        for mode, change in _changes(call.dims):
+            yield RoutineUse(NESTS, routine, mode, change, "")
+
+
+def _changes(dims: Dims) -> list[tuple[str, Counts]]:
+    """Modes and counts of the calls by which a tile is re-packed."""
+    found: list[tuple[str, Counts]] = []
+
+    def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+        found.extend(_changes_of(grows, (rows, larger, smaller)))
+        return 0 * rows
+
+    repacked_cycles(dims, cycles)
+    return list(dict.fromkeys(found))
 
 
 def mode_of(rows: NestRows) -> str:
@@ -249,11 +289,11 @@ def _rows_simulated(
     """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
     length may differ from core to core.
     """
-    each = [sample_cycles(table, routine, *own) for own in changes_of(grows, change)]
+    each = [NESTS.cycles(table, routine, *own) for own in _changes_of(grows, change)]
     return np.reshape(np.array(each, np.int64), np.broadcast_shapes(*map(np.shape, change)))
 
 
-def changes_of(
+def _changes_of(
     grows: bool, change: tuple[Value, Value, Value]
 ) -> Iterator[tuple[str, tuple[int, int, int]]]:
     """Mode and counts of each core's call that changes rows between two lengths in elements."""

@@ -37,7 +37,7 @@ from tilewright.ir.primitives import (
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import AssembledProgram as CoreProgram
-from tilewright.targets.sw26010.calls.expressions import routine_of_map, routine_of_reduce
+from tilewright.targets.sw26010.calls.expressions import map_calls, routine_of_reduce
 from tilewright.targets.sw26010.calls.nest_rows import rows_of
 from tilewright.targets.sw26010.calls.prices import map_rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
@@ -86,13 +86,18 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
     size = 8 if dtype == "f64" else 4
     views = [o for o in call.operands if isinstance(o, View)]
     starts = [size * int(evaluate(offset_of(v), {})) for v in views]
-    if isinstance(call.primitive, Map):
-        (count,), (moves,) = arrays(text, "count"), arrays(text, "tw_move")
-        routine = routine_of_map(call.primitive, tuple(views), dtype)
-        assert routine is not None
-        words = {COUNT_AT: count, MOVES_AT: moves, PLACES_AT: starts[1:]}
-        registers = {"$16": starts[0], "$17": PLACES_AT, "$18": COUNT_AT, "$19": MOVES_AT}
-        return run(assembled_once(routine, table), routine.name, registers, words)
+    if maps := map_calls(call.primitive, tuple(views), dtype):
+        cycles = 0
+        for made, count, moves in zip(
+            maps, arrays(text, "count"), arrays(text, "tw_move"), strict=True
+        ):
+            to, *sources = (size * int(evaluate(offset_of(v), {})) for v in made.views)
+            words = {COUNT_AT: count, MOVES_AT: moves, PLACES_AT: sources}
+            registers = {"$16": to, "$17": PLACES_AT, "$18": COUNT_AT, "$19": MOVES_AT}
+            program = assembled_once(made.routine, table)
+            cycles += run(program, made.routine.name, registers, words)
+        factors = [int(n) for n in re.findall(r"tw_at\d < (\d+)", text)]
+        return cycles * int(np.prod(factors, dtype=int))
     if isinstance(call.primitive, Reduce):
         (count,), (moves,) = arrays(text, "count"), arrays(text, "tw_move")
         reduction = routine_of_reduce(call.primitive, (views[0], views[1]), dtype)
@@ -102,23 +107,12 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
         return run(assembled_once(reduction, table), reduction.name, registers, words)
     plain = routine_of(call.primitive, dtype)
     assert plain is not None
-    program, cycles = assembled_once(plain, table), 0
-    has_source = plain.work is None or plain.work.has_source
-    strides = zip(
-        arrays(text, "count"),
-        arrays(text, "y_stride"),
-        arrays(text, "x_stride") or [[0] * 6],
-        strict=True,
-    )
-    for other, (count, y, x) in enumerate(strides, 1):
-        words = {COUNT_AT: count, MOVES_AT: y, OTHERS_AT: x, STACK_AT: [0, 0, 0]}
-        registers = {"$16": starts[0], "$17": COUNT_AT, "$18": MOVES_AT, "$19": 0}
-        if has_source:
-            registers = {"$16": starts[0], "$17": starts[min(other, len(starts) - 1)]}
-            registers |= {"$18": COUNT_AT, "$19": MOVES_AT, "$20": OTHERS_AT}
-        cycles += run(program, plain.name, registers, words)
-    factors = [int(n) for n in re.findall(r"tw_at\d < (\d+)", text)]
-    return cycles * int(np.prod(factors, dtype=int))
+    program = assembled_once(plain, table)
+    (count,), (y,), (x,) = (arrays(text, name) for name in ("count", "y_stride", "x_stride"))
+    words = {COUNT_AT: count, MOVES_AT: y, OTHERS_AT: x, STACK_AT: [0, 0, 0]}
+    registers = {"$16": starts[0], "$17": starts[1]}
+    registers |= {"$18": COUNT_AT, "$19": MOVES_AT, "$20": OTHERS_AT}
+    return run(program, plain.name, registers, words)
 
 
 @cache

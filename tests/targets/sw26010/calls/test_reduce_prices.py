@@ -21,7 +21,7 @@ from tilewright.targets.sw26010.calls.prices import lie_of, priced_loops
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
 from tilewright.targets.sw26010.timing.nests import around
-from tilewright.targets.sw26010.timing.reductions import Extents, reduce_cycles
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents
 
 
 def view(roles: str, shape: tuple[int, ...], *ranges: tuple[int, int]) -> View:
@@ -92,7 +92,7 @@ def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -
     table = machine.core.instruction_table
     assert table is not None
     extents = replace(extents, around=around(loops))
-    exact = reduce_cycles(table, routine, mode, loops, extents)
+    exact = REDUCTIONS.cycles(table, routine, mode, (loops, extents))
     assert priced == exact
 
 

@@ -18,7 +18,7 @@ from tilewright.ir.primitives import Repack
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.elementwise.routines import routine_of
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing.nests import sample_cycles
+from tilewright.targets.sw26010.timing.nests import NESTS
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 ROUTINE = routine_of(Repack(), "f64")
@@ -51,7 +51,7 @@ def routine_cycles(table: str, rows: int, new: int, old: int) -> int:
     assert ROUTINE is not None
     by_vectors = new % VECTOR_LANES == old % VECTOR_LANES == 0
     size, mode = (VECTOR_LANES, "vectors") if by_vectors else (1, "elements")
-    return sample_cycles(table, ROUTINE, mode, (rows, new // size, old // size))
+    return NESTS.cycles(table, ROUTINE, mode, (rows, new // size, old // size))
 
 
 def core_cycles(table: str, new: list[int], old: list[int]) -> int:

@@ -25,14 +25,14 @@ from tilewright.ir.scalar import FUNCTIONS as TABLE_OF_FUNCTIONS
 from tilewright.ir.scalar import Apply, Element, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.targets.sw26010.calls.expressions import routine_of_map
+from tilewright.targets.sw26010.calls.expressions import map_calls
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.sums import Sums
 from tilewright.targets.sw26010.prices import compiled_map
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
-from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, map_cycles, map_terms
+from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, UPDATES, map_terms
 from tilewright.targets.sw26010.timing.nests import sampled_rows
 
 pytestmark = one_in(3)
@@ -181,6 +181,43 @@ def test_functions_of_several_operands_are_the_primitives_meaning_but_for_the_la
         assert same.all(), (rows, extent, gap)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize(("expression", "still"), UPDATES)
+def test_an_update_rounds_a_product_and_its_sum_once(
+    expression: str, still: tuple[bool, ...], dtype: str
+) -> None:
+    """The first operand is the result; one that stays the same does so in the whole call."""
+    routine = map_routine(expression, still, dtype, updates=True)
+    assert routine is not None
+    assert routine.name != routine_of(expression, still, dtype).name
+    for rows, extent, gap in SHAPES:
+        nest = Nest(routine, rows, extent, gap)
+        nest.places[1] = 0
+        for operand, same in enumerate(still, 1):
+            if same:
+                nest.strides[operand] = [0] * 6
+        nest.memory[: AREA_BYTES * AREAS // nest.size] = np.arange(AREA_BYTES * AREAS // nest.size)
+        expected = nest.expected()
+        assert same_bits(nest.run(), expected), (rows, extent, gap)
+    once = Nest(map_routine("x0 + x1 * x1", (False, False), "f64", updates=True), 1, 4, 0)
+    once.places[1], once.memory[:4] = 0, -1.0
+    once.memory[once.positions(2)] = 1.0 + 2.0**-30
+    assert (once.run()[:4] == 2.0**-29 + 2.0**-60).all()
+
+
+def test_moves_and_updates_of_one_row_take_few_cycles() -> None:
+    """A row of one vector: the loops around it are not begun."""
+    for expression, still, updates, most in (
+        ("-inf", (), False, 31),
+        ("x0", (False,), False, 37),
+        ("x0 + x1 * x2", (False, False, True), True, 55),
+    ):
+        routine = map_routine(expression, still, "f32", updates=updates)
+        assert routine is not None
+        one, two = (MAPS.cycles(TABLE, routine, MODES[0], (rows, 1)) for rows in (1, 2))
+        assert one <= most < two
+
+
 def test_some_of_these_are_short_of_registers() -> None:
     assert [routine_of(*one, "f64").short for one in OTHERS].count(True) == 2
 
@@ -199,8 +236,9 @@ def test_a_result_may_lie_where_an_operand_lies() -> None:
 
 
 @pytest.mark.parametrize("counts", [[1, 1, 1, 2, 0, 8], [1, 1, 1, 2, 3, 0], [0, 1, 1, 1, 1, 8]])
-def test_an_empty_loop_does_nothing(counts: list[int]) -> None:
-    nest = Nest(routine_of("x0", (False,), "f64"), 3, 8, 0)
+@pytest.mark.parametrize("expression", ["x0", "0.0 if x0 < 0.0 else x0", "exp(x0)"])
+def test_an_empty_loop_does_nothing(expression: str, counts: list[int]) -> None:
+    nest = Nest(routine_of(expression, (False,), "f64"), 3, 8, 0)
     before = nest.memory[: AREA_BYTES // 8].copy()
     nest.counts = counts
     assert same_bits(nest.run(), before)
@@ -239,7 +277,7 @@ def test_every_price_is_the_simulated_cycles_also_where_it_was_not_sampled(
         for counts in NOT_SAMPLED:
             terms = map_terms(routine, mode, sampled_rows(mode, counts))
             priced = float(fitted.cycles(terms))
-            assert priced == map_cycles(table, routine, mode, counts), counts
+            assert priced == MAPS.cycles(table, routine, mode, counts), counts
 
 
 def view(roles: str, shape: tuple[int, ...], *extents: int) -> View:
@@ -267,11 +305,11 @@ def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -
     machine, call = load_machine(name), Call(Map(expression), views)
     dims = {key: evaluate(e, {}) for key, e in call_dims(call).items()}
     priced = call_costs(machine)[Map](machine, PricedCall(call.primitive, dims))
-    routine = routine_of_map(Map(expression), views, "f64")
-    assert routine is not None
+    (made,) = map_calls(Map(expression), views, "f64")
+    routine = made.routine
     table = machine.core.instruction_table
     assert table is not None
-    exact = map_cycles(table, routine, mode, (rows, items))
+    exact = MAPS.cycles(table, routine, mode, (rows, items))
     assert priced == exact
 
 
@@ -284,13 +322,13 @@ def test_more_loops_than_a_routine_has_are_priced_as_the_loops_of_c_that_they_ar
     dims = {key: evaluate(e, {}) for key, e in call_dims(call).items()}
     asked = PricedCall(call.primitive, dims)
     priced = call_costs(machine)[Map](machine, asked)
-    routine = routine_of_map(Map("-x0"), (tile, tile), "f64")
-    if routine is None:
+    calls = map_calls(Map("-x0"), (tile, tile), "f64")
+    if not calls:
         assert axes == 7
         assert priced == compiled_map(elementwise_costs(LoopForm())[Map])(machine, asked)
         return
     loops = (2,) * axes
-    assert priced == map_cycles(TABLE, routine, MODES[1], loops)
+    assert priced == MAPS.cycles(TABLE, calls[0].routine, MODES[1], loops)
 
 
 def test_candidates_that_differ_in_what_stays_the_same_have_each_its_routine() -> None:

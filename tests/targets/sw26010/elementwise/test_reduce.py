@@ -26,7 +26,6 @@ from tilewright.targets.sw26010.timing.nests import around
 from tilewright.targets.sw26010.timing.reductions import (
     REDUCTIONS,
     Extents,
-    reduce_cycles,
     reduce_terms,
 )
 
@@ -312,5 +311,5 @@ def test_every_price_is_the_simulated_cycles_also_where_it_was_not_sampled(
             extents = Extents(prod(loops), items * size, outer, inner, next(lengths), around(loops))
             terms = reduce_terms(routine, mode, extents)
             priced = float(fit.cycles(terms))
-            exact = reduce_cycles(table, routine, mode, loops, extents)
+            exact = REDUCTIONS.cycles(table, routine, mode, (loops, extents))
             assert priced == pytest.approx(exact, rel=1e-9), (mode, loops, extents)

@@ -13,6 +13,7 @@
 #include "gemm.h"
 #include "spm_gemm.h"
 #include "tw_primitives.h"
+#include "tw_map_e81fd92c1d_f64.h"
 
 typedef char gemm_buffers_fit_the_scratchpad[4096 <= 61440 ? 1 : -1];
 
@@ -42,8 +43,8 @@ void gemm_kernel(void *argument) {
         for (j = 0; j < 2; j++) {
             {
                 const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 256};
-                const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
-                tw_fill_f64(c_tile, count, y_stride, 0.0);
+                const long tw_move[1 * TW_LOOPS] = {0, 0, 0, 0, -256, 1};
+                tw_map_e81fd92c1d_f64(c_tile, 0, count, tw_move);
             }
             /* get a[at(i * 128 + rid * 16, 16), at(cid * 4, 4)] to a_tile[0]: 512 bytes in
                blocks of 32 */

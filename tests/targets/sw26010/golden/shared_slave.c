@@ -11,6 +11,7 @@
 #include "shared.h"
 #include "spm_gemm.h"
 #include "tw_primitives.h"
+#include "tw_map_f8297b0de9_f64.h"
 
 typedef char shared_buffers_fit_the_scratchpad[512 <= 61440 ? 1 : -1];
 
@@ -39,9 +40,10 @@ void shared_kernel(void *argument) {
     dma_wait(&tile_reply[0], tile_issued[0]);
     {
         const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 64};
-        const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
-        const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
-        tw_scale_add_f64(tile, tile, count, y_stride, x_stride, 2.0, -3.0);
+        const long tw_move[3 * TW_LOOPS] = {0, 0, 0, 0, -64, 1, 0, 0, 0, 0, -64, 1, 0, 0, 0, 0, -64,
+                1};
+        const double *const tw_from[2] = {tile, tile};
+        tw_map_f8297b0de9_f64(tile, tw_from, count, tw_move);
     }
     /* put tile[0] to flat[at((rid * 8 + cid) * 64, 64)]: 512 bytes contiguous */
     {

@@ -30,66 +30,6 @@ static int tw_empty(const long *count)
     return 0;
 }
 
-void tw_fill_f64(double *y, const long *count, const long *y_stride, double value)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last];
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        double *const to = y + tw_place(at, y_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = (double)value;
-    } while (tw_next(at, count));
-}
-
-void tw_copy_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        double *const to = y + tw_place(at, y_stride);
-        const double *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = from[i * dx];
-    } while (tw_next(at, count));
-}
-
-void tw_scale_add_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride, double alpha, double beta)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const double a = (double)alpha, b = (double)beta;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        double *const to = y + tw_place(at, y_stride);
-        const double *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = a * to[i * dy] + b * from[i * dx];
-    } while (tw_next(at, count));
-}
-
-void tw_multiply_accumulate_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride, const double *w)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const double factor = *w;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        double *const to = y + tw_place(at, y_stride);
-        const double *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] += factor * from[i * dx];
-    } while (tw_next(at, count));
-}
-
 /* Gives the rows of a packed tile another length in place: zeros where they grow, cropped where
  * they shrink. Rows move in an order in which none is overwritten before it has moved. */
 void tw_repack_rows_f64(double *tile, long rows, long new_length, long old_length)
@@ -302,66 +242,6 @@ void tw_winograd_output_4_f64(double *y, const double *x,
                 to[j * y_row + 3 * y_column] = (p1 - p2 + 8.0 * p3 - 8.0 * p4 + p5) / 576.0;
             }
         }
-    } while (tw_next(at, count));
-}
-
-void tw_fill_f32(float *y, const long *count, const long *y_stride, double value)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last];
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        float *const to = y + tw_place(at, y_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = (float)value;
-    } while (tw_next(at, count));
-}
-
-void tw_copy_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        float *const to = y + tw_place(at, y_stride);
-        const float *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = from[i * dx];
-    } while (tw_next(at, count));
-}
-
-void tw_scale_add_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride, double alpha, double beta)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const float a = (float)alpha, b = (float)beta;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        float *const to = y + tw_place(at, y_stride);
-        const float *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] = a * to[i * dy] + b * from[i * dx];
-    } while (tw_next(at, count));
-}
-
-void tw_multiply_accumulate_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride, const float *w)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const float factor = *w;
-    long at[TW_LOOPS] = {0}, i;
-    if (tw_empty(count))
-        return;
-    do {
-        float *const to = y + tw_place(at, y_stride);
-        const float *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++)
-            to[i * dy] += factor * from[i * dx];
     } while (tw_next(at, count));
 }
 

@@ -17,16 +17,7 @@ static inline long tw_floor_divide(long a, long b)
 static inline long tw_modulo(long a, long b) { return a - tw_floor_divide(a, b) * b; }
 static inline long tw_ceiling_divide(long a, long b) { return -tw_floor_divide(-a, b); }
 
-/* y = value; y = x; y = alpha y + beta x; y = y + x w; another length for the rows of a tile in
- * its place. */
-void tw_fill_f64(double *y, const long *count, const long *y_stride, double value);
-void tw_copy_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride);
-void tw_scale_add_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride,
-        double alpha, double beta);
-void tw_multiply_accumulate_f64(double *y, const double *x, const long *count,
-        const long *y_stride, const long *x_stride, const double *w);
+/* Another length for the rows of a tile in its place. */
 void tw_repack_rows_f64(double *tile, long rows, long new_length, long old_length);
 
 /* Winograd's transforms of one tile of points; _row and _column are the strides of its points. */
@@ -49,16 +40,7 @@ void tw_winograd_output_4_f64(double *y, const double *x,
         const long *count, const long *y_stride, const long *x_stride,
         long y_row, long y_column, long x_row, long x_column);
 
-/* y = value; y = x; y = alpha y + beta x; y = y + x w; another length for the rows of a tile in
- * its place. */
-void tw_fill_f32(float *y, const long *count, const long *y_stride, double value);
-void tw_copy_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride);
-void tw_scale_add_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride,
-        double alpha, double beta);
-void tw_multiply_accumulate_f32(float *y, const float *x, const long *count,
-        const long *y_stride, const long *x_stride, const float *w);
+/* Another length for the rows of a tile in its place. */
 void tw_repack_rows_f32(float *tile, long rows, long new_length, long old_length);
 
 /* Winograd's transforms of one tile of points; _row and _column are the strides of its points. */

@@ -11,6 +11,7 @@
 #include "uneven.h"
 #include "spm_gemm.h"
 #include "tw_primitives.h"
+#include "tw_map_a1adf2cd77_f32.h"
 
 typedef char uneven_buffers_fit_the_scratchpad[160 <= 61440 ? 1 : -1];
 
@@ -44,9 +45,13 @@ void uneven_kernel(void *argument) {
     {
         const long count[TW_LOOPS] = {1, 1, 1, 1, 1,
                 tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * tw_maximum(0, tw_minimum(5, 37 - cid * 5))};
-        const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
-        const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
-        tw_scale_add_f32(tile, tile, count, y_stride, x_stride, 3.0, 0.0);
+        const long tw_move[2 * TW_LOOPS] = {0, 0, 0, 0,
+                0 - tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * tw_maximum(0, tw_minimum(5, 37 - cid * 5)),
+                1, 0, 0, 0, 0,
+                0 - tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * tw_maximum(0, tw_minimum(5, 37 - cid * 5)),
+                1};
+        const float *const tw_from[1] = {tile};
+        tw_map_a1adf2cd77_f32(tile, tw_from, count, tw_move);
     }
     /* put tile[0] to y[at(rid * 8, max(0, min(8, 50 - rid * 8))), at(cid * 5, max(0, min(5, 37 -
        cid * 5)))]: up to 160 bytes in blocks of up to 20 */

@@ -1,19 +1,29 @@
 """Calls of the routines of maps and reductions: the routine of a call, its arguments, its C twin.
 
-In: a `map` or a `reduce` on views. Out: the call, with the extents of the loops and what each
-pointer moves by at the end of an iteration of each; a header that declares the routine, or defines
-it in C where `TW_MAPS_IN_C` is defined. The twin of a reduction takes elements in to results in the
-same order, so that both give the same bits.
+In: a `map`, a `reduce` or what is written as maps, on views. Out: the call, with the extents of the
+loops and what each pointer moves by at the end of an iteration of each; a header that declares the
+routine, or defines it in C where `TW_MAPS_IN_C` is defined. The twin of a reduction takes elements
+in to results in the same order, so that both give the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import isinf
 from typing import TypeAlias
 
-from tilewright.codegen.c.elementwise_calls import CallContext, common_loops
+from tilewright.codegen.c.elementwise_calls import (
+    ELEMENTWISE,
+    CallContext,
+    Emitters,
+    check_copied_axes,
+    common_loops,
+    emitter_of,
+    finite,
+    window_loops,
+)
 from tilewright.codegen.c.loop_nest import (
     MAXIMUM_LOOPS,
     Loop,
@@ -29,12 +39,25 @@ from tilewright.common.cache import CacheStore
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
-from tilewright.ir.primitives import Map, Reduce
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    Map,
+    MultiplyAccumulate,
+    Reduce,
+    ScaleAdd,
+    Windows,
+)
 from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.elementwise.lie import Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
-from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.maps import (
+    MapRoutine,
+    map_routine,
+    written_as_maps,
+)
 from tilewright.targets.sw26010.elementwise.reduce import (
     MOST_TAPS,
     PARTS,
@@ -118,17 +141,77 @@ def routine_of_reduce(
     return reduce_routine(reduction.function, reduction.expression, nest.lie, element)
 
 
-def routine_of_map(mapping: Map, views: tuple[View, ...], element: str) -> MapRoutine | None:
-    """The routine that a call takes; none for integers, and where the core's instructions, its
-    registers or the loops of a routine do not do.
+@dataclass(frozen=True)
+class MapCall:
+    """A call of the routine of a map: the result and the operands, in loops `around` the call and
+    `loops` of the routine, which have a stride for each of these.
     """
-    if mapping.dtype is not None:
-        return None
+
+    routine: MapRoutine
+    views: tuple[View, ...]
+    loops: tuple[Loop, ...]
+    around: tuple[Loop, ...] = ()
+
+
+def map_calls(primitive: Primitive, views: tuple[View, ...], element: str) -> list[MapCall]:
+    """The calls of maps, one after the other, that a primitive is; none for integers, and where the
+    core's instructions, its registers or the loops of a routine do not do. Raises ProgramError for
+    operands that do not go together.
+    """
+    if isinstance(primitive, Map):
+        return _calls_of_map(primitive, views, element)
+    _check_attributes(primitive)
+    routines = written_as_maps(primitive, len(views), element)
+    if routines is None:
+        return []
+    y, *others = views
+    match primitive:
+        case Windows():
+            return [MapCall(routines[0], views, window_loops(primitive, views))]
+        case Copy():
+            check_copied_axes(views)
+        case ScaleAdd() if others:
+            own = ((y, x) for x in others)
+            loops = (common_loops(pair, primitive) for pair in own)
+            pairs = zip(routines, others, loops, strict=True)
+            return [MapCall(r, (y, y, x), _with_result(nest)) for r, x, nest in pairs]
+        case ScaleAdd():
+            return [MapCall(routines[0], (y, y), _with_result(common_loops(views, primitive)))]
+        case MultiplyAccumulate():
+            nest = common_loops(views, primitive)
+            factors = tuple(loop for loop in nest if loop.strides[2] != Const(0))
+            elements = tuple(loop for loop in nest if loop.strides[2] == Const(0))
+            inside, outside = _with_result(elements), _with_result(factors)
+            return [MapCall(routines[0], (y, *views), inside, outside)]
+        case _:
+            pass
+    return [MapCall(routines[0], views, common_loops(views, primitive))]
+
+
+def _calls_of_map(mapping: Map, views: tuple[View, ...], element: str) -> list[MapCall]:
     loops = common_loops(views, mapping)
-    if len(loops) > MAXIMUM_LOOPS:
-        return None
+    if mapping.dtype is not None or len(loops) > MAXIMUM_LOOPS:
+        return []
     strides = loops[-1].strides[1:] if loops else (Const(1),) * (len(views) - 1)
-    return map_routine(mapping.expression, tuple(s == Const(0) for s in strides), element)
+    still = tuple(stride == Const(0) for stride in strides)
+    routine = map_routine(mapping.expression, still, element)
+    return [] if routine is None else [MapCall(routine, views, loops)]
+
+
+def _with_result(loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    """The loops of an update, which reads its result as the first operand."""
+    return tuple(Loop(loop.extent, (loop.strides[0], *loop.strides)) for loop in loops)
+
+
+def _check_attributes(primitive: Primitive) -> None:
+    match primitive:
+        case Fill(value) if not isinf(value):
+            finite(primitive, "value", value)
+        case ScaleAdd(alpha, beta):
+            finite(primitive, "alpha", alpha)
+            finite(primitive, "beta", beta)
+        case _:
+            pass
 
 
 def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine, ...]:
@@ -139,16 +222,18 @@ def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine,
     reductions: dict[ExpressionRoutine, None] = {}
     for program in programs:
         for call in walk(program.body):
-            if not isinstance(call, Call) or not isinstance(call.primitive, Map | Reduce):
+            if not isinstance(call, Call):
                 continue
             views = tuple(o for o in call.operands if isinstance(o, View))
+            if len(views) < len(call.operands):
+                continue
             element = dtype(program.element_type(call.operands[0])).name
-            if isinstance(call.primitive, Map):
-                mapped = routine_of_map(call.primitive, views, element)
-                maps |= {} if mapped is None else {mapped: None}
-            else:
+            if isinstance(call.primitive, Reduce):
                 reduced = routine_of_reduce(call.primitive, views, element)
                 reductions |= {} if reduced is None else {reduced: None}
+            else:
+                found = map_calls(call.primitive, views, element)
+                maps |= {one.routine: None for one in found}
     return (*maps, *reductions)
 
 
@@ -160,22 +245,48 @@ def routine_texts(programs: Iterable[Program]) -> dict[str, str]:
     return {f"{r.name}.S": ROUTINES.text(r, r.text) for r in every}
 
 
-def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
-    """Emit the call of the routine, or C loops if there is none."""
-    routine = routine_of_map(mapping, views, context.element_type(views[0]))
-    if routine is None:
-        SCALAR_CALLS[Map](mapping, views, context)
-        return
-    loops = padded(common_loops(views, mapping), len(views), mapping.name)
-    kind, writer = dtype(context.element_type(views[0])).c_name, context.writer
-    to, *sources = (context.pointer(view, view_offset(view)) for view in views)
-    with writer.block():
+def emit_map(primitive: Primitive, views: tuple[View, ...], context: CallContext) -> None:
+    """Emit the calls of routines, or C loops if there are none."""
+    calls = map_calls(primitive, views, context.element_type(views[0]))
+    if not calls:
+        emitter_of(primitive, {**SCALAR_CALLS, **ELEMENTWISE}, "sw26010")(primitive, views, context)
+    for call in calls:
+        with context.writer.block():
+            _write_map(call, primitive.name, context)
+
+
+def _write_map(call: MapCall, name: str, context: CallContext) -> None:
+    loops = padded(call.loops, len(call.views), name)
+    kind, writer = dtype(context.element_type(call.views[0])).c_name, context.writer
+    places = [context.pointer(view, view_offset(view)) for view in call.views]
+    counters = [f"tw_at{i}" for i in range(len(call.around))]
+    if counters:
+        writer.line(f"long {', '.join(counters)};")
+    with ExitStack() as around:
+        for at, loop in zip(counters, call.around, strict=True):
+            head = f"for ({at} = 0; {at} < {context.c(loop.extent)}; {at}++)"
+            around.enter_context(writer.block(head))
+            strides = map(context.c, loop.strides)
+            places = [_moved(*one, at) for one in zip(places, strides, strict=True)]
+        to, *sources = places
         writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
-        moves = [context.c(e) for i in range(len(views)) for e in pointer_moves(loops, i)]
-        writer.array(f"const long tw_move[{len(views)} * TW_LOOPS]", moves)
+        moves = [context.c(e) for i in range(len(places)) for e in pointer_moves(loops, i)]
+        writer.array(f"const long tw_move[{len(places)} * TW_LOOPS]", moves)
         if sources:
             writer.array(f"const {kind} *const tw_from[{len(sources)}]", sources)
-        writer.call(routine.name, [to, "tw_from" if sources else "0", "count", "tw_move"])
+        writer.call(call.routine.name, [to, "tw_from" if sources else "0", "count", "tw_move"])
+
+
+def _moved(place: str, stride: str, at: str) -> str:
+    if stride == "0":
+        return place
+    return f"{place} + {at} * {stride if stride.isalnum() else f'({stride})'}"
+
+
+MAP_EMITTERS: Emitters = dict.fromkeys(
+    (Map, Fill, Copy, Windows, ScaleAdd, MultiplyAccumulate), emit_map
+)
+"""The emitters of what is written as maps."""
 
 
 def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:

@@ -42,14 +42,18 @@ from tilewright.targets.sw26010.calls.nest_rows import (
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
-from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.maps import (
+    MapRoutine,
+    map_routine,
+    written_as_maps,
+)
 from tilewright.targets.sw26010.elementwise.reduce import (
     MOST_TAPS,
     PARTS,
     ReduceRoutine,
     reduce_routine,
 )
-from tilewright.targets.sw26010.elementwise.routines import routine_of
+from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import Timing
 from tilewright.targets.sw26010.timing.maps import MAPS, map_terms
@@ -58,7 +62,7 @@ from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, re
 
 
 def emitted_costs(loops: Costs) -> Costs:
-    """The costs of primitives: the cycles of the routine where there is one, else the cost in
+    """The costs of primitives: the cycles of the routines where there are any, else the cost in
     `loops`.
 
     A call takes whole cycles, as in a simulation. A machine without an instruction table has
@@ -69,42 +73,46 @@ def emitted_costs(loops: Costs) -> Costs:
 
 def _emitted(otherwise: CallCost) -> CallCost:
     def cost(machine: Machine, call: PricedCall[Primitive]) -> Value:
-        table, routine = machine.core.instruction_table, routine_of(call.primitive, call.dtype)
-        if table is None or routine is None:
+        table = machine.core.instruction_table
+        if table is None:
             return otherwise(machine, call)
-        timing = NESTS.timing(table, routine)
-        if routine.work is None:
-            return repacked_cycles(call.dims, partial(_rows, timing))
+        plain = routine_of(call.primitive, call.dtype)
+        if plain is not None and plain.work is None:
+            return repacked_cycles(call.dims, partial(_rows, NESTS.timing(table, plain)))
+        nests = [*nests_of(call)]
+        if not nests:
+            return otherwise(machine, call)
         cycles: Value = 0
-        for calls, rows in nests_of(call):
-            cycles = cycles + calls * nest_cycles(timing, routine.work.unrolled, rows)
+        for calls, routine, rows in nests:
+            cycles = cycles + calls * routine_cycles(table, routine, rows)
         return cycles
 
     return cost
 
 
-def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, NestRows]]:
-    """The calls of the routine, as (number, rows): one for each further operand, or for each
-    factor.
+def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, MapRoutine | Routine, NestRows]]:
+    """The calls of routines, as (number, routine, rows): of a primitive that is written as maps one
+    for each further operand, or for each factor; of a transform one; none of another primitive.
     """
-    if not has_loops(call.dims):
-        yield _calls(call), _rows_in_one_loop(call)
+    dims, operands = call.dims, int(np.max(call.dims.get("operands", 1)))
+    transform = routine_of(call.primitive, call.dtype)
+    routines: Sequence[MapRoutine | Routine] = [transform] if transform else []
+    routines = written_as_maps(call.primitive, operands, call.dtype) or routines
+    if routines and not has_loops(dims):
+        yield _calls(call), routines[-1], _rows_in_one_loop(call)
         return
-    operands = int(np.max(call.dims["operands"]))
-    match call.primitive:
-        case ScaleAdd():
-            for other in range(1, operands):
-                yield 1, rows_of(call.dims, (0, other))
-            if operands == 1:
-                yield 1, rows_of(call.dims, (0, 0))
-        case MultiplyAccumulate():
-            rows, share = rows_of(call.dims, (0, 1), beside=2), _aligned_factors(call.dims)
-            yield call.dims["factors"] * share, rows
-            if np.any(np.less(share, 1)):
-                by_elements = replace(rows, by_vectors=np.zeros_like(rows.by_vectors))
-                yield call.dims["factors"] * (1 - share), by_elements
-        case _:
-            yield 1, rows_of(call.dims, range(operands))
+    for number, routine in enumerate(routines):
+        match call.primitive:
+            case ScaleAdd():
+                yield 1, routine, rows_of(dims, (0, min(1 + number, operands - 1)))
+            case MultiplyAccumulate():
+                rows, share = rows_of(dims, (0, 1), beside=2), _aligned_factors(dims)
+                yield dims["factors"] * share, routine, rows
+                if np.any(np.less(share, 1)):
+                    by_elements = replace(rows, by_vectors=np.zeros_like(rows.by_vectors))
+                    yield dims["factors"] * (1 - share), routine, by_elements
+            case _:
+                yield 1, routine, rows_of(dims, range(operands))
 
 
 def _aligned_factors(dims: Dims) -> Value:
@@ -113,11 +121,6 @@ def _aligned_factors(dims: Dims) -> Value:
     """
     turns = np.maximum(dims.get("x_turns", 1), 1)
     return -(-turns // dims.get("x_starts", 1)) / turns
-
-
-def nest_cycles(timing: Timing, unrolled: int, rows: NestRows) -> Value:
-    """Whole cycles of a nest."""
-    return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
 
 
 def _rows_in_one_loop(call: PricedCall[Primitive]) -> NestRows:
@@ -246,14 +249,19 @@ def _rows(timing: Timing, grows: bool, *lengths: Value) -> Value:
 def _changed_rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
     by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
     larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
-    return fitted_cycles(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
+    terms = rows_terms(grows, rows, larger, smaller)
+    return _by_mode(by_vectors, True, lambda mode: timing[mode].cycles(terms))
 
 
-def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> Value:
-    """The form with the coefficients of vectors or of elements."""
-    taken = by_vectors, np.logical_not(by_vectors)
-    own = [timing[m].cycles(terms) if np.any(t) else 0.0 for m, t in zip(MODES, taken, strict=True)]
-    return np.where(by_vectors, *own)
+def _by_mode(by_vectors: Value, among: Value, cycles_in: Callable[[str], Value]) -> Value:
+    """Cycles by vectors or by elements, `among` some candidates: a mode that none of them takes has
+    no price.
+    """
+    cycles: Value = 0.0
+    for mode, taken in zip(MODES, (by_vectors, np.logical_not(by_vectors)), strict=True):
+        if np.any(np.logical_and(among, taken)):
+            cycles = np.where(taken, cycles_in(mode), cycles)
+    return cycles
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
@@ -266,21 +274,33 @@ def emitted_map(compiled: CallCost) -> CallCost:
         table = machine.core.instruction_table
         if table is None or call.primitive.dtype is not None or not has_loops(call.dims):
             return compiled(machine, call)
-        rows, cycles = map_rows(call), 0 * call.dims["elements"]
-        for number in np.unique(rows.still):
-            routine = routine_of_rows(call, int(number))
-            among = np.equal(rows.still, number)
-            each = (
-                compiled(machine, call)
-                if routine is None
-                else routine_cycles(table, routine, rows, among)
-            )
-            cycles = np.where(among, each, cycles)
-        if np.all(has_as_many_loops(rows)):
-            return cycles
-        return np.where(has_as_many_loops(rows), cycles, compiled(machine, call))
+        rows = map_rows(call)
+
+        def cycles(number: int, among: Value) -> Value | None:
+            routine = routine_of_rows(call, number)
+            return None if routine is None else routine_cycles(table, routine, rows, among)
+
+        priced = has_as_many_loops(rows)
+        return _of_each(rows.still, priced, cycles, partial(compiled, machine, call))
 
     return cost
+
+
+def _of_each(
+    numbers: Value,
+    priced: Value,
+    cycles_of: Callable[[int, Value], Value | None],
+    compiled: Callable[[], Value],
+) -> Value:
+    """The cycles of candidates by the number of their routine; those of a compiled loop for a
+    number without one, and where they are not `priced`.
+    """
+    cycles: Value = 0
+    for number in np.unique(numbers):
+        among = np.equal(numbers, number)
+        each = cycles_of(int(number), among)
+        cycles = np.where(among, compiled() if each is None else each, cycles)
+    return cycles if np.all(priced) else np.where(priced, cycles, compiled())
 
 
 def has_as_many_loops(rows: NestRows) -> Value:
@@ -300,16 +320,17 @@ def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
     return map_routine(call.primitive.expression, stay, call.dtype)
 
 
-def routine_cycles(table: str, routine: MapRoutine, rows: NestRows, among: Value = True) -> Value:
-    """Whole cycles of a nest of a map's routine, `among` some candidates: a mode that none of them
-    takes has no price.
-    """
-    cycles: Value = 0.0
-    for mode, taken in zip(MODES, (rows.by_vectors, np.logical_not(rows.by_vectors)), strict=True):
-        if np.any(np.logical_and(among, taken)):
-            own = MAPS.fitted(table, routine, mode).cycles(map_terms(routine, mode, rows))
-            cycles = np.where(taken, own, cycles)
-    return np.ceil(cycles)
+def routine_cycles(
+    table: str, routine: MapRoutine | Routine, rows: NestRows, among: Value = True
+) -> Value:
+    """Whole cycles of a nest, `among` some candidates."""
+
+    def cycles(mode: str) -> Value:
+        if isinstance(routine, MapRoutine):
+            return MAPS.fitted(table, routine, mode).cycles(map_terms(routine, mode, rows))
+        return NESTS.fitted(table, routine, mode).cycles(nest_terms(routine, mode, rows))
+
+    return np.ceil(_by_mode(rows.by_vectors, among, cycles))
 
 
 _STEPS = (0, 1, 2)
@@ -339,17 +360,12 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
         if table is None or not has_loops(call.dims):
             return compiled(machine, call)
         nest = priced_loops(call.dims)
-        cycles: Value = 0
-        for number in np.unique(nest.code):
-            routine = routine_of_code(call, int(number))
-            among = np.equal(nest.code, number)
-            each = (
-                compiled(machine, call) if routine is None else _cycles(table, routine, nest, among)
-            )
-            cycles = np.where(among, each, cycles)
-        if np.all(nest.priced):
-            return cycles
-        return np.where(nest.priced, cycles, compiled(machine, call))
+
+        def cycles(number: int, among: Value) -> Value | None:
+            routine = routine_of_code(call, number)
+            return None if routine is None else _cycles(table, routine, nest, among)
+
+        return _of_each(nest.code, nest.priced, cycles, partial(compiled, machine, call))
 
     return cost
 
@@ -364,11 +380,6 @@ def lie_of(code: int) -> Lie:
     """The layout of the operands that a number encodes."""
     step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
     return Lie(step, taps, bool(loops), bool(along))
-
-
-def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents) -> Value:
-    """Cycles of a call in one of the routine's modes."""
-    return REDUCTIONS.fitted(table, routine, mode).cycles(reduce_terms(routine, mode, extents))
 
 
 def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:
@@ -390,7 +401,8 @@ def _cycles(table: str, routine: ReduceRoutine, nest: PricedLoops, among: Value)
     cycles: Value = 0
     for mode, share in mode_shares(routine, nest).items():
         if np.any(share * among):
-            cycles = cycles + share * mode_cycles(table, routine, mode, nest.extents)
+            terms = reduce_terms(routine, mode, nest.extents)
+            cycles = cycles + share * REDUCTIONS.fitted(table, routine, mode).cycles(terms)
     return np.ceil(cycles)
 
 

@@ -46,7 +46,8 @@ class RowPart:
 @dataclass(frozen=True)
 class Loops:
     """The registers of a nest: `left` counts within a row, `outside` is 0 if there is one row,
-    `spare` is free between rows. `moved` advances every pointer to the next iteration of a loop.
+    `spare` is free between rows. `moved` advances every pointer to the next iteration of a loop. A
+    row that `asks_for_rest` passes over all parts behind its loop at once if it ends there.
     """
 
     code: RoutineCode
@@ -54,20 +55,30 @@ class Loops:
     outside: int
     spare: int
     moved: Callable[[int], list[Instruction]]
+    asks_for_rest: bool = False
 
-    def counted(self, turns: deque[int]) -> list[Instruction]:
-        """Counters of the loops around a row, loaded by way of registers in turn; `outside` is
-        negative if a loop is empty.
+    def counted(self, turns: deque[int], *, rows_only: bool = False) -> list[Instruction]:
+        """Counters of the loops around a row, or of the one over rows only, loaded by way of
+        registers in turn; `outside` is 0 for one row, negative if a loop is empty.
         """
         code = []
         for level in range(LEVELS - 1):
             register = ROWS_LEFT if level == _IN_MEMORY else turns[0]
             turns.rotate(-1)
             code.append(op("ldl", register, (WORD * level, COUNT)))
-            if level < _IN_MEMORY:
+            if level < _IN_MEMORY and not rows_only:
                 code.append(op("stl", register, (WORD * level, STACK)))
             code += [with_number("subl", register, 1, turns[0])]
             code += [op("or", self.outside, turns[0], self.outside)]
+            turns.rotate(-1)
+        return code
+
+    def started(self, turns: deque[int]) -> list[Instruction]:
+        """Counters of the loops around the one over rows, by way of registers in turn."""
+        code = []
+        for level in range(_IN_MEMORY):
+            code.append(op("ldl", turns[0], (WORD * level, COUNT)))
+            code.append(op("stl", turns[0], (WORD * level, STACK)))
             turns.rotate(-1)
         return code
 
@@ -77,10 +88,14 @@ class Loops:
         """
         most, *fewer = parts
         follows = [*(f"{mode}_rest_{part.rest}" for part in fewer), f"{mode}_next"]
-        self.code.block(f"{mode}_row", [*opening, op("beq", self.left, follows[0])])
+        first = f"{mode}_rest" if self.asks_for_rest else follows[0]
+        self.code.block(f"{mode}_row", [*opening, op("beq", self.left, first)])
         group = f"{mode}_group"
         count = [with_number("subl", self.left, 1, self.left), op("bne", self.left, group)]
         self._write(group, [*most.blocks(group), ("", count)])
+        if self.asks_for_rest:
+            some = with_number("and", EXTENT, most.elements - 1, self.left)
+            self.code.block(first, [some, op("beq", self.left, follows[-1])])
         for part, label, following in zip(fewer, follows, follows[1:], strict=False):
             test = with_number("and", EXTENT, part.elements, self.left)
             self.code.block(label, [test, op("beq", self.left, following)])
@@ -119,13 +134,17 @@ class Loops:
 
 
 def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
-    """Allocate a stack frame of a number of bytes, in whole vectors, and save registers there."""
+    """Allocate a stack frame of a number of bytes, of whole vectors if registers are saved."""
+    if not registers:
+        return [move(STACK, STACK, -size)]
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
     return [*code, *saved(registers, place)]
 
 
-def closing(registers: Sequence[int], place: int) -> list[Instruction]:
-    """Gives registers and stack back, and returns."""
+def closing(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
+    """Gives registers and stack back as `framed` left them, and returns."""
+    if not registers:
+        return [move(STACK, STACK, size), op("ret", LINK)]
     code = saved(registers, place, restore=True)
     return [*code, op("ldl", STACK, (_STACK_AT, STACK)), op("ret", LINK)]

@@ -15,14 +15,17 @@ lie in registers, others in the frame, from where free registers take them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from itertools import product
 from typing import ClassVar
 
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import expanded, operand_count, parse_scalar
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Copy, Fill, MultiplyAccumulate, ScaleAdd, Windows
+from tilewright.ir.scalar import Number, expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
@@ -152,12 +155,18 @@ def watched(precision: Precision, operand: int, flag: int, turns: deque[int]) ->
     code += [with_number("xor", step, 1, first), op("or", flag, first, flag)]
     code += [with_number("and", pointer, last, second), op("or", flag, second, flag)]
     turns.rotate(-2)
-    for level in range(LEVELS - 1):
-        code.append(op("ldl", turns[0], (step_at(operand, level), STEPS)))
-        code.append(with_number("and", turns[0], VECTOR_LANES - 1, turns[0]))
-        code.append(op("or", flag, turns[0], flag))
-        turns.rotate(-1)
     return code
+
+
+def watched_between(operands: Iterable[int], flag: int, turns: deque[int]) -> list[Instruction]:
+    """Bits of the flag where steps between rows keep operands from starting with a vector."""
+    every = turns.popleft()
+    first, *others = (step_at(*step) for step in product(operands, range(LEVELS - 1)))
+    code = [op("ldl", every, (first, STEPS))]
+    for place in others:
+        code += [op("ldl", turns[0], (place, STEPS)), op("or", every, turns[0], every)]
+        turns.rotate(-1)
+    return [*code, with_number("and", every, VECTOR_LANES - 1, every), op("or", flag, every, flag)]
 
 
 def _far(operand: int) -> tuple[int, int]:
@@ -169,14 +178,19 @@ def _pointer(operand: int) -> int:
 
 
 _LEFT, _OUTER = 25, 28
-_FREE, _KEPT = (5, 6, 7, 8, PLACES), (9, 10, 11, 12, 13, 14, 15)
-_UNROLLED = (4, 2, 1)
+_TURNS = (5, 6, 7, 8)
+_FREE, _KEPT = (*_TURNS, PLACES), (9, 10, 11, 12, 13, 14, 15)
+_UNROLLED = (8, 4, 2, 1)
+_MOST_COMPUTED = 4
+"""Items at a time of an expression with operations; those that are only moved are more."""
 
 
 @dataclass(frozen=True)
 class MapRoutine:
     """The routine of an expression; `still` tells which operands are constant along a row. If it is
-    `short` of registers, constants and these operands are loaded at each use.
+    `short` of registers, constants and these operands are loaded at each use. If it `updates` the
+    result, that is the first operand, a product and what it is added to are rounded once, and
+    operands that are constant along a row are so in a whole call.
     """
 
     precision: Precision
@@ -184,19 +198,21 @@ class MapRoutine:
     still: tuple[bool, ...]
     unrolled: int
     short: bool = False
+    updates: bool = False
     modes: ClassVar[tuple[str, ...]] = MODES
 
     @property
     def name(self) -> str:
         """The routine's symbol, shared with its C twin."""
-        what = digest(self.expression, ",".join(map(str, self.still)))[:10]
+        kind = ["updates"] if self.updates else []
+        what = digest(self.expression, ",".join(map(str, self.still)), *kind)[:10]
         return f"tw_map_{what}_{self.precision.name}"
 
     @property
     def timed_as(self) -> str:
         """Its name among the timings, which other values of constants leave as it is."""
         sums, result = self.arithmetic
-        how = (self.precision.name, self.still, self.unrolled, self.short)
+        how = (self.precision.name, self.still, self.unrolled, self.short, self.updates)
         return timed_name(("map", *how, sums.steps, result), sums.constants)
 
     def code(self) -> RoutineCode:
@@ -212,7 +228,8 @@ class MapRoutine:
         """The operations on one item, whose values 0, 1, ... are the operands, and the result."""
         sums = Sums(count=len(self.still))
         scalar = parse_scalar(self.expression)
-        return sums, ExpressionOperations(sums, range(len(self.still))).value(scalar)
+        result = ExpressionOperations(sums, range(len(self.still))).value(scalar)
+        return (sums.fused(result) if self.updates else sums), result
 
     @cached_property
     def uses(self) -> list[int]:
@@ -238,18 +255,50 @@ class MapRoutine:
         return tuple(Chunk(mode, n) for n in counts)
 
     @property
+    def is_short(self) -> bool:
+        """True if a call takes little longer than its loops do to begin: moves and updates. Then a
+        single row begins at once.
+        """
+        return self.updates or not self.arithmetic[0].steps
+
+    @property
     def walking(self) -> tuple[int, ...]:
         """The operands that a row walks over."""
-        return tuple(i for i, still in enumerate(self.still) if not still and i in self.uses)
+        return tuple(i for i in self.pointed if not self.still[i])
+
+    @property
+    def pointed(self) -> tuple[int, ...]:
+        """The operands that are read by a pointer of their own."""
+        return tuple(i for i in range(self.updates, len(self.still)) if i in self.uses)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The result, 0, and the operands whose pointers move from row to row, from 1 on."""
+        return (0, *(1 + i for i in self.pointed if not (self.updates and self.still[i])))
+
+    @property
+    def walked(self) -> tuple[int, ...]:
+        return (0, *(1 + i for i in self.walking))
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Free registers, assigned to values from the front, and to constants and unchanging
-        operands from the back.
-        """
-        used = (*SOURCES[: len(self.still)], *STEP[: 1 + len(self.still)])
-        others = (r for r in (*SOURCES, *STEP) if r not in used)
-        return (*_FREE, *others, *_KEPT)
+        """Free registers, in the order in which values take them."""
+        return (*_FREE, *self._others, *_KEPT)
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        """Pointers and steps that the operands leave free."""
+        count = len(self.still)
+        used = (*SOURCES[:count], STEP[0], *STEP[1 + self.updates : 1 + count])
+        return tuple(r for r in (*SOURCES, *STEP) if r not in used)
+
+    @cached_property
+    def row_steps(self) -> dict[int, int]:
+        """Registers that nothing else needs, for steps of operands from one row to the next."""
+        taken = {*self.place.values(), *(r for one in self._every for r in one.writes)}
+        free = (r for r in self._others if r not in taken)
+        near = (operand for operand in self.moving if not _is_far(operand))
+        return dict(zip(near, free, strict=False))
 
     @cached_property
     def place(self) -> dict[int, int]:
@@ -260,7 +309,8 @@ class MapRoutine:
             constants = []
         if self.short:
             still = []
-        fixed = dict(zip([*constants, *still], reversed(self.registers), strict=False))
+        registers = [*reversed(self._others), *reversed(_KEPT)]
+        fixed = dict(zip([*constants, *still], registers, strict=False))
         return {ZERO_VALUE: ZERO, **fixed}
 
     @property
@@ -282,10 +332,14 @@ class MapRoutine:
     @cached_property
     def saves(self) -> tuple[int, ...]:
         """The kept registers that are overwritten."""
-        found = (chunk for mode in MODES for chunk in self.chunks(mode))
-        code = [one for chunk in found for one in self._code(chunk, 0)]
-        taken = {*self.place.values(), *(r for one in code for r in one.writes)}
+        taken = {*self.place.values(), *(r for one in self._every for r in one.writes)}
         return tuple(r for r in _KEPT if r in taken)
+
+    @cached_property
+    def _every(self) -> list[Instruction]:
+        """The code of all chunks, up to the place of the constants."""
+        chunks = (chunk for mode in MODES for chunk in self.chunks(mode))
+        return [one for chunk in chunks for one in self._code(chunk, 0)]
 
     def items(self, chunk: Chunk) -> list[Instruction]:
         """A chunk, with the pointers advanced; ProgramError where registers run out."""
@@ -320,7 +374,8 @@ class _Items:
             register = {**self.routine.place, **place}[result]
             self._access(store, stored_lanes, register, 0, item)
             steps.release([result], place, left[item])
-        return [*steps.code, *self._forward(count)]
+        reading = [move(Y, SOURCES[0])] if self.routine.updates and self.mode == "elements" else []
+        return [*reading, *steps.code, *self._forward(count)]
 
     def _loaded(self, value: int, item: int) -> int:
         register, precision = self.steps.taken(), self.routine.precision
@@ -337,6 +392,8 @@ class _Items:
         single = steps.taken() if mode == "lanes" else register
 
         def accessed(pointer: int, step: int) -> list[Instruction]:
+            if operand == 1 and self.routine.updates:
+                pointer, step = (Y if mode == "vectors" else pointer), STEP[0]
             if mode == "lanes":
                 return lanes(precision, register, single, (pointer, step))
             name = one(precision, mode)
@@ -361,7 +418,9 @@ class _Items:
 
 
 @cache
-def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRoutine | None:
+def map_routine(
+    expression: str, still: tuple[bool, ...], dtype: str, *, updates: bool = False
+) -> MapRoutine | None:
     """The routine of an expression over `len(still)` operands; None if the core lacks instructions
     for a function, or registers for the values.
     """
@@ -371,7 +430,9 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     if operand_count(scalar) > len(still):
         return None
     for unrolled, short in (*((n, False) for n in _UNROLLED), (1, True)):
-        routine = MapRoutine(PRECISIONS[dtype], str(scalar), still, unrolled, short)
+        routine = MapRoutine(PRECISIONS[dtype], str(scalar), still, unrolled, short, updates)
+        if unrolled > _MOST_COMPUTED and routine.arithmetic[0].steps:
+            continue
         try:
             for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
                 routine.items(chunk)
@@ -381,22 +442,52 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     return None
 
 
+def written_as_maps(
+    primitive: Primitive, operands: int, dtype: str
+) -> tuple[MapRoutine, ...] | None:
+    """The routines, one after the other, of a primitive on so many operands that is a move or an
+    update of its result; None for another one, and for elements that the core does not compute.
+    """
+    match primitive:
+        case Fill(value):
+            found = [map_routine(str(Number(float(value))), (), dtype)]
+        case Copy() | Windows():
+            found = [map_routine("x0", (False,), dtype)]
+        case ScaleAdd(alpha, beta):
+            updates = [_scaled(alpha), *("x0" for _ in range(operands - 2))]
+            added = f" + {_scaled(beta, 'x1')}" if operands > 1 else ""
+            still = (False,) * min(operands, 2)
+            found = [map_routine(one + added, still, dtype, updates=True) for one in updates]
+        case MultiplyAccumulate():
+            found = [map_routine("x0 + x1 * x2", (False, False, True), dtype, updates=True)]
+        case _:
+            return None
+    routines = tuple(routine for routine in found if routine is not None)
+    return routines or None
+
+
+def _scaled(factor: float, of: str = "x0") -> str:
+    return of if factor == 1 else f"{Number(float(factor))} * {of}"
+
+
 @cache
 def _code_of(routine: MapRoutine) -> RoutineCode:
     objects = {Y: "y", STACK: "frame"} | dict.fromkeys(SOURCES, "x")
     objects |= dict.fromkeys((PLACES, COUNT, STEPS), "arguments")
     code = RoutineCode(routine.name, AliasRules(objects))
-    loops = Loops(code, _LEFT, _OUTER, spare=5, moved=partial(_moved, routine))
+    moved = partial(_moved, routine)
+    loops = Loops(code, _LEFT, _OUTER, 5, moved, asks_for_rest=routine.is_short)
     code.block("", _opening(routine, loops))
-    code.block("", [op("bne", _LEFT, "elements_row")])
+    if routine.is_short:
+        code.block("", [op("beq", _OUTER, "mode")])
+        code.block("", [*loops.started(deque(_TURNS)), *_between_rows(routine)])
+    code.block("mode", [op("bne", _LEFT, "elements_row")])
     for mode in MODES:
         chunks = routine.chunks(mode)
         opening = [with_number("srl", EXTENT, chunks[0].elements.bit_length() - 1, _LEFT)]
-        still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
-        for i in still:
-            opening += first_element(routine.precision, 1 + i, routine.place[i])
+        opening += [] if routine.updates else _unchanging(routine)
         loops.rows(mode, opening, [_part(routine, chunk) for chunk in chunks])
-    code.block("done", closing(routine.saves, routine.saved_at))
+    code.block("done", closing(_frame_bytes(routine), routine.saves, routine.saved_at))
     return code
 
 
@@ -409,14 +500,15 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
     vectors.
     """
     in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
-    size = routine.constants_at + WORD * len(in_memory)
-    code = framed(size, routine.saves, routine.saved_at)
-    for i in range(len(routine.still)):
-        code += begun(1 + i, 5) if i in routine.uses else []
-    turns = deque((5, 6, 7, 8))
+    code = framed(_frame_bytes(routine), routine.saves, routine.saved_at)
+    for i in routine.pointed:
+        code += begun(1 + i, 5)
+    turns = deque(_TURNS)
     code += [move(ZERO, _OUTER), op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
-    code += loops.counted(turns) + _forbidden(routine, turns)
+    code += loops.counted(turns, rows_only=routine.is_short) + _forbidden(routine, turns)
+    code += [] if routine.is_short else _between_rows(routine)
     code += stored_constants(in_memory, routine.constants_at, turns)
+    code += _unchanging(routine) if routine.updates else []
     if not routine.constants_in_memory:
         for number, value in enumerate(routine.arithmetic[0].constants):
             code += constant_to_lanes(value, routine.place[-1 - number])
@@ -424,10 +516,30 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
     return [*code, op("blt", 5, "done")]
 
 
+def _between_rows(routine: MapRoutine) -> list[Instruction]:
+    """What only several rows need: their steps, which may forbid vectors."""
+    code = watched_between(routine.walked, _LEFT, deque(_TURNS))
+    for operand, register in routine.row_steps.items():
+        code.append(op("ldl", register, (step_at(operand, LEVELS - 2), STEPS)))
+    return code
+
+
+def _unchanging(routine: MapRoutine) -> list[Instruction]:
+    """Load the operands that stay in registers: along a row, or in an update for a whole call."""
+    still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
+    loads = (first_element(routine.precision, 1 + i, routine.place[i]) for i in still)
+    return [line for load in loads for line in load]
+
+
+def _frame_bytes(routine: MapRoutine) -> int:
+    in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
+    return routine.constants_at + WORD * len(in_memory)
+
+
 def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
     """Set LEFT to 0 only if rows are contiguous and consist of whole, aligned vectors."""
     code = [with_number("and", EXTENT, VECTOR_LANES - 1, _LEFT)]
-    for operand in (0, *(1 + i for i in routine.walking)):
+    for operand in routine.walked:
         code += watched(routine.precision, operand, _LEFT, turns)
     return code
 
@@ -435,6 +547,10 @@ def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
 def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
     """Advance every pointer to the next iteration of a loop."""
     turns, code = deque((6, 7, 8, PLACES)), []
-    for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
+    for operand in routine.moving:
+        if level == LEVELS - 2 and operand in routine.row_steps:
+            step, pointer = routine.row_steps[operand], _pointer(operand)
+            code.append(op(scaled_add(routine.precision), step, pointer, pointer))
+            continue
         code += next_pointer(routine.precision, operand, level, turns)
     return code

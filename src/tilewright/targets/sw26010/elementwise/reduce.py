@@ -455,7 +455,7 @@ def _code_of(routine: ReduceRoutine) -> RoutineCode:
         if routine.lie.along:
             opening = op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))
         loops.rows(mode, [opening], parts)
-    code.block("done", closing(_saves(routine), SAVED_AT))
+    code.block("done", closing(_frame_bytes(routine), _saves(routine), SAVED_AT))
     return code
 
 
@@ -483,6 +483,11 @@ def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
 def _constants_at(routine: ReduceRoutine) -> int:
     """Offset of the constants in the frame, after the saved registers."""
     return SAVED_AT + 32 * len(_saves(routine))
+
+
+def _frame_bytes(routine: ReduceRoutine) -> int:
+    in_memory = routine.constants if routine.constants_in_memory else ()
+    return _constants_at(routine) + WORD * len(in_memory)
 
 
 def _items(
@@ -522,9 +527,8 @@ def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) 
 def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
     """Allocate the frame, read the arguments, test for empty loops and obstacles to vectors."""
     in_memory = routine.constants if routine.constants_in_memory else ()
-    size = _constants_at(routine) + WORD * len(in_memory)
     turns = deque((5, 6, 7))
-    code = [*framed(size, _saves(routine), SAVED_AT), move(ZERO, OUTSIDE)]
+    code = [*framed(_frame_bytes(routine), _saves(routine), SAVED_AT), move(ZERO, OUTSIDE)]
     code += loops.counted(turns)
     code += [op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
     code += [with_number("subl", EXTENT, 1, _RUNS), op("or", OUTSIDE, _RUNS, _RUNS)]

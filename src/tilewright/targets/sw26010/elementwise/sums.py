@@ -43,6 +43,18 @@ class Sums:
             self.constants.append(factor)
         return -1 - self.constants.index(factor)
 
+    def fused(self, result: int) -> Sums:
+        """The operations, each product that is only added to another value joined to the sum."""
+        uses = [result, *(value for _, sources, _ in self.steps for value in sources)]
+        found = dict[int, tuple[str, tuple[int, ...]]]()
+        for name, sources, target in self.steps:
+            alone = [v for v in sources if uses.count(v) == 1 and found.get(v, ("",))[0] == "vmuld"]
+            if name == "vaddd" and alone:
+                _, factors = found.pop(alone[-1])
+                name, sources = "vmad", (*factors, *(v for v in sources if v != alone[-1]))
+            found[target] = name, sources
+        return Sums(self.constants, [(*step, t) for t, step in found.items()], self.count)
+
     def polynomial(self, x: int, coefficients: Sequence[float]) -> int:
         """c0 + c1 x + ..., by Horner's rule."""
         series, *lower = reversed([self.constant(c) for c in coefficients])

@@ -1,8 +1,13 @@
 """Winograd's transforms of SW26010 in assembly: y = M x M^T / divisor for one item of tiles.
 
-In: the matrices of `ir.winograd`. Out: a `Work` of the nest of loops whose items are tiles: first
-all columns are multiplied by the matrix, into the frame, then all rows. Arithmetic is in double
-precision, whatever the elements are.
+In: the matrices of `ir.winograd`. Out: the text of a routine with six nested loops over tiles:
+first all columns of a tile are multiplied by the matrix, into the frame, then all rows. Rows of
+tiles whose points lie contiguous and aligned are done by vectors, others tile by tile; which of the
+two is decided once in a call. Arithmetic is in double precision, whatever the elements are.
+
+Calling convention: arguments in $16 .. $21 and behind the stack pointer, $9 .. $15, $26, $29, $30
+are kept. The frame lies on the stack, in the core's local memory. A tile takes nearly all
+registers: those of the nest wait in the frame.
 """
 
 from __future__ import annotations
@@ -11,32 +16,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import frexp
-from typing import ClassVar
 
 from tilewright.codegen.c.winograd_text import transform_name
 from tilewright.ir.winograd import Matrix, transforms
 from tilewright.isa import Instruction
+from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
+    LINK,
+    MODES,
     STACK,
     ZERO,
+    RoutineCode,
     constant_to_lanes,
+    item_elements,
     load_item,
     move,
     op,
+    saved,
     scaled_add,
     store,
-)
-from tilewright.targets.sw26010.elementwise.nest import (
-    FROM,
-    ITEM_AT,
-    LEFT,
-    SCRATCH_AT,
-    STEPS_AT,
-    TO,
-    Work,
+    with_number,
 )
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums, matrix_product
-from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
+
+Y, X, COUNT, Y_STRIDES, X_STRIDES = 16, 17, 18, 19, 20
+TO, FROM, EXTENT, OUTER, LEFT = 21, 22, 23, 24, 25
+ROWS_LEFT, Y_STEP, X_STEP = 27, 28, 0
+TO_STEP, FROM_STEP = 7, 8
+"""Distances in elements from one element of a row to the next."""
+CONTROL = (Y, X, COUNT, Y_STRIDES, X_STRIDES, EXTENT, OUTER, ROWS_LEFT, Y_STEP, X_STEP)
+_TEMPORARIES = (2, 3, 4, 5, 6)
+
+LEVELS, _WORD = 6, 8
+_IN_MEMORY = LEVELS - 2
+"""Loops whose counters stay in the frame; the row and the loop around it use registers."""
+_LEFT_AT, _Y_AT, _X_AT = 0, 32, 64
+SPILLED_AT, STACK_AT, STEPS_AT, ITEM_AT, WORDS_AT = 96, 176, 184, 200, 224
+SAVED_AT = 256
+SCRATCH_AT = SAVED_AT + 32 * 7
+_SAVES, _WORDS = (9, 10, 11, 12, 13, 14, 15), (LINK, 29)
+"""Kept registers that the transform overwrites, whole ones and those of one word."""
+OBJECTS = {Y: "y", TO: "y", X: "x", FROM: "x", STACK: "frame"} | dict.fromkeys(
+    (COUNT, Y_STRIDES, X_STRIDES), "arguments"
+)
+"""The object each pointer addresses, for alias analysis: operands are disjoint, or the same element
+by element.
+"""
+
 
 Y_ROW, Y_COLUMN, X_ROW, X_COLUMN = 9, 10, 11, 12
 """Distances in bytes between the points of a tile."""
@@ -52,17 +79,18 @@ _Access = Callable[[int], list[Instruction]]
 
 
 @dataclass(frozen=True)
-class WinogradWork(Work):
-    """One transform; its arguments are those of a copy and the strides of a tile's points."""
+class WinogradWork:
+    """One transform. Its arguments are y, x, the extents of the loops, the strides of y and x in
+    each, and those of a tile's points.
+    """
 
+    precision: Precision
     which: str
     points: str
-    saves: ClassVar[tuple[int, ...]] = (9, 10, 11, 12, 13, 14, 15)
-    spills: ClassVar[bool] = True
-    pointers: ClassVar[tuple[tuple[int, str], ...]] = _POINTERS
 
     @property
     def name(self) -> str:
+        """The symbol of the routine."""
         return f"tw_winograd_{self.which}_{transform_name(self.points)}_{self.precision.name}"
 
     @property
@@ -85,6 +113,7 @@ class WinogradWork(Work):
 
     @property
     def scratch_bytes(self) -> int:
+        """Bytes of the frame for a tile between both products."""
         rows, side = self.matrix.shape
         return _VECTOR_BYTES * int(rows) * int(side)
 
@@ -97,14 +126,15 @@ class WinogradWork(Work):
         return [*code, *(op(add, r, ZERO, r) for r in (Y_ROW, *stacked))]
 
     def row_starts(self) -> list[Instruction]:
+        """Code at the start of every row: the constants, whose registers the nest takes."""
         pairs = zip(self.constants, _CONSTANTS, strict=False)
         return [line for factor, register in pairs for line in constant_to_lanes(factor, register)]
 
-    def items(self, mode: str, count: int) -> list[Instruction]:
-        """One tile of vectors, or of elements. The inputs of a line are loaded before the line in
-        front of it is computed, so that loads overlap with arithmetic.
+    def item(self, mode: str) -> list[Instruction]:
+        """One tile of vectors, or of elements, with both pointers advanced. The inputs of a line
+        are loaded before the line in front of it is computed, so that loads overlap with
+        arithmetic.
         """
-        assert count == 1
         free = [*_CONSTANTS[len(self.constants) :], *_VALUES]
         columns, rows = self._columns(mode), self._rows(mode)
         code = [move(FROM, _COLUMN), move(TO, _RESULT_ROW), *_item("stl")]
@@ -247,3 +277,132 @@ class _Line:
         if value == ZERO_VALUE:
             return ZERO
         return self.place[value] if value >= 0 else _CONSTANTS[-1 - value]
+
+
+def nest_routine(work: WinogradWork) -> RoutineCode:
+    """The code of a routine: rows of tiles in six loops."""
+    routine = RoutineCode(work.name, AliasRules(OBJECTS | dict(_POINTERS)))
+    routine.block("", _opening(work))
+    routine.block("", [op("beq", OUTER, "mode")])
+    routine.block("", _start_of_loops())
+    routine.block("mode", [op("bne", LEFT, "elements_row")])
+    for mode in MODES:
+        _row_blocks(routine, work, mode)
+    closing = [*saved(_SAVES, SAVED_AT, restore=True), *_words("ldl")]
+    routine.block("done", [*closing, op("ldl", STACK, (STACK_AT, STACK)), op("ret", LINK)])
+    return routine
+
+
+def _opening(work: WinogradWork) -> list[Instruction]:
+    """Allocate the frame, and test for empty loops and obstacles to vectors; return if there is
+    nothing to do, and start at once if there is one row.
+    """
+    code = [
+        move(STACK, 1),
+        move(STACK, 0, -SCRATCH_AT - work.scratch_bytes),
+        with_number("srl", 0, 5, 0),
+        with_number("sll", 0, 5, 0),
+        move(0, STACK),
+        op("stl", 1, (STACK_AT, STACK)),
+        *saved(_SAVES, SAVED_AT),
+        *_words("stl"),
+        *work.arguments(),
+    ]
+    counts = (*_TEMPORARIES, EXTENT)
+    code += [op("ldl", r, (_WORD * d, COUNT)) for d, r in enumerate(counts)]
+    for step, strides in ((TO_STEP, Y_STRIDES), (FROM_STEP, X_STRIDES)):
+        code.append(op("ldl", step, (_WORD * (LEVELS - 1), strides)))
+    code += [op("stl", TO_STEP, (STEPS_AT, STACK)), op("stl", FROM_STEP, (STEPS_AT + _WORD, STACK))]
+    code += [with_number("subl", r, 1, r) for r in _TEMPORARIES]
+    code += [move(_TEMPORARIES[0], OUTER)]
+    code += [op("or", OUTER, r, OUTER) for r in _TEMPORARIES[1:]]
+    code += _misaligned(work)
+    return [*code, with_number("subl", EXTENT, 1, 3), op("or", OUTER, 3, 3), op("blt", 3, "done")]
+
+
+def _misaligned(work: WinogradWork) -> list[Instruction]:
+    """Set LEFT to 0 only if rows are contiguous and consist of whole, aligned vectors."""
+    last, scratch = work.precision.vector_bytes - 1, 2
+    code = [with_number("and", EXTENT, VECTOR_LANES - 1, LEFT)]
+    for step, start in ((TO_STEP, Y), (FROM_STEP, X)):
+        code += [
+            with_number("xor", step, 1, scratch),
+            op("or", LEFT, scratch, LEFT),
+            with_number("and", start, last, scratch),
+            op("or", LEFT, scratch, LEFT),
+        ]
+    return code
+
+
+def _start_of_loops() -> list[Instruction]:
+    """Initialise counters and pointers of the outer loops; strides that are not whole vectors rule
+    out vectors.
+    """
+    code = []
+    for level in range(_IN_MEMORY):
+        code += [
+            op("ldl", 2, (_WORD * level, COUNT)),
+            op("stl", 2, (_LEFT_AT + _WORD * level, STACK)),
+            op("stl", Y, (_Y_AT + _WORD * level, STACK)),
+            op("stl", X, (_X_AT + _WORD * level, STACK)),
+        ]
+    code.append(op("ldl", ROWS_LEFT, (_WORD * _IN_MEMORY, COUNT)))
+    code.append(move(31, 4))
+    for strides, step in ((Y_STRIDES, Y_STEP), (X_STRIDES, X_STEP)):
+        for level in range(_IN_MEMORY):
+            code += [op("ldl", 3, (_WORD * level, strides)), op("or", 4, 3, 4)]
+        code += [op("ldl", step, (_WORD * _IN_MEMORY, strides)), op("or", 4, step, 4)]
+    return [*code, with_number("and", 4, VECTOR_LANES - 1, 4), op("or", LEFT, 4, LEFT)]
+
+
+def _row_blocks(routine: RoutineCode, work: WinogradWork, mode: str) -> None:
+    """The loop over rows in one mode."""
+    spilled = enumerate(CONTROL)
+    opening = [move(Y, TO), move(X, FROM)]
+    opening += [op("stl", r, (SPILLED_AT + _WORD * i, STACK)) for i, r in spilled]
+    opening.append(with_number("srl", EXTENT, item_elements(mode).bit_length() - 1, LEFT))
+    opening += work.row_starts()
+    routine.block(f"{mode}_row", [*opening, op("beq", LEFT, f"{mode}_next")])
+    count = with_number("subl", LEFT, 1, LEFT)
+    routine.block(f"{mode}_group", [*work.item(mode), count, op("bne", LEFT, f"{mode}_group")])
+    restored = [op("ldl", r, (SPILLED_AT + _WORD * i, STACK)) for i, r in enumerate(CONTROL)]
+    routine.block(f"{mode}_next", [*restored, op("beq", OUTER, "done")])
+    add = scaled_add(work.precision)
+    forward = [op(add, Y_STEP, Y, Y), op(add, X_STEP, X, X)]
+    count = with_number("subl", ROWS_LEFT, 1, ROWS_LEFT)
+    routine.block("", [*forward, count, op("bne", ROWS_LEFT, f"{mode}_row")])
+    for level in reversed(range(_IN_MEMORY)):
+        _next_of_level(routine, work, mode, level)
+    routine.block("", [op("br", "done")])
+
+
+def _next_of_level(routine: RoutineCode, work: WinogradWork, mode: str, level: int) -> None:
+    """The end of an outer loop's iteration: on to the next one, or to the loop around."""
+    at, add = _WORD * level, scaled_add(work.precision)
+    left, count = 2, 25
+    over = f"{mode}_over_{level}"
+    routine.block(
+        "",
+        [
+            op("ldl", left, (_LEFT_AT + at, STACK)),
+            op("ldl", count, (at, COUNT)),
+            with_number("subl", left, 1, left),
+            op("beq", left, over),
+        ],
+    )
+    code = [op("stl", left, (_LEFT_AT + at, STACK))]
+    code.append(op("ldl", ROWS_LEFT, (_WORD * _IN_MEMORY, COUNT)))
+    for places, strides, pointer, place, stride in (
+        (_Y_AT, Y_STRIDES, Y, 3, 4),
+        (_X_AT, X_STRIDES, X, 5, 6),
+    ):
+        code += [op("ldl", place, (places + at, STACK)), op("ldl", stride, (at, strides))]
+        code += [op(add, stride, place, pointer)]
+        inner = range(level, _IN_MEMORY)
+        code += [op("stl", pointer, (places + _WORD * d, STACK)) for d in inner]
+    routine.block("", [*code, op("br", f"{mode}_row")])
+    routine.block(over, [op("stl", count, (_LEFT_AT + at, STACK))])
+
+
+def _words(name: str) -> list[Instruction]:
+    return [op(name, r, (WORDS_AT + _WORD * i, STACK)) for i, r in enumerate(_WORDS)]

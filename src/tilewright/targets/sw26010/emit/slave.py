@@ -24,11 +24,7 @@ from tilewright.codegen.c.elementwise_calls import (
 )
 from tilewright.codegen.c.elementwise_text import inline_primitives
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
-from tilewright.codegen.c.scalar_calls import (
-    SCALAR_CALLS,
-    emit_multiply_accumulate,
-    has_expressions,
-)
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, has_expressions
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.codegen.c.writer import CWriter
 from tilewright.codegen.transfer_plan import TransferPlan, plan_transfer
@@ -51,19 +47,16 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
-from tilewright.ir.primitives import (
-    Map,
-    MatrixProduct,
-    MultiplyAccumulate,
-    Reduce,
-    Repack,
-    WinogradTransform,
-)
+from tilewright.ir.primitives import MatrixProduct, Reduce, Repack, WinogradTransform
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
-from tilewright.targets.sw26010.calls.expressions import emit_map, emit_reduce, expression_headers
+from tilewright.targets.sw26010.calls.expressions import (
+    MAP_EMITTERS,
+    emit_reduce,
+    expression_headers,
+)
 from tilewright.targets.sw26010.dma import check_limits
 from tilewright.targets.sw26010.names import LaunchNaming, buffer_end, buffer_infos, core_scope
 
@@ -358,9 +351,8 @@ EMITTERS: Emitters = {
     MatrixProduct: _product,
     **ELEMENTWISE,
     **SCALAR_CALLS,
-    Map: emit_map,
+    **MAP_EMITTERS,
     Reduce: emit_reduce,
-    MultiplyAccumulate: emit_multiply_accumulate,
     Repack: _repack,
 }
 

@@ -27,6 +27,7 @@ from tilewright.codegen.c.compiler import compiled_files, compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.errors import ToolError
+from tilewright.targets.sw26010.emit.build import map_files
 from tilewright.targets.sw26010.emit.launch import tensor_bytes
 from tilewright.targets.sw26010.groups import GroupsArtifact
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
@@ -151,6 +152,7 @@ def _launching_case(
     """
     folder = f"case{number}"
     writer.line('#include "tw_runtime.h"')
+    _watch_maps(writer, folder, artifact)
     for kernel in (*kernels, *([stages] if stages else [])):
         if kernel is stages:
             _checked_calls(writer, kernels)
@@ -169,6 +171,14 @@ def _launching_case(
     _run(writer, str(number), artifact)
     _describe(writer, str(number), replace(artifact, tensors=()))
     _description(writer, str(number), artifact)
+
+
+def _watch_maps(writer: CWriter, folder: str, artifact: Artifact) -> None:
+    """Make calls of maps say which places they touch."""
+    for header in dict.fromkeys(map_files([*artifact.files], "h")):
+        function = header.removesuffix(".h")
+        writer.lines(f'#include "{folder}/{header}"\n#undef {function}')
+        writer.line(f"#define {function}(...) tw_watch_map({function}, __VA_ARGS__)")
 
 
 def _checked_calls(writer: CWriter, kernels: Sequence[Artifact]) -> None:
@@ -200,6 +210,7 @@ def _describe(writer: CWriter, place: str, artifact: Artifact) -> None:
 def _case(writer: CWriter, number: int, artifact: Artifact) -> None:
     """The sources of one artifact under a unique prefix, and its description."""
     name, folder = artifact.name, f"case{number}"
+    _watch_maps(writer, folder, artifact)
     writer.line(f"#undef TW_{name.upper()}_H")
     for suffix in FILE_SCOPE_SUFFIXES:
         writer.line(f"#define {name}{suffix} tw_{number}_{name}{suffix}")

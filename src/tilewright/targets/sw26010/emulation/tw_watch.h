@@ -18,17 +18,22 @@ static inline long tw_span(const long *count, const long *stride)
 #define TW_POINTS(p, count, stride, row, column, side, writes) \
     tw_touch(p, (tw_span(count, stride) + ((side) - 1) * ((row) + (column))) * sizeof *(p), writes)
 
-#define tw_watch_fill(f, y, count, dy, value) \
-    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(y, count, dy, 1), (f)(y, count, dy, value))
-#define tw_watch_copy(f, y, x, count, dy, dx) \
-    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
-     (f)(y, x, count, dy, dx))
-#define tw_watch_scale_add(f, y, x, count, dy, dx, alpha, beta) \
-    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
-     (f)(y, x, count, dy, dx, alpha, beta))
-#define tw_watch_multiply_accumulate(f, y, x, count, dy, dx, w) \
-    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
-     tw_touch(w, sizeof *(w), 0), (f)(y, x, count, dy, dx, w))
+/* A map: the operands' addresses are an array, or 0; pointers move by what is left to the next
+ * iteration of each loop. */
+static inline void tw_touch_map(const void *y, const void *const *x, long operands,
+        const long *count, const long *move, long bytes)
+{
+    long stride[TW_LOOPS], i, d;
+    for (i = 0; i <= operands; i++, move += TW_LOOPS) {
+        for (d = TW_LOOPS - 1; d >= 0; d--)
+            stride[d] = move[d] + (d < TW_LOOPS - 1 ? count[d + 1] * stride[d + 1] : 0);
+        tw_touch(i ? x[i - 1] : y, tw_span(count, stride) * bytes, i == 0);
+    }
+}
+
+#define tw_watch_map(f, y, x, count, move) \
+    (tw_at(__FILE__, __LINE__, #f), tw_touch_map(y, (const void *const *)(x), \
+     sizeof(x) / sizeof(void *), count, move, sizeof *(y)), (f)(y, x, count, move))
 #define tw_watch_rows(f, tile, rows, to, from) \
     (tw_at(__FILE__, __LINE__, #f), tw_touch(tile, (rows) * (from) * sizeof *(tile), 1), \
      tw_touch(tile, (rows) * (to) * sizeof *(tile), 1), (f)(tile, rows, to, from))
@@ -36,14 +41,6 @@ static inline long tw_span(const long *count, const long *stride)
     (tw_at(__FILE__, __LINE__, #f), TW_POINTS(x, count, dx, xr, xc, xs, 0), \
      TW_POINTS(y, count, dy, yr, yc, ys, 1), (f)(y, x, count, dy, dx, yr, yc, xr, xc))
 
-#define tw_fill_f64(...) tw_watch_fill(tw_fill_f64, __VA_ARGS__)
-#define tw_fill_f32(...) tw_watch_fill(tw_fill_f32, __VA_ARGS__)
-#define tw_copy_f64(...) tw_watch_copy(tw_copy_f64, __VA_ARGS__)
-#define tw_copy_f32(...) tw_watch_copy(tw_copy_f32, __VA_ARGS__)
-#define tw_scale_add_f64(...) tw_watch_scale_add(tw_scale_add_f64, __VA_ARGS__)
-#define tw_scale_add_f32(...) tw_watch_scale_add(tw_scale_add_f32, __VA_ARGS__)
-#define tw_multiply_accumulate_f64(...) tw_watch_multiply_accumulate(tw_multiply_accumulate_f64, __VA_ARGS__)
-#define tw_multiply_accumulate_f32(...) tw_watch_multiply_accumulate(tw_multiply_accumulate_f32, __VA_ARGS__)
 #define tw_repack_rows_f64(...) tw_watch_rows(tw_repack_rows_f64, __VA_ARGS__)
 #define tw_repack_rows_f32(...) tw_watch_rows(tw_repack_rows_f32, __VA_ARGS__)
 #define tw_winograd_input_2_f64(...) tw_watch_winograd(tw_winograd_input_2_f64, 4, 4, __VA_ARGS__)

@@ -1,6 +1,6 @@
 """Cycles of routines: the coefficients of a form, fitted to simulated samples of their own code.
 
-A kind of routine is a `Derived`: its samples, the terms of its form, and what simulates it. The
+A kind of routine is a `Derived`: its samples, the terms of its form, and how it is simulated. The
 coefficients of its frequent routines on the shipped cores come with tilewright. They are used while
 their `question`, a digest of all that they are derived from, is today's; others are derived when
 they are asked for, in seconds at most, and kept in the cache.
@@ -8,6 +8,7 @@ they are asked for, in seconds at most, and kept in the cache.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -82,7 +83,6 @@ class Derived(Generic[Routine, Sample]):
 
     `file`: the module of this folder that defines it; its timings lie beside it. `makers`: what
     else they depend on, below the package. `frequent`: the routines whose timings are shipped.
-    `simulate` takes an instruction table by name, a routine, one of its modes and samples.
     """
 
     file: str
@@ -90,7 +90,12 @@ class Derived(Generic[Routine, Sample]):
     frequent: Callable[[], Iterable[Routine]]
     samples: Callable[[Routine, str], Iterable[Sample]]
     terms: Callable[[Routine, str, Sample], Sequence[Value]]
-    simulate: Callable[[str, Routine, str, Sequence[Sample]], Sequence[int]]
+
+    @abstractmethod
+    def simulate(
+        self, table: str, routine: Routine, mode: str, samples: Sequence[Sample]
+    ) -> Sequence[int]:
+        """Cycles of samples of a routine in one of its modes, on the core of a table by name."""
 
     def timing(self, table: str, routine: Routine) -> Timing:
         """A routine on a core: shipped, kept, or derived now."""

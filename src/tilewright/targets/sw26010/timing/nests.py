@@ -1,16 +1,17 @@
 """Cycles of the elementwise routines without an expression: nests of loops, and rows of a tile.
 
-In: a `Routine`. Out: the terms of the form that follows its code, and what simulates a call of it,
-by vectors and by elements.
+In: a `Routine`. Out: the terms of the form that follows its code, and the arguments of a call of
+it, by vectors and by elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from tilewright.targets.sw26010.timing.derived import (
     ELEMENTWISE_MAKERS,
     SHIPPED_TABLES,
     Derived,
+    Sample,
 )
 
 ROWS, ITEMS, FEW_ITEMS = (0, 1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
@@ -43,17 +45,16 @@ Counts = tuple[int, ...]
 Arguments: TypeAlias = tuple[Sequence[int], Mapping[int, Sequence[int]]]
 """Arguments of a call, from $16 on, and words of the memory by their place."""
 AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
+Emitted = TypeVar("Emitted", bound=AnyRoutine)
 
 
-def nest_terms(unrolled: int, rows: NestRows) -> list[Value]:
-    """The terms of a nest: call, further rows, the iterations of each loop around them, rows, and
-    in each row the trips of the unrolled loop, whether there are any, and of the rest whether there
-    is one and each of its parts.
+def nest_terms(_: Routine, mode: str, rows: NestRows) -> list[Value]:
+    """The terms of a nest over tiles: call, further rows, the iterations of each loop around them,
+    rows, and items.
     """
     count, items = rows.rows, rows.items
     many = np.greater(count, 1) * 1.0
-    in_rows = (count * term for term in _row_terms(unrolled, items))
-    return [1 + 0 * count, many, *rows.around, *in_rows]
+    return [1 + 0 * count, many, *rows.around, count + 0 * items, count * items]
 
 
 def sampled_rows(mode: str, counts: Sequence[int]) -> NestRows:
@@ -74,19 +75,20 @@ def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[
     rows, and zeros where it grows.
     """
     some = np.greater(rows, 0) * 1.0
-    moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
+    moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(smaller)]
     zeros: list[Value] = [0] * len(moved)
     if grows:
-        zeros = [rows * term for term in _row_terms(UNROLLED, larger - smaller)]
+        zeros = [rows * term for term in _row_terms(larger - smaller)]
     return [1 - some, some, int(grows) * some, *moved, *zeros]
 
 
-def _row_terms(unrolled: int, items: Value) -> list[Value]:
-    if unrolled == 1:
-        return [1 + 0 * items, items]
-    bits = dict.fromkeys((unrolled - 1, *halves(unrolled)))
+def _row_terms(items: Value) -> list[Value]:
+    """The row, the trips of the unrolled loop, whether there are any, and of the rest whether there
+    is one and each of its parts.
+    """
+    bits = UNROLLED - 1, *halves(UNROLLED)
     parts = [np.not_equal(items & some, 0) * 1 for some in bits]
-    return [1 + 0 * items, items // unrolled, np.greater_equal(items, unrolled) * 1, *parts]
+    return [1 + 0 * items, items // UNROLLED, np.greater_equal(items, UNROLLED) * 1, *parts]
 
 
 def _samples(routine: Routine, _: str) -> Iterable[Counts]:
@@ -94,8 +96,7 @@ def _samples(routine: Routine, _: str) -> Iterable[Counts]:
     if routine.work is None:
         changes = [*CHANGES, *((old, new) for new, old in CHANGES)]
         return [(rows, *change) for rows, change in product(ROWS, changes)]
-    items = ITEMS if routine.work.unrolled > 1 else FEW_ITEMS
-    return [(*loops, count) for loops, count in product(LOOPS, items)]
+    return [(*loops, count) for loops, count in product(LOOPS, FEW_ITEMS)]
 
 
 def sampled_terms(routine: Routine, mode: str, counts: Sequence[int]) -> list[Value]:
@@ -103,17 +104,7 @@ def sampled_terms(routine: Routine, mode: str, counts: Sequence[int]) -> list[Va
     if routine.work is None:
         rows, new, old = counts
         return rows_terms(new > old, rows, max(new, old), min(new, old))
-    return nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
-
-
-def sample_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> int:
-    """Cycles of a sample."""
-    return nest_run(table, routine, mode, counts).cycles
-
-
-def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> CoreRun:
-    """The run of a sample."""
-    return sample_run(table, routine, _call(routine, mode, counts))
+    return nest_terms(routine, mode, sampled_rows(mode, counts))
 
 
 def _call(routine: Routine, mode: str, counts: Sequence[int]) -> Arguments:
@@ -126,7 +117,7 @@ def _call(routine: Routine, mode: str, counts: Sequence[int]) -> Arguments:
         extents, strides = sampled_loops(mode, counts)
         words = {_COUNT_AT: extents, _Y_STRIDES_AT: strides, _X_STRIDES_AT: strides}
         words[STACK_AT] = [0, 0, 0]
-        arguments = [0, *([0] if routine.work.has_source else []), *words]
+        arguments = [0, 0, *words]
     if mode == "elements":
         arguments[0] = routine.precision.element_bytes
     return arguments, words
@@ -148,25 +139,37 @@ def encoded(routine: AnyRoutine, table: str) -> AssembledProgram:
     return encode_program(routine.code().instructions, load_table(table))
 
 
-def sample_run(table: str, routine: AnyRoutine, call: Arguments) -> CoreRun:
-    """The run of a call of a routine."""
-    return simulate_core(
-        encoded(routine, table),
-        entry=routine.name,
-        registers=_registers(call),
-        local_memory=_memory(call),
-        trace=False,
-    )
+@dataclass(frozen=True, eq=False)
+class CoreTimings(Derived[Emitted, Sample]):
+    """The timings of routines that one core runs; `call` gives the arguments of a sample."""
 
+    call: Callable[[Emitted, str, Sample], Arguments]
 
-def simulated_cycles(table: str, routine: AnyRoutine, calls: Sequence[Arguments]) -> list[int]:
-    """The cycles of several calls of a routine, each as `sample_run`."""
-    return cycles_apart(
-        encoded(routine, table),
-        entry=routine.name,
-        registers=[_registers(call) for call in calls],
-        local_memory=[_memory(call) for call in calls],
-    )
+    def run(self, table: str, routine: Emitted, mode: str, sample: Sample) -> CoreRun:
+        """The run of one sample."""
+        call = self.call(routine, mode, sample)
+        return simulate_core(
+            encoded(routine, table),
+            entry=routine.name,
+            registers=_registers(call),
+            local_memory=_memory(call),
+            trace=False,
+        )
+
+    def cycles(self, table: str, routine: Emitted, mode: str, sample: Sample) -> int:
+        """Cycles of one sample."""
+        return self.run(table, routine, mode, sample).cycles
+
+    def simulate(
+        self, table: str, routine: Emitted, mode: str, samples: Sequence[Sample]
+    ) -> list[int]:
+        calls = [self.call(routine, mode, sample) for sample in samples]
+        return cycles_apart(
+            encoded(routine, table),
+            entry=routine.name,
+            registers=[_registers(call) for call in calls],
+            local_memory=[_memory(call) for call in calls],
+        )
 
 
 def _registers(call: Arguments) -> dict[str, int]:
@@ -181,13 +184,11 @@ def _memory(call: Arguments) -> NDArray[np.int64]:
     return memory
 
 
-NESTS = Derived(
+NESTS = CoreTimings(
     file=__file__,
     makers=ELEMENTWISE_MAKERS,
     frequent=all_routines,
     samples=_samples,
     terms=sampled_terms,
-    simulate=lambda table, routine, mode, samples: simulated_cycles(
-        table, routine, [_call(routine, mode, counts) for counts in samples]
-    ),
+    call=_call,
 )

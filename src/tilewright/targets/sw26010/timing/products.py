@@ -174,15 +174,19 @@ def _frame_cycles(table: InstructionTable) -> int:
     ).cycles
 
 
-PRODUCTS = Derived(
+class _Products(Derived[MatrixPrimitive, Blocks]):
+    def simulate(
+        self, table: str, routine: MatrixPrimitive, mode: str, samples: Sequence[Blocks]
+    ) -> Sequence[int]:
+        return [primitive_cycles(table, routine, mode, blocks) for blocks in samples]
+
+
+PRODUCTS = _Products(
     file=__file__,
     makers=(f"{OWN}/gemm",),
     frequent=lambda: [MatrixPrimitive(*of) for of in product(PRECISIONS.values(), (False, True))],
     samples=lambda _, mode: SAMPLES[mode],
     terms=primitive_terms,
-    simulate=lambda table, primitive, mode, samples: [
-        primitive_cycles(table, primitive, mode, blocks) for blocks in samples
-    ],
 )
 
 

@@ -1,32 +1,32 @@
 """Cycles of the routines of reductions, in each of their modes.
 
-In: a `ReduceRoutine`. Out: the terms of the form that follows its code, and what simulates a call.
+In: a `ReduceRoutine`. Out: the terms of the form that follows its code, and the
+arguments of a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
 from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
-from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.reduce import PARTS, ReduceRoutine, reduce_routine
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
+from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS
 from tilewright.targets.sw26010.timing.nests import (
     LOOPS,
     Arguments,
+    CoreTimings,
     around,
-    sample_run,
-    simulated_cycles,
 )
 
 FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
@@ -102,7 +102,11 @@ def _along_terms(routine: ReduceRoutine, extents: Extents) -> list[Value]:
     return [*terms, runs * trips, runs * some[0], runs * rest, runs * some[1]]
 
 
-def _samples(routine: ReduceRoutine, mode: str) -> list[tuple[tuple[int, ...], Extents]]:
+Reduced: TypeAlias = tuple[tuple[int, ...], Extents]
+"""Iterations of the loops over rows, outermost first, and the extents of a call."""
+
+
+def _samples(routine: ReduceRoutine, mode: str) -> list[Reduced]:
     gathering = GATHERING if routine.lie.loops else GATHERING[:1]
     if routine.lie.along:
         sizes: list[tuple[int, int]] = list(product(RESULTS, RUNS))
@@ -115,25 +119,11 @@ def _samples(routine: ReduceRoutine, mode: str) -> list[tuple[tuple[int, ...], E
     ]
 
 
-def reduce_cycles(
-    table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
-) -> int:
-    """Cycles of a call, as `reduce_run` has them."""
-    return reduce_run(table, routine, mode, loops, extents).cycles
-
-
-def reduce_run(
-    table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
-) -> CoreRun:
-    """The run of a call with these iteration counts of loops over rows, outermost first, in one of
-    the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
-    depend on their addresses.
+def _call(routine: ReduceRoutine, mode: str, sample: Reduced) -> Arguments:
+    """Arguments and memory of a call in one of the routine's modes. Rows and runs start a vector
+    apart, or an element: their cycles do not depend on their addresses.
     """
-    return sample_run(table, routine, _call(routine, mode, loops, extents))
-
-
-def _call(routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents) -> Arguments:
-    """Arguments and memory of such a call."""
+    loops, extents = sample
     counts = [*(1,) * (LEVELS - 1 - len(loops)), *loops, extents.row]
     distance = 1 if mode == ELEMENTS else VECTOR_LANES
     apart = [distance * (count > 1) for count in counts[:-1]]
@@ -149,13 +139,11 @@ def _call(routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Exte
     return [*starts, _COUNT_AT, _MOVES_AT], {_COUNT_AT: counts, _MOVES_AT: moves}
 
 
-REDUCTIONS = Derived(
+REDUCTIONS = CoreTimings(
     file=__file__,
     makers=ELEMENTWISE_MAKERS,
     frequent=_frequent_routines,
     samples=_samples,
     terms=lambda routine, mode, sample: reduce_terms(routine, mode, sample[1]),
-    simulate=lambda table, routine, mode, samples: simulated_cycles(
-        table, routine, [_call(routine, mode, *sample) for sample in samples]
-    ),
+    call=_call,
 )
