@@ -147,6 +147,27 @@ def test_a_search_that_is_kept_loads_no_solver(monkeypatch):
     assert modulo_schedule(body, RULES) == first
 
 
+@pytest.mark.parametrize("far", [4096, 1 << 14])
+def test_how_far_accesses_are_apart_decides_nothing_in_few_stages(far, monkeypatch):
+    """What the stages in flight cannot reach: a store to what the load reads many iterations later,
+    and how many additions a displacement holds.
+    """
+
+    def body(apart):
+        kept = MemoryAccess(40, apart, 8, is_store=True)
+        store = Operation("store", (1, 40), (), P1, 1, memory=kept)
+        step = Operation("step", (40,), (40,), EITHER, increment_bytes=8)
+        return loop(load(0), multiply_add(0, 0, 1), store, step)
+
+    first = modulo_schedule(body(2048), RULES)
+    assert first.pipelined
+    monkeypatch.setattr(modulo, "modulo_solver", None)
+    second = modulo_schedule(body(far), RULES)
+    assert second.graph.edges != first.graph.edges
+    assert second.times == first.times
+    check(second)
+
+
 def test_the_same_input_gives_the_same_schedule():
     body = sixty_instructions(1)
     limit = Effort(deterministic_units=0.4)

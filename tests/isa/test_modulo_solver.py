@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.isa.dependence import Dependence, DependenceGraph, DependenceKind, Operation
-from tilewright.isa.modulo_solver import is_schedule, place_operations, shorten
+from tilewright.isa.modulo_solver import (
+    is_schedule,
+    place_in_few_stages,
+    place_operations,
+    shorten,
+)
 from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
 
@@ -29,7 +34,7 @@ def graph_of(operations, edges):
 graphs = st.builds(
     graph_of,
     st.lists(st.tuples(units, st.just(1), st.integers(1, 2)), min_size=COUNT, max_size=COUNT),
-    st.lists(st.tuples(places, places, st.integers(0, 1), st.integers(1, 4)), max_size=3),
+    st.lists(st.tuples(places, places, st.integers(0, 3), st.integers(1, 4)), max_size=3),
 )
 
 
@@ -81,3 +86,14 @@ def test_a_placement_is_found_if_there_is_one_and_made_as_short_as_any(
         assert best.times in within
         least = min(map(span, within))
         assert (span(best.times), best.span_cycles, best.span_bound_cycles) == (least,) * 3
+
+
+@examples(50)
+@given(graphs, st.integers(1, 3), st.integers(1, 3))
+def test_few_stages_tried_before_change_nothing(graph, width, interval):
+    rules = IssueRules(width)
+    whole = place_operations(graph, rules, interval, Effort())
+    few = place_in_few_stages(graph, rules, interval, Effort())
+    if few.verdict is not Verdict.FOUND:
+        few = place_operations(graph, rules, interval, Effort(), few_tried=True)
+    assert few == whole

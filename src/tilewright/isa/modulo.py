@@ -23,11 +23,13 @@ from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import (
     IntervalBounds,
+    binding_edges,
     control_operations,
     crossings,
+    crossings_within,
     interval_bounds,
 )
-from tilewright.isa.placement import Effort, Placement, Verdict
+from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
 
@@ -145,8 +147,11 @@ def search_interval(
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
     control = tuple(sorted(control_operations(graph)))
-    search = _Search(graph, _decisive(graph), rules, bounds.minimum_interval, ceiling, control)
-    found, interval, best = _searched(search, effort)
+    least = bounds.minimum_interval
+    whole = _Search(graph, _decisive(graph, least), rules, least, ceiling, control)
+    found, interval, best = _searched(_in_few_stages(whole), effort)
+    if best is None:
+        found, interval, best = _searched(whole, effort)
     if best is None:
         return found
     refuted, undecided = found.refuted, found.undecided
@@ -156,7 +161,8 @@ def search_interval(
 @dataclass(frozen=True)
 class _Search:
     """A search by all that decides it: bodies that differ in registers and displacements alone, as
-    packings of operands of different sizes do, have one result.
+    packings of operands of different sizes do, have one result. In few stages only the `least`
+    interval is tried.
     """
 
     graph: DependenceGraph = field(compare=False, repr=False)
@@ -165,14 +171,29 @@ class _Search:
     least: int
     ceiling: int
     control: tuple[int, ...]
+    few_stages: bool = False
 
 
-def _decisive(graph: DependenceGraph) -> Hashable:
-    """All of a graph that a placement depends on."""
+def _in_few_stages(search: _Search) -> _Search:
+    """The search's first part, which far less decides: most pipelines are found by it."""
+    decisive = _decisive(search.graph, search.least, FEW_STAGES[-1])
+    ceiling = min(search.ceiling, search.least + 1)
+    return replace(search, decisive=decisive, ceiling=ceiling, few_stages=True)
+
+
+def _decisive(graph: DependenceGraph, least: int, stages: int | None = None) -> Hashable:
+    """All of a graph that a placement depends on; a placement of at most so many stages, at an
+    interval of at least `least`, on less.
+    """
+    edges = graph.edges if stages is None else binding_edges(graph, least, stages)
+    passed = (
+        crossings(graph, use) if stages is None else crossings_within(graph, use, stages)
+        for use in graph.address_uses
+    )
     return (
-        tuple((e.source, e.target, e.distance, e.delay_cycles) for e in graph.edges),
+        tuple((e.source, e.target, e.distance, e.delay_cycles) for e in edges),
         tuple((o.units, o.latency_cycles, o.occupancy_cycles, o.branch) for o in graph.operations),
-        tuple((u.access, u.increment, crossings(graph, u)) for u in graph.address_uses),
+        tuple((u.access, u.increment, p) for u, p in zip(graph.address_uses, passed, strict=True)),
         tuple(tuple(sorted(version)) for version in graph.versions),
     )
 
@@ -205,12 +226,18 @@ def solver_sources() -> str:
 def _solved(search: _Search, effort: Effort) -> _Searched:
     # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
-    graph, rules = search.graph, search.rules
+    graph, rules, least = search.graph, search.rules, search.least
     refuted: list[int] = []
     undecided: list[int] = []
     interval, best = search.ceiling, None
-    for interval in range(search.least, search.ceiling):
-        placement = modulo_solver.place_operations(graph, rules, interval, limit)
+    for interval in range(least, search.ceiling):
+        if search.few_stages:
+            placement = modulo_solver.place_in_few_stages(graph, rules, interval, limit)
+        else:
+            tried = interval == least
+            placement = modulo_solver.place_operations(
+                graph, rules, interval, limit, few_tried=tried
+            )
         if placement.verdict is Verdict.FOUND:
             control = frozenset(search.control)
             best = modulo_solver.shorten(graph, rules, interval, placement, control, limit)

@@ -162,3 +162,18 @@ def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
     # The displacement grows by step for each addition that is passed later than in the original
     # order.
     return before - room_up // step, before + room_down // step
+
+
+def crossings_within(graph: DependenceGraph, use: AddressUse, stages: int) -> tuple[int, int]:
+    """The smallest and largest of `crossings` that schedules of so many stages have."""
+    lowest, highest = crossings(graph, use)
+    return max(lowest, 1 - stages), min(highest, stages)
+
+
+def binding_edges(graph: DependenceGraph, interval: int, stages: int) -> tuple[Dependence, ...]:
+    """The dependences that schedules of so many stages at this interval, or a longer one, could
+    break: the others reach over more iterations than are in flight.
+    """
+    return tuple(
+        edge for edge in graph.edges if (edge.distance - stages) * interval < edge.delay_cycles - 1
+    )

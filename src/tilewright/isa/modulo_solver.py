@@ -17,8 +17,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
-from tilewright.isa.modulo_bounds import crossings
-from tilewright.isa.placement import Effort, Placement, Verdict
+from tilewright.isa.modulo_bounds import binding_edges, crossings_within
+from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
 
 
@@ -35,25 +35,50 @@ def place_operations(
     interval: int,
     effort: Effort,
     stage_limit: int | None = None,
+    *,
+    few_tried: bool = False,
 ) -> Placement:
     """Any modulo schedule with this initiation interval, or the proof that there is none.
 
-    Schedules with few stages are tried first: they are found much faster, but only the last model,
-    in which any number of stages fits (or `stage_limit` of them), can refute the interval. Where
-    operations keep a unit for several cycles its own ones may not fit: that is seen without the
-    others.
+    Schedules with few stages are tried first, unless they were: they are found much faster, but
+    only the last model, in which any number of stages fits (or `stage_limit` of them), can refute
+    the interval.
     """
     complete = stage_limit or _stage_limit(graph, interval)
-    limits = sorted({min(2, complete), min(3, complete), complete})
+    limits = sorted({*(min(few, complete) for few in FEW_STAGES), complete})
     share = replace(effort, deterministic_units=effort.deterministic_units / len(limits))
+    return _first_placement(graph, rules, interval, share, limits[-1:] if few_tried else limits)
+
+
+def place_in_few_stages(
+    graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort
+) -> Placement:
+    """A modulo schedule of `FEW_STAGES`, where `place_operations` finds one by them. All that
+    decides it are the operations, the binding edges and the crossings within so many stages.
+    """
+    share = replace(effort, deterministic_units=effort.deterministic_units / (len(FEW_STAGES) + 1))
+    return _first_placement(graph, rules, interval, share, FEW_STAGES)
+
+
+def _first_placement(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    effort: Effort,
+    limits: Sequence[int],
+) -> Placement:
+    """The schedule of the first of these numbers of stages that has one, or what is known of the
+    last. Where operations keep a unit for several cycles its own ones may not fit: that is seen
+    without the others.
+    """
     placement = Placement(Verdict.UNKNOWN)
     for unit in sorted({unit for operation in graph.operations for unit in operation.units}):
-        if _long_operation(graph, unit) and not _fits(_alone(graph, unit), rules, interval, share):
+        if _long_operation(graph, unit) and not _fits(_alone(graph, unit), rules, interval, effort):
             return Placement(Verdict.INFEASIBLE)
     for stages in limits:
         model = cp_model.CpModel()
         variables = _build(model, graph, rules, interval, stages)
-        solver, verdict = _solve(model, share)
+        solver, verdict = _solve(model, effort)
         placement = Placement(verdict)
         if verdict is Verdict.FOUND:
             return replace(placement, times=tuple(solver.value(t) for t in variables.times))
@@ -209,7 +234,7 @@ def _build(
     slots = [model.new_int_var(0, interval - 1, f"slot{i}") for i in range(count)]
     stage = [model.new_int_var(0, stages - 1, f"stage{i}") for i in range(count)]
     times = [interval * k + s for k, s in zip(stage, slots, strict=True)]
-    for edge in graph.edges:
+    for edge in binding_edges(graph, interval, stages):
         later = times[edge.target] + interval * edge.distance
         model.add(later >= times[edge.source] + edge.delay_cycles)
     for use in graph.address_uses:
@@ -280,7 +305,7 @@ def _constrain_address_use(
     times: Sequence[cp_model.LinearExpr],
 ) -> None:
     """Keeps the corrected displacement encodable and the access out of the addition's latency."""
-    lowest, highest = crossings(graph, use)
+    lowest, highest = crossings_within(graph, use, stages)
     gap = times[use.access] - times[use.increment]
     model.add(gap <= interval * highest)
     model.add(gap > interval * (lowest - 1))

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+FEW_STAGES = (2, 3)
+"""Numbers of stages that are tried first: most pipelines fit in them."""
+
 
 class Verdict(Enum):
     """Outcome of a search."""

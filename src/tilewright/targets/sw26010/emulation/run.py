@@ -63,6 +63,7 @@ _LEAST_GAP_BYTES = 65536
 _PORTION_BYTES = 1 << 20
 _ENDED_WELL, _REPORTED, _TIME_RAN_OUT = 0, 1, 2
 _REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
+_TENSOR_WORDS = 2
 
 
 def run_emulated(
@@ -176,7 +177,7 @@ class _Data:
                 0,
                 0,
                 len(public),
-                *([0] * len(public)),
+                *([0] * _TENSOR_WORDS * len(public)),
             ]
         end = self._place(words)
         self._file = file
@@ -194,7 +195,8 @@ class _Data:
             places = []
             for number, t in enumerate(_public(artifact)):
                 end = -(-end // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-                words[record + _TENSORS + number] = end
+                first = record + _TENSORS + _TENSOR_WORDS * number
+                words[first : first + _TENSOR_WORDS] = end, tensor_bytes(t)
                 places.append(end)
                 # As much again stays free (the file is sparse): an address behind one tensor
                 # must not fall into the next.
