@@ -9,7 +9,7 @@ counts by its place in a vector.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -59,6 +59,15 @@ class RoutineCycles:
         if key not in self.known:
             self.known[key] = self._simulated(call, together)
         return self.known[key]
+
+    @property
+    def routines(self) -> Collection[str]:
+        """The names of all routines."""
+        return self._texts.keys()
+
+    def first_line(self, routine: str) -> int:
+        """The first line of the file of a routine, as files lie one behind the other."""
+        return self._programs[self._texts[routine]][1]
 
     @cached_property
     def _texts(self) -> dict[str, str]:

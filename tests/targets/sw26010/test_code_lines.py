@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from support.cross_check.check import checked_time
+from support.cross_check.routines import RoutineCycles
 from tilewright import ops
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall, call_cycles
@@ -65,6 +66,18 @@ def test_a_launch_that_follows_its_like_takes_what_the_text_says() -> None:
     later = run.cycles - simulate(program, MACHINE, refills=False).cycles
     assert 0 < later <= run.by_kind()["instruction cache"]
     assert sum(run.by_kind().values()) == run.cycles
+
+
+def test_lines_lie_as_the_texts_do() -> None:
+    """The first line of a routine is the first of each call of it."""
+    program = best_without_refills().program(MACHINE)
+    lines, name = code_lines(program, MACHINE), MACHINE.core.instruction_table
+    assert lines is not None
+    assert name is not None
+    texts = RoutineCycles(CODE.emit(program, MACHINE).files, load_table(name), (8, 8))
+    starts = {texts.first_line(routine) for routine in texts.routines}
+    products = max(starts)
+    assert {min(own) for own in lines.lines if min(own) <= products} == starts
 
 
 def test_runs_without_and_with_refills_are_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.expressions import ROUTINES
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine
 from tilewright.targets.sw26010.gemm.assembly import frame
@@ -188,14 +189,16 @@ def _passed(plan: GemmPlan, now: Role) -> int:
 
 _Places: TypeAlias = npt.NDArray[np.int64]
 _Routine: TypeAlias = GemmInstance | AnyRoutine
-_Runs: TypeAlias = Sequence[Callable[[str], _Places]]
+_ORDER = (Routine, MapRoutine, ReduceRoutine, GemmInstance)
+"""Kinds of routines as their texts stand: those of expressions behind the others, products last."""
+_Runs: TypeAlias = Sequence[tuple[_Routine, Callable[[str], _Places]]]
 
 
 def code_lines(program: Program, machine: Machine) -> CodeLines | None:
     """The lines that a program's calls execute; None where the core has no instruction cache or no
     instruction table, a product has no routine, or all routines fit together.
 
-    Elementwise routines stand first, in the order of their calls, then products. Loops that a
+    Routines stand as their texts do, those of a kind in the order of their calls. Loops that a
     compiler makes have no lines.
     """
     try:
@@ -212,44 +215,44 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
     own = table.instruction_cache
     bound = instantiate(program, mesh_bindings(machine))
     instances = {id(call): every for call, every in called_instances(bound, machine)}
-    words: dict[str, int] = {}
-    calls: dict[tuple[int, tuple[int, ...]], tuple[str, _Runs]] = {}
+    routines: dict[str, _Routine] = {}
+    calls: dict[tuple[int, tuple[int, ...]], _Runs] = {}
     for number, groups in enumerate(calls_of_statements(bound, machine)):
         for group in groups:
             call = priced_call(group.stmt, group.dims, bound)
             some = min(group.dims.values(), default=1) > 0
-            found = _routine(call, instances.get(id(group.stmt), ())) if some else None
-            if found is not None:
-                routine, runs = found
-                symbol = routine.symbol if isinstance(routine, GemmInstance) else routine.name
-                words[symbol] = _instructions(routine)
-                calls[number, tuple(group.dims.values())] = symbol, runs
-    order = sorted(words, key=lambda routine: not routine.startswith("tw_"))
-    counts = [-(-words[one] * table.word_bits // 8 // own.line_bytes) for one in order]
+            runs = _runs(call, instances.get(id(group.stmt), ())) if some else []
+            routines |= {_symbol(routine): routine for routine, _ in runs}
+            if runs:
+                calls[number, tuple(group.dims.values())] = runs
+    order = sorted(routines, key=lambda symbol: _ORDER.index(type(routines[symbol])))
+    words = (_instructions(routines[symbol]) for symbol in order)
+    counts = [-(-count * table.word_bits // 8 // own.line_bytes) for count in words]
     if sum(counts) <= own.sets * own.ways:
         return None
     starts = dict(zip(order, accumulate(counts[:-1], initial=0), strict=True))
     per_line = own.line_bytes * 8 // table.word_bits
     lines = []
-    for symbol, runs in calls.values():
-        places = np.unique(np.concatenate([run(name) for run in runs]) // per_line)
-        lines.append(tuple((starts[symbol] + places).tolist()))
+    for runs in calls.values():
+        own_lines = [starts[_symbol(routine)] + run(name) // per_line for routine, run in runs]
+        lines.append(tuple(np.unique(np.concatenate(own_lines)).tolist()))
     return CodeLines(own, tuple(lines), {call: n for n, call in enumerate(calls)})
 
 
-def _routine(
-    call: PricedCall[Primitive], instances: Sequence[GemmInstance]
-) -> tuple[_Routine, _Runs] | None:
-    """The routine of a call and its runs; None for a loop that a compiler makes."""
+def _symbol(routine: _Routine) -> str:
+    return routine.symbol if isinstance(routine, GemmInstance) else routine.name
+
+
+def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance]) -> _Runs:
+    """The routines that a call runs; none for a loop that a compiler makes."""
     dims = call.dims
     if isinstance(call.primitive, MatrixProduct):
         links = int(dims.get("links", 1))
         extents = dims["m"], dims["n"], dims["k"] // links, links
         shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
         own = instances[shapes.index(extents)]
-        return own, [partial(_of_product, own)]
-    uses = uses_of(call)
-    return (uses[0].routine, [partial(_of_use, use) for use in uses]) if uses else None
+        return [(own, partial(_of_product, own))]
+    return [(use.routine, partial(_of_use, use)) for use in uses_of(call)]
 
 
 # Whether a loop goes on and what is left of a row decide what a call executes, not how long a loop
