@@ -82,7 +82,7 @@ def test_the_time_is_that_of_both_steps(kernel: Kernel) -> None:
 def test_explain_says_what_is_added_up(kernel: Kernel) -> None:
     assert (
         "each group has a part of every sum; behind a barrier each adds up 784 elements of all 4\n"
-        "parts: 9473 of the cycles by the model, `sums` below\n"
+        "parts: 9469 of the cycles by the model, `sums` below\n"
     ) in kernel.explain()
 
 
