@@ -8,8 +8,9 @@ cache costs what a copy costs, and what exceeds the cache between two uses has b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from math import prod
 
@@ -293,11 +294,13 @@ def _kept_share(
     """The cycles of all pieces of the text over those of all pixels with all taps."""
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     dims = {letter: evaluate(e, at_start) for letter, e in chain_dims(padded.chain).items()}
-    height = evaluate(padded.images.ranges[padded.dims[0]].extent, at_start)
-    rows, *values = np.broadcast_arrays(height, *dims.values(), *env.values())
-    kept = np.ones(rows.shape)
-    for first in np.unique(rows, return_index=True)[1].tolist():
-        alike = rows == rows.flat[first]
+    starts = {**at_start, **dict.fromkeys((f.var for f in padded.chain.loops), 0)}
+    sizes = np.broadcast_arrays(*(evaluate(size, starts) for size in padded.sizes))
+    alone = np.unique(np.stack(sizes), axis=-1, return_inverse=True)[1].reshape(sizes[0].shape)
+    which, *values = np.broadcast_arrays(alone, *dims.values(), *env.values())
+    kept = np.ones(which.shape)
+    for first in np.unique(which, return_index=True)[1].tolist():
+        alike = which == which.flat[first]
         own = dict(zip(dims, (v[alike] for v in values), strict=False))
         one = dict(zip(env, (int(v.flat[first]) for v in values[len(dims) :]), strict=True))
         kept[alike] = _kept(padded, one, own, machine)
@@ -307,7 +310,7 @@ def _kept_share(
 def _kept(
     padded: PaddedChain, env: Mapping[str, int], dims: Mapping[str, Value], machine: Machine
 ) -> Value:
-    """The share for tiles of equally many rows."""
+    """The share for tiles whose rows and images are of one size."""
     chain, program = padded.chain, padded.program
     kind = chain.multiply.computed_in or program.element_type(chain.call.operands[0])
 
@@ -338,25 +341,45 @@ def _in_image(
     env = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     division = prepared.division
     extents = division.extents if division else [f.extent for f in prepared.loops]
-    of_terms = zip(pixels.ranges, pixels.roles, strict=True)
-    terms = prod(int(np.max(evaluate(r.extent, env))) for r, role in of_terms if role == "k")
+    terms = (r.extent for r, role in zip(pixels.ranges, pixels.roles, strict=True) if role == "k")
+    single = np.equal(prod(evaluate(extent, env) for extent in terms), 1)
     down = windows.rows, windows.row_step, windows.row_stride
     across = windows.cols, windows.col_step, windows.stride
-    shared = shares_pixels(windows.cols, terms, machine.core.registers)
+    shared = shares_pixels(windows.cols, 1, machine.core.registers)
     ways = [("r", *down), ("c", *across)] if shared else []
     for role, points, step, stride in ways:
         d = pixels.roles.index(role)
         (before, behind), start = tensor.zeros_of(tensor.dims[d]), pixels.ranges[d].start
         if before + behind and not free_vars(start) - set(env):
-            first, end = (int(np.max(evaluate(e, env))) for e in (start, tensor.shape[d]))
-            places, inside = range(first, end - (points - 1) * step, stride), (before, end - behind)
-            parts = same_taps(places, range(0, points * step, step), range(*inside))
-            taps = sum(p.count * p.taps for p in parts) / (len(places) * points)
-            kept = taps, (inside[1] - max(first, before)) / (end - first)
+            taps = range(0, points * step, step)
+            sizes = evaluate(start, env), evaluate(tensor.shape[d], env)
+            kept = _of_each(sizes, partial(_shares_inside, taps, stride, (before, behind)))
             moving = (f.var in free_vars(start) for f in prepared.loops)
-            still = np.equal(prod(evaluate(e, env) for e in compress(extents, moving)), 1)
+            still = np.equal(prod(evaluate(e, env) for e in compress(extents, moving)), 1) & single
             shares = [s * np.where(still, k, 1.0) for s, k in zip(shares, kept, strict=True)]
     return shares
+
+
+def _shares_inside(
+    taps: range, stride: int, border: tuple[int, int], first: int, end: int
+) -> tuple[float, float]:
+    """The shares of points, and of pixels from the first to the end, that are not in the border."""
+    places, inside = range(first, end - taps[-1], stride), (border[0], end - border[1])
+    parts = same_taps(places, taps, range(*inside))
+    points = sum(part.count * part.taps for part in parts)
+    within = (inside[1] - max(first, border[0])) / (end - first)
+    return points / (len(places) * len(taps)), within
+
+
+def _of_each(
+    sizes: tuple[Value, Value], shares: Callable[[int, int], tuple[float, float]]
+) -> Iterator[Value]:
+    """The shares for the sizes of each tile, as tiles of several operators are priced together."""
+    first, end = np.broadcast_arrays(*sizes)
+    pairs = np.stack([first, end], axis=-1)
+    different, which = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
+    found = np.array([shares(*map(int, pair)) for pair in different])
+    return iter(np.moveaxis(found[which].reshape(pairs.shape), -1, 0))
 
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)

@@ -80,6 +80,15 @@ class PaddedChain:
     loop: For | None
     program: Program
 
+    @property
+    def sizes(self) -> tuple[Expr, ...]:
+        """All that decides its kinds, with its loops and those around at their start."""
+        shape = self.program.tensor(self.images.tensor).shape
+        ranges = (self.images.ranges[d] for d in self.dims)
+        places = (e for r in ranges for e in (r.start, r.extent, r.step))
+        loops = (f.extent for f in (self.loop, *self.chain.loops) if f)
+        return *(shape[d] for d in self.dims), *places, *loops
+
     def kinds(self, values: Mapping[str, int]) -> list[tuple[int, tuple[PixelPiece, ...]]]:
         """Runs of turns of the loop that take the same pieces: the end of each, and these; none
         where they are too many to be told apart.
