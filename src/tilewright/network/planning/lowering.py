@@ -87,9 +87,7 @@ def lowered(memory: PlannedMemory, node: Node, form: Form | None = None) -> Loca
         return _padded(memory, node, *node.op.border)
     if form is None or not is_unblocked(form) or not _writes(memory, node, form):
         return _Stages(memory, node).all()
-    found = _Stages(memory, node, form).all()
-    memory.fill(node.output, found)
-    return found
+    return _Stages(memory, node, form).all()
 
 
 def writes_inside(op: Op, own: Form, form: Form) -> bool:
@@ -193,6 +191,8 @@ class _Stages:
                 self._map(addend.definition, own, y)
             else:
                 self._write(addend.definition, own, y)
+        if self.form is not None and not mapped:
+            self.memory.fill(self.node.output, y)
         return y
 
     def _interleaved(self, tensor: Computed) -> Computed:
@@ -326,16 +326,18 @@ class _Stages:
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
         """New memory in the order of the first operand, that of a definition without look-ups if it
         has as many dimensions; or as a C array. Where operands that lie alike would be read against
-        their grain, it has their order, too.
+        their grain, it has their order, too. Only the last tensor lies inside a border.
         """
         output, count = self.node.output, len(self.held)
+        is_last = count + 1 >= len(self.node.inputs) + len(self.node.op.definitions)
+        name = output if is_last else f"{output}_{self._name(count)}"
         shape = tensor.addends[0].definition.out_shape
         if self.form is not None:
             own = self.form
             apart = own.dims and self.order and own.dims[-1].axis != self.order[-1]
             if apart and is_unblocked(own):
                 own = in_order(shape, self.order)
-            return self.memory.value(output, own)
+            return self.memory.value(name, own if is_last else unbordered(own))
         form = row_major(shape)
         if self.order:
             form = in_order(shape, self.order)
@@ -344,8 +346,8 @@ class _Stages:
             form = ordered_like(own if self.node.op.is_named else unbordered(own), shape)
         if self.memory.views is not None:
             form = _of_whole_steps(form, tensor)
-        if count + 1 < len(self.node.inputs) + len(self.node.op.definitions):
-            return self.memory.value(f"{output}_{self._name(count)}", form)
+        if not is_last:
+            return self.memory.value(name, form)
         keeps = self.node.op.is_named
         return self.memory.result(output, form) if keeps else self.memory.value(output, form)
 
