@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from support.examples import one_in
-from support.plans import GROUP
+from support.plans import GROUP, quick_search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
@@ -228,3 +228,30 @@ def test_a_product_that_is_faster_for_its_windows_lowers_the_bound():
     products = sum(own.cycles - own.refill_cycles for own in candidates)
     assert plan.lower_bound_cycles == pytest.approx(products)
     assert products < plan.estimate_cycles
+
+
+def test_sums_of_averages_have_no_border_and_that_of_the_averages_is_filled_once():
+    """The last windows reach beyond the image: the sums are divided by the counts of each."""
+    net = NetworkBuilder("averages", "f64")
+
+    def convolved(y, name, stride, groups):
+        _, channels, height, width = net.shape(y)
+        op = conv2d(
+            batch=9, in_channels=channels, out_channels=4, height=height, width=width, kernel=1,
+            stride=stride, padding=1, groups=groups, dtype="f64",
+        )  # fmt: skip
+        return net.apply(op, y, net.weight(f"w_{name}", op.input_shapes[1]), name=name)
+
+    y = convolved(net.input("x", (9, 4, 6, 6)), "conv", 1, 1)
+    pool = average_pool2d((9, 4, 8, 8), 3, stride=2, ceil_mode=True, dtype="f64")
+    y = convolved(net.apply(pool, y, name="pool"), "behind", 2, 2)
+    built = net.build((y,))
+    plan = build_plan(built, MACHINE, quick_search(built))
+    sums = next(stage for stage in plan.stages if stage.nodes == ("pool",))
+    assert not plan.values[sums.writes].form.has_zeros
+    fills = [stage.op for stage in plan.stages if "border" in stage.name]
+    assert len(fills) == len(set(fills))
+    inputs, weights = numbers(built)
+    found = PlannedNetwork(built, plan).run(weights=weights, **inputs)
+    for name, expected in built.evaluate({**inputs, **weights}).items():
+        np.testing.assert_allclose(found[name], expected, atol=1e-12)
