@@ -149,8 +149,8 @@ def test_a_search_that_is_kept_loads_no_solver(monkeypatch):
 
 @pytest.mark.parametrize("far", [4096, 1 << 14])
 def test_how_far_accesses_are_apart_decides_nothing_in_few_stages(far, monkeypatch):
-    """What the stages in flight cannot reach: a store to what the load reads many iterations later,
-    and how many additions a displacement holds.
+    """Out of reach of the stages in flight: a store to what the load reads many iterations
+    later, and how many additions a displacement holds.
     """
 
     def body(apart):

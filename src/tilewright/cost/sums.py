@@ -88,7 +88,7 @@ class NestCosts:
 
 
 def each_once(made: Callable[[Value], Value], cycles: Cycles) -> Cycles:
-    """What is made of each kind of cycles, several of which are mostly one array."""
+    """The result for each kind of cycles; kinds that are one array are made once."""
     found = {id(c): made(c) for c in {id(c): c for c in cycles}.values()}
     return tuple(found[id(c)] for c in cycles)
 

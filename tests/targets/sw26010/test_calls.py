@@ -176,7 +176,7 @@ def test_a_map_in_assembly_comes_with_its_twin_in_c():
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
-    """Those of maps is in their headers."""
+    """Declarations of maps are in their headers."""
     files = CODE.emit(
         program(
             'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="-x0")\n'

@@ -63,7 +63,7 @@ def cell_named(name: str) -> TableCell:
 
 @cache
 def quantities_of(case: TableCell) -> Mapping[str, Any]:
-    """What formulas call the parts of a machine and its network: sections of its description, the
+    """Names that formulas use for a machine and its network: sections of its description, the
     local layers, and cycles of accesses to a vector, a word and a byte.
     """
     machine, table = case.machine(), node_table(case.machine())

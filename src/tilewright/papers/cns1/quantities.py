@@ -92,13 +92,13 @@ def training_rate_of(case: TableCell, conditions: Conditions = WORST) -> float:
 
 
 def recall_penalty(case: TableCell, conditions: Conditions) -> float:
-    """What instruction misses add at worst, in percent of the run time."""
+    """Time that instruction misses add at worst, in percent of the run time."""
     worst = case.recall(evicting(conditions))
     return 100 * worst.penalty_cycles / case.recall(conditions).total_cycles
 
 
 def training_penalty(case: TableCell, conditions: Conditions) -> float:
-    """What instruction misses add at worst, in percent of the run time."""
+    """Time that instruction misses add at worst, in percent of the run time."""
     worst = case.training(evicting(conditions))
     return 100 * worst.penalty_cycles / case.training(conditions).total_cycles
 
@@ -263,7 +263,7 @@ def fast_memory_cycles(needs: Sequence[float], took: Sequence[float]) -> float:
 
 
 def scaling_apart_cycles() -> int:
-    """What steps 6 and 7 take longer one after the other: errors go to memory and back."""
+    """Extra time of steps 6 and 7 one after the other: errors go to memory and back."""
     machine = MODEL.machine()
     local = on_each_node(machine, MODEL.layers)
     read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)

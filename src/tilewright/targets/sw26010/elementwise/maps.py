@@ -517,7 +517,7 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _between_rows(routine: MapRoutine) -> list[Instruction]:
-    """What only several rows need: their steps, which may forbid vectors."""
+    """Set-up for several rows alone: their steps, which may forbid vectors."""
     code = watched_between(routine.walked, _LEFT, deque(_TURNS))
     for operand, register in routine.row_steps.items():
         code.append(op("ldl", register, (step_at(operand, LEVELS - 2), STEPS)))
