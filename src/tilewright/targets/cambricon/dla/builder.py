@@ -38,6 +38,10 @@ class ScratchpadBuffer:
     size: int
 
 
+Place = ScratchpadBuffer | str
+"""A buffer, or the register that holds where elements begin."""
+
+
 @dataclass
 class Builder:
     """The statements of one block. `capacities` are elements of each scratchpad; `serial` tells the
@@ -69,7 +73,7 @@ class Builder:
         self.write(f"smove {register}, #{value}")
         return register
 
-    def start(self, place: ScratchpadBuffer | str) -> str:
+    def start(self, place: Place) -> str:
         """A register of its own that starts where a buffer begins."""
         if isinstance(place, ScratchpadBuffer):
             return self.variable(place.address)
@@ -102,6 +106,10 @@ class Builder:
         self.buffers.append(found)
         return found
 
+    def two(self, name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
+        """Two buffers that tiles take in turns."""
+        return self.buffer(f"{name} 0", memory, size), self.buffer(f"{name} 1", memory, size)
+
     def scratch(self, name: str, size: int) -> ScratchpadBuffer:
         """Elements of the vector scratchpad that are taken once, whoever asks for them."""
         for buffer in self.buffers:
@@ -125,86 +133,65 @@ class Builder:
 
     # ---------------------------------------------------------------- statements
 
-    def load(
-        self, buffer: ScratchpadBuffer | str, size: int, symbol: str, offset: int, memory: str
-    ) -> None:
+    def load(self, buffer: Place, size: int, symbol: str, offset: int, memory: str) -> None:
         """Load elements from a place known now."""
         self.transfer("load", memory, buffer, size, f"#{symbol}+{offset}")
 
-    def store(self, buffer: ScratchpadBuffer | str, size: int, symbol: str, offset: int) -> None:
+    def store(self, buffer: Place, size: int, symbol: str, offset: int) -> None:
         """Store elements of a scratchpad, the vector one for a register, to a place known now."""
         memory = buffer.memory if isinstance(buffer, ScratchpadBuffer) else "vector"
         self.transfer("store", memory, buffer, size, f"#{symbol}+{offset}")
 
-    def transfer(
-        self, way: str, memory: str, local: ScratchpadBuffer | str, size: int, place: str
-    ) -> None:
+    def transfer(self, way: str, memory: str, local: Place, size: int, place: str) -> None:
         """Load or store elements; `place` is an address as statements have it."""
         self.write(f"{memory[0]}{way} {self.place(local)}, {self.constant(size)}, {place}")
 
     def vector(
         self,
         mnemonic: str,
-        out: ScratchpadBuffer | str,
+        out: Place,
         size: int,
-        *sources: ScratchpadBuffer | str,
+        *sources: Place,
     ) -> None:
         """An operation of the vector unit."""
         operands = ", ".join(self.place(source) for source in sources)
         self.write(f"{mnemonic} {self.place(out)}, {self.constant(size)}, {operands}")
 
-    def product(
-        self,
-        out: ScratchpadBuffer | str,
-        rows: int,
-        matrix: ScratchpadBuffer | str,
-        source: ScratchpadBuffer | str,
-        columns: int,
-    ) -> None:
+    def product(self, out: Place, rows: int, matrix: Place, source: Place, columns: int) -> None:
         """out = matrix times source."""
-        self.write(
-            f"mmv {self.place(out)}, {self.constant(rows)}, {self.place(matrix)}, "
-            f"{self.place(source)}, {self.constant(columns)}"
-        )
+        self._of_matrix("mmv", out, rows, matrix, source, columns)
 
     def transposed_product(
-        self,
-        out: ScratchpadBuffer | str,
-        columns: int,
-        matrix: ScratchpadBuffer | str,
-        source: ScratchpadBuffer | str,
-        rows: int,
+        self, out: Place, columns: int, matrix: Place, source: Place, rows: int
     ) -> None:
         """out = source times matrix."""
+        self._of_matrix("vmm", out, columns, matrix, source, rows)
+
+    def _of_matrix(
+        self, mnemonic: str, out: Place, results: int, matrix: Place, source: Place, terms: int
+    ) -> None:
         self.write(
-            f"vmm {self.place(out)}, {self.constant(columns)}, {self.place(matrix)}, "
-            f"{self.place(source)}, {self.constant(rows)}"
+            f"{mnemonic} {self.place(out)}, {self.constant(results)}, {self.place(matrix)}, "
+            f"{self.place(source)}, {self.constant(terms)}"
         )
 
-    def outer_product(
-        self,
-        out: ScratchpadBuffer | str,
-        a: ScratchpadBuffer | str,
-        rows: int,
-        b: ScratchpadBuffer | str,
-        columns: int,
-    ) -> None:
+    def outer_product(self, out: Place, a: Place, rows: int, b: Place, columns: int) -> None:
         """out = the products of each element of a and each of b."""
         self.write(
             f"op {self.place(out)}, {self.place(a)}, {self.constant(rows)}, "
             f"{self.place(b)}, {self.constant(columns)}"
         )
 
-    def clear(self, out: ScratchpadBuffer | str, size: int) -> None:
+    def clear(self, out: Place, size: int) -> None:
         """out = 0."""
         self.vector("vsv", out, size, out, out)
 
-    def fill(self, out: ScratchpadBuffer | str, size: int, value: int) -> None:
+    def fill(self, out: Place, size: int, value: int) -> None:
         """out = an element."""
         self.clear(out, size)
         self.vector("vas", out, size, out, f"#{value}")
 
-    def place(self, buffer: ScratchpadBuffer | str) -> str:
+    def place(self, buffer: Place) -> str:
         """The register that holds where a buffer begins."""
         return buffer if isinstance(buffer, str) else self.constant(buffer.address)
 

@@ -6,28 +6,15 @@ from collections.abc import Mapping
 
 from tilewright.targets.cambricon.dla.blocks import (
     convolution,
-    convolution_training,
     elementwise,
     fully_connected,
     normalisation,
-    normalisation_training,
     pooling,
-    pooling_training,
-    training,
 )
 from tilewright.targets.cambricon.dla.blocks.call import Block, BlockArgument, BlockCall
 
-BLOCKS: Mapping[str, Block] = {
-    **fully_connected.BLOCKS,
-    **convolution.BLOCKS,
-    **convolution_training.BLOCKS,
-    **pooling.BLOCKS,
-    **elementwise.BLOCKS,
-    **normalisation.BLOCKS,
-    **normalisation_training.BLOCKS,
-    **training.BLOCKS,
-    **pooling_training.BLOCKS,
-}
+_MODULES = (fully_connected, convolution, pooling, elementwise, normalisation)
+BLOCKS: Mapping[str, Block] = {k: block for m in _MODULES for k, block in m.BLOCKS.items()}
 """Each may be called with `block_` before its name."""
 
 __all__ = ["BLOCKS", "Block", "BlockArgument", "BlockCall"]

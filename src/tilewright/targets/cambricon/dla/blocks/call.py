@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.asm.diagnostics import Fault, Span
-from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
+from tilewright.targets.cambricon.dla.builder import Builder, Place
 from tilewright.targets.cambricon.dla.declarations import MOST_TILES, Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -31,7 +31,7 @@ class BlockArgument:
 class ResultTile:
     """Results in the vector scratchpad: rows, columns and channels; `turn` counts the tiles."""
 
-    place: ScratchpadBuffer | str
+    place: Place
     shape: tuple[int, int, int]
     turn: int
 
@@ -140,9 +140,7 @@ class BlockCall:
         assert isinstance(found, Data), "a block writes its first argument"
         return found
 
-    def complete(
-        self, place: ScratchpadBuffer | str, shape: Sequence[int], turn: int = 0
-    ) -> ResultTile:
+    def complete(self, place: Place, shape: Sequence[int], turn: int = 0) -> ResultTile:
         """The tile that is stored, once all that is fused behind has been computed on it."""
         rows, columns, channels = shape
         tile = ResultTile(place, (rows, columns, channels), turn)

@@ -4,6 +4,11 @@ For each segment of output channels the weights stay in the matrix scratchpad, i
 group of output rows (a segment of the output) and each segment of input channels the input rows
 that it needs are loaded, the next ones while the product of these is computed. Sums are exact over
 a window of a segment of input channels; those of several segments are added with saturation.
+
+Gradients go image by image: whole padded images of some channels stay on chip. For each segment of
+input channels and of output channels, each pixel of the gradient is multiplied with the weights,
+which is added to the gradient of its window, and with its window, which is added to the gradient of
+the weights. Both are rounded once for each pixel and added with saturation.
 """
 
 from __future__ import annotations
@@ -16,13 +21,13 @@ from math import prod
 from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.rows import Window, is_padded, row_loads
 from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
-from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
+from tilewright.targets.cambricon.dla.builder import Place, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 @dataclass(frozen=True)
-class ConvolutionOperands:
+class _Operands:
     """Checked operands of a convolution."""
 
     call: BlockCall
@@ -77,25 +82,25 @@ def _lower(call: BlockCall) -> None:
     write_steps(call.builder, steps, layer.source.layout.counts[3])
 
 
-def _checked(call: BlockCall) -> ConvolutionOperands:
+def _checked(call: BlockCall) -> _Operands:
     """The operands of a call. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     has_bias = len(call.arguments) > 3 and isinstance(call.arguments[3].value, Data)
     bias = call.data(3, "neuron") if has_bias else None
-    window = window_of(call, weight, 4 if has_bias else 3)
-    layer = ConvolutionOperands(call, out, source, weight, bias, window)
-    check_operands(layer, (0, 1, 2, 3))
+    window = _window_of(call, weight, 4 if has_bias else 3)
+    layer = _Operands(call, out, source, weight, bias, window)
+    _check_operands(layer, (0, 1, 2, 3))
     return layer
 
 
-def window_of(call: BlockCall, weight: Data, first: int) -> Window:
+def _window_of(call: BlockCall, weight: Data, first: int) -> Window:
     """The window of a convolution: steps and padding are the numbers from an argument on."""
     steps = call.number(first, 1, 1), call.number(first + 1, 1, 1)
     padding = call.number(first + 2, 0, 0), call.number(first + 3, 0, 0)
     return Window((weight.extents[1], weight.extents[2]), steps, padding)
 
 
-def check_operands(layer: ConvolutionOperands, indices: tuple[int, int, int, int]) -> None:
+def _check_operands(layer: _Operands, indices: tuple[int, int, int, int]) -> None:
     """Refuse operands that do not go together; `indices` are the arguments of output, input,
     weights and bias. Raises Fault.
     """
@@ -119,7 +124,7 @@ def check_operands(layer: ConvolutionOperands, indices: tuple[int, int, int, int
     _check_segments(layer, indices)
 
 
-def _check_segments(layer: ConvolutionOperands, indices: tuple[int, int, int, int]) -> None:
+def _check_segments(layer: _Operands, indices: tuple[int, int, int, int]) -> None:
     call, out, source, weight = layer.call, layer.out, layer.source, layer.weight
     part, depth = weight.segments[0], weight.segments[3]
     wanted = [
@@ -146,7 +151,7 @@ def _check_segments(layer: ConvolutionOperands, indices: tuple[int, int, int, in
         )
 
 
-def _allocated(layer: ConvolutionOperands) -> _Buffers:
+def _allocated(layer: _Operands) -> _Buffers:
     builder, depth = layer.call.builder, layer.weight.segments[3]
     part = layer.weight.segments[0]
     group = layer.out.segments[1]
@@ -154,20 +159,17 @@ def _allocated(layer: ConvolutionOperands) -> _Buffers:
     result = group * layer.out.extents[2] * part
     divided = layer.weight.layout.counts[3] > 1
 
-    def two(name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
-        return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
-
     def weights() -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
         if not layer.is_resident:
-            return two(layer.weight.name, "matrix", part * layer.taps * depth)
+            return builder.two(layer.weight.name, "matrix", part * layer.taps * depth)
         size = part * layer.taps * layer.weight.extents[3]
         one = builder.buffer(layer.weight.name, "matrix", size)
         return one, one
 
     found = _Buffers(
-        two(layer.source.name, "vector", rows),
+        builder.two(layer.source.name, "vector", rows),
         builder.buffer("window", "vector", layer.taps * depth),
-        two(layer.out.name, "vector", result),
+        builder.two(layer.out.name, "vector", result),
         weights(),
         builder.buffer("partial", "vector", part) if divided else None,
         builder.buffer(layer.bias.name, "vector", part) if layer.bias else None,
@@ -176,7 +178,7 @@ def _allocated(layer: ConvolutionOperands) -> _Buffers:
     return found
 
 
-def _fitting(layer: ConvolutionOperands) -> str:
+def _fitting(layer: _Operands) -> str:
     """Segment sizes with which the layer fits: fewer output rows, output and input channels."""
     capacity = layer.call.builder.capacities
     group, (part, depth) = layer.out.segments[1], layer.weight.segments[::3]
@@ -198,7 +200,7 @@ def _fitting(layer: ConvolutionOperands) -> str:
     return f"segments of {group} output rows, {part} output and {depth} input channels fit"
 
 
-def _places(layer: ConvolutionOperands) -> Iterator[_Place]:
+def _places(layer: _Operands) -> Iterator[_Place]:
     depth = layer.weight.layout.counts[3]
     number = 0
     for o in range(layer.weight.layout.counts[0]):
@@ -209,7 +211,7 @@ def _places(layer: ConvolutionOperands) -> Iterator[_Place]:
                     number += 1
 
 
-def _step(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> TileStep:
+def _step(layer: _Operands, buffers: _Buffers, place: _Place) -> TileStep:
     out, shape = layer.out, layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
     first = layer.window.first_row(place.h, out.segments[1])
     count = layer.window.rows_of(shape[0])
@@ -233,7 +235,7 @@ def _step(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> TileS
     )
 
 
-def _cleared(layer: ConvolutionOperands, rows: ScratchpadBuffer, place: _Place) -> ScratchpadBuffer:
+def _cleared(layer: _Operands, rows: ScratchpadBuffer, place: _Place) -> ScratchpadBuffer:
     """The rows that a step uses."""
     out_rows = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
     depth = layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
@@ -241,14 +243,14 @@ def _cleared(layer: ConvolutionOperands, rows: ScratchpadBuffer, place: _Place) 
     return replace(rows, size=size)
 
 
-def _weights(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+def _weights(layer: _Operands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
     layout, name = layer.weight.layout, layer.weight.name
     channels, _, _, depth = layout.shape((place.o, 0, 0, place.c))
     local, offset = _weight_address(layer, buffers, place), layout.offset((place.o, 0, 0, place.c))
     return (Load("matrix", local, channels * layer.taps * depth, name, offset),)
 
 
-def _weight_address(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> int:
+def _weight_address(layer: _Operands, buffers: _Buffers, place: _Place) -> int:
     if not layer.is_resident:
         return buffers.weights[place.number % 2].address
     layout = layer.weight.layout
@@ -256,7 +258,7 @@ def _weight_address(layer: ConvolutionOperands, buffers: _Buffers, place: _Place
     return buffers.weights[0].address + distance
 
 
-def _biases(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+def _biases(layer: _Operands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
     if layer.bias is None or buffers.biases is None:
         return ()
     layout, index = layer.bias.layout, (0, 0, 0, place.o)
@@ -269,7 +271,7 @@ Rows = tuple[int, int]
 
 
 def _halves(
-    layer: ConvolutionOperands, buffers: _Buffers, place: _Place
+    layer: _Operands, buffers: _Buffers, place: _Place
 ) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
     """The computation of a step in two: some rows each."""
     count = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
@@ -281,7 +283,7 @@ def _halves(
 
 
 def _compute(
-    layer: ConvolutionOperands, buffers: _Buffers, place: _Place, rows: Rows | None = None
+    layer: _Operands, buffers: _Buffers, place: _Place, rows: Rows | None = None
 ) -> ResultTile | None:
     """The products of a step, of the last `rows` of it where the others are done, and what is fused
     behind the last ones of a group.
@@ -294,7 +296,7 @@ def _compute(
     return layer.call.complete(buffers.results[place.group % 2], shape, place.group)
 
 
-def _pixels(layer: ConvolutionOperands, buffers: _Buffers, place: _Place, rows: Rows) -> None:
+def _pixels(layer: _Operands, buffers: _Buffers, place: _Place, rows: Rows) -> None:
     """A loop over the pixels of some rows of a segment of the output."""
     shape = layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
     begun, count = rows
@@ -318,11 +320,11 @@ def _pixels(layer: ConvolutionOperands, buffers: _Buffers, place: _Place, rows: 
 
 
 def _gathered(
-    layer: ConvolutionOperands,
+    layer: _Operands,
     buffers: _Buffers,
     registers: tuple[str, str],
     sizes: tuple[int, int],
-) -> ScratchpadBuffer | str:
+) -> Place:
     """The elements of the window at a corner, one after the other."""
     builder, (corner, row), (depth, line) = layer.call.builder, registers, sizes
     rows, columns = layer.window.extents
@@ -337,10 +339,10 @@ def _gathered(
 
 
 def _product(
-    layer: ConvolutionOperands,
+    layer: _Operands,
     buffers: _Buffers,
     place: _Place,
-    operands: tuple[str, ScratchpadBuffer | str, int, int],
+    operands: tuple[str, Place, int, int],
 ) -> None:
     """The outputs of a pixel: of the first input channels, or added to those before."""
     builder, (result, source, channels, columns) = layer.call.builder, operands
@@ -355,4 +357,211 @@ def _product(
         builder.vector("vav", result, channels, result, buffers.biases)
 
 
-BLOCKS = {"conv_fp": Block((5, 8), "out, in, w[, b], #sy, #sx[, #ph, #pw]", _lower)}
+# Gradients.
+
+
+@dataclass(frozen=True)
+class _TrainingBuffers:
+    """In the vector scratchpad, except for weights, their gradient and the products of a pixel."""
+
+    source: ScratchpadBuffer
+    din: ScratchpadBuffer
+    gradient: ScratchpadBuffer
+    window: ScratchpadBuffer
+    back: ScratchpadBuffer
+    biases: ScratchpadBuffer
+    weights: ScratchpadBuffer
+    dw: ScratchpadBuffer
+    product: ScratchpadBuffer
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Checked operands: the layer, whose output is `dout`, and the gradients that are written."""
+
+    layer: _Operands
+    din: Data
+    dw: Data
+    db: Data
+    buffers: _TrainingBuffers
+
+    def offset(self, o: int, c: int) -> int:
+        """Where a segment of the weights lies, and of their gradient."""
+        return self.layer.weight.layout.offset((o, 0, 0, c))
+
+    @property
+    def places(self) -> Iterator[tuple[int, int, int]]:
+        """Images, segments of input and of output channels, one after the other."""
+        counts = self.layer.weight.layout.counts
+        for b in range(self.layer.source.extents[0]):
+            for c in range(counts[3]):
+                for o in range(counts[0]):
+                    yield b, c, o
+
+
+def _lower_gradient(call: BlockCall) -> None:
+    """Write `conv_bp din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]`. Raises Fault."""
+    training = _checked_gradient(call)
+    counts = training.layer.weight.layout.counts
+    call.require_tiles(training.layer.source.extents[0] * counts[0] * counts[3])
+    write_steps(call.builder, [_gradient_step(training, place) for place in training.places], 1)
+
+
+def _checked_gradient(call: BlockCall) -> _Training:
+    din, dw, db = call.output(0), call.written(1, "synapse"), call.output(2)
+    dout, source, weight = call.data(3, "neuron"), call.data(4, "neuron"), call.data(5, "synapse")
+    layer = _Operands(call, dout, source, weight, None, _window_of(call, weight, 6))
+    _check_operands(layer, (3, 4, 5, 5))
+    call.require_shape(0, din, source.extents, source.segments)
+    call.require_shape(1, dw, weight.extents, weight.segments)
+    part = weight.segments[0]
+    call.require_shape(2, db, (1, 1, 1, weight.extents[0]), (1, 1, 1, part))
+    return _Training(layer, din, dw, db, _allocated_images(layer))
+
+
+def _allocated_images(layer: _Operands) -> _TrainingBuffers:
+    builder, depth, part = layer.call.builder, layer.weight.segments[3], layer.weight.segments[0]
+    image = _rows(layer) * layer.window.line(layer.source, depth)
+    taps, names = layer.taps * depth, (layer.source.name, layer.out.name, layer.weight.name)
+    found = _TrainingBuffers(
+        builder.buffer(names[0], "vector", image),
+        builder.buffer(f"gradient of {names[0]}", "vector", image),
+        builder.buffer(names[1], "vector", prod(layer.out.extents[1:3]) * part),
+        builder.buffer("window", "vector", taps),
+        builder.buffer("gradient of window", "vector", taps),
+        builder.buffer("biases", "vector", part),
+        builder.buffer(names[2], "matrix", part * taps),
+        builder.buffer(f"gradient of {names[2]}", "matrix", part * taps),
+        builder.buffer("product", "matrix", part * taps),
+    )
+    builder.check(_fitting_images(layer))
+    return found
+
+
+def _rows(layer: _Operands) -> int:
+    return layer.source.extents[1] + 2 * layer.window.padding[0]
+
+
+def _fitting_images(layer: _Operands) -> str:
+    """Segments of channels with which whole images fit, by halving the larger share."""
+    part, depth = layer.weight.segments[::3]
+    capacity, pixels = layer.call.builder.capacities, prod(layer.out.extents[1:3])
+    image = _rows(layer) * layer.window.line(layer.source, 1)
+
+    def fits() -> bool:
+        vector = 2 * (image + layer.taps) * depth + (pixels + 1) * part
+        return vector <= capacity["vector"] and 3 * part * depth * layer.taps <= capacity["matrix"]
+
+    while not fits():
+        if part == depth == 1:
+            return "no segment sizes fit: divide the layer"
+        if part == 1 or (2 * image * depth >= pixels * part and depth > 1):
+            depth = -(-depth // 2)
+        else:
+            part = -(-part // 2)
+    return f"segments of {part} output and {depth} input channels fit"
+
+
+def _gradient_step(training: _Training, place: tuple[int, int, int]) -> TileStep:
+    """One pair of segments. Its data is used at once: there is one buffer of each."""
+    (b, c, o), layer, buffers = place, training.layer, training.buffers
+    shape, offset = layer.weight.layout.shape((o, 0, 0, c)), training.offset(o, c)
+    is_last = o == layer.weight.layout.counts[0] - 1
+    loads = _gradient_loads(training, b, o)
+    if o == 0:
+        height, first = _rows(layer), -layer.window.padding[0]
+        loads += row_loads(layer.source, buffers.source, layer.window, (b, c), first, height)
+    size, name = prod(shape), layer.weight.name
+    loads.append(Load("matrix", buffers.weights.address, size, name, offset))
+    dw = Load("matrix", buffers.dw.address, size, training.dw.name, offset)
+    bias_offset = training.db.layout.offset((0, 0, 0, o))
+    db = Load("vector", buffers.biases.address, shape[0], training.db.name, bias_offset)
+    sums = (dw, db) if c == 0 else (dw,)
+    return TileStep(
+        (),
+        partial(_gradients, training, place),
+        (b > 0, c == 0, o == 0, is_last, shape),
+        needs=(*loads, *(sums if b else ())),
+        stores=(*sums, *(_image_stores(training, b, c) if is_last else ())),
+        first=partial(_clear_images, training, o),
+    )
+
+
+def _clear_images(training: _Training, o: int) -> None:
+    """Zeros in the padded image and in its gradient, ahead of its first output channels."""
+    for image in (training.buffers.source, training.buffers.din) if o == 0 else ():
+        training.layer.call.builder.clear(image, image.size)
+
+
+def _gradient_loads(training: _Training, b: int, o: int) -> list[Load]:
+    """The gradient of an image of some output channels, row segment after row segment."""
+    out, local, found = training.layer.out, training.buffers.gradient.address, []
+    for h in range(out.layout.counts[1]):
+        index = (b, h, 0, o)
+        size = prod(out.layout.shape(index))
+        found.append(Load("vector", local, size, out.name, out.layout.offset(index)))
+        local += size
+    return found
+
+
+def _gradients(training: _Training, place: tuple[int, int, int]) -> None:
+    (b, c, o), layer, buffers = place, training.layer, training.buffers
+    builder, shape = layer.call.builder, layer.weight.layout.shape((o, 0, 0, c))
+    if not b:
+        builder.vector("msm", buffers.dw, prod(shape), buffers.weights, buffers.weights)
+        if c == 0:
+            builder.clear(buffers.biases, shape[0])
+    _gradient_pixels(training, shape, with_biases=c == 0)
+
+
+def _gradient_pixels(training: _Training, shape: tuple[int, ...], *, with_biases: bool) -> None:
+    """A loop over the pixels of the gradient."""
+    layer, buffers, builder = training.layer, training.buffers, training.layer.call.builder
+    line, (rows, columns) = layer.window.line(layer.source, shape[3]), layer.out.extents[1:3]
+    before = builder.mark()
+    gradient, top = builder.variable(buffers.gradient.address), builder.variable(0)
+    corner, place = builder.variable(0), builder.variable(0)
+    with builder.loop(rows):
+        builder.copy(corner, top)
+        with builder.loop(columns):
+            if with_biases:
+                biases = buffers.biases
+                builder.vector("vav", biases, shape[0], biases, gradient)
+            _gradient_pixel(training, shape, (gradient, corner, place), line)
+            builder.add(gradient, shape[0])
+            builder.add(corner, layer.window.steps[1] * shape[3])
+        builder.add(top, layer.window.steps[0] * line)
+    builder.release(before)
+
+
+def _gradient_pixel(
+    training: _Training, shape: tuple[int, ...], registers: tuple[str, str, str], line: int
+) -> None:
+    """One pixel: its window is gathered, both products are added, the window's is scattered."""
+    buffers, builder = training.buffers, training.layer.call.builder
+    (gradient, corner, place), (part, rows, columns, depth) = registers, shape
+    row_size, taps = columns * depth, rows * columns * depth
+    for k in range(rows):
+        target = builder.constant(buffers.window.address + k * row_size)
+        builder.write(f"sadd {place}, {corner}, #{buffers.source.address + k * line}")
+        builder.vector("vmove", target, row_size, place)
+    builder.outer_product(buffers.product, gradient, part, buffers.window, taps)
+    builder.vector("mam", buffers.dw, part * taps, buffers.dw, buffers.product)
+    builder.transposed_product(buffers.back, taps, buffers.weights, gradient, part)
+    for k in range(rows):
+        source = builder.constant(buffers.back.address + k * row_size)
+        builder.write(f"sadd {place}, {corner}, #{buffers.din.address + k * line}")
+        builder.vector("vav", place, row_size, place, source)
+
+
+def _image_stores(training: _Training, b: int, c: int) -> tuple[Load, ...]:
+    """The gradient of an image without its padding."""
+    layer = training.layer
+    height, first = _rows(layer), -layer.window.padding[0]
+    return row_loads(training.din, training.buffers.din, layer.window, (b, c), first, height)
+
+
+BLOCKS = {
+    "conv_fp": Block((5, 8), "out, in, w[, b], #sy, #sx[, #ph, #pw]", _lower),
+    "conv_bp": Block((8, 10), "din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]", _lower_gradient),
+}

@@ -13,7 +13,7 @@ from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile, Stage
 from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
-from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
+from tilewright.targets.cambricon.dla.builder import Builder, Place, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.vector_steps import Step as VectorStep
@@ -35,9 +35,7 @@ _GRADIENTS = {
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-def _computed(
-    builder: Builder, expression: str, places: Sequence[ScratchpadBuffer | str], size: int
-) -> None:
+def _computed(builder: Builder, expression: str, places: Sequence[Place], size: int) -> None:
     """Write `size` elements of an expression over x0, x1, .. at `places`; they come to x0's."""
     steps = vector_steps_of(expression, len(places), _FRACTION_BITS)
     temporaries = [builder.scratch(f"temporary {k}", size) for k in range(steps.temporaries)]

@@ -4,6 +4,9 @@ For each segment of outputs, each segment of inputs is loaded with its part of t
 product of the segments before is computed: the order of the paper's Code #2. A part of the matrix
 serves all images. The partial sums of segments are rounded to 16 bits each and added with
 saturation.
+
+`fc_bp` writes the gradients of what the layer takes (`din`, of its weights `dw`, of its bias `db`)
+from that of what it writes (`dout`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
@@ -74,7 +76,7 @@ class _Place:
     number: int
 
 
-def _fully_connected(call: BlockCall) -> None:
+def _lower(call: BlockCall) -> None:
     """Write `fc_fp out, in, w[, b]`. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     bias = call.data(3, "neuron") if len(call.arguments) > 3 else None
@@ -136,14 +138,11 @@ def _write(layer: _Layer) -> None:
 def _allocated(layer: _Layer) -> _Buffers:
     (outputs, inputs), builder = layer.sizes, layer.call.builder
 
-    def two(name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
-        return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
-
     return _Buffers(
-        two(layer.source.name, "vector", inputs),
-        two(layer.matrix.name, "matrix", outputs * inputs),
-        two(layer.out.name, "vector", outputs * layer.batch),
-        two("partial", "vector", outputs),
+        builder.two(layer.source.name, "vector", inputs),
+        builder.two(layer.matrix.name, "matrix", outputs * inputs),
+        builder.two(layer.out.name, "vector", outputs * layer.batch),
+        builder.two("partial", "vector", outputs),
         builder.buffer(layer.bias.name, "vector", outputs) if layer.bias else None,
     )
 
@@ -161,14 +160,14 @@ def _fitting(layer: _Layer) -> str:
 
 def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> TileStep:
     o, i, number, target = place.o, place.i, place.number, layer.call.target
-    loads = [_load(buffers.inputs[number % 2], layer.source, (place.b, 0, 0, i))]
+    loads = [Load.segment(buffers.inputs[number % 2], layer.source, (place.b, 0, 0, i))]
     tile, turn = layer.tile(o, i), number // layer.batch % 2
     if place.b == 0:
-        loads.append(_load(buffers.matrices[turn], layer.matrix, tile))
+        loads.append(Load.segment(buffers.matrices[turn], layer.matrix, tile))
     is_last, shape = i == layer.counts[1] - 1, layer.matrix.layout.shape(tile)
     needs = []
     if layer.bias and buffers.biases and is_last and place.b == 0:
-        needs.append(_load(buffers.biases, layer.bias, (0, 0, 0, o)))
+        needs.append(Load.segment(buffers.biases, layer.bias, (0, 0, 0, o)))
     return TileStep(
         tuple(loads),
         partial(_finish, layer, buffers, place),
@@ -177,13 +176,6 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> TileStep:
         tuple(needs),
         first=partial(_multiply, layer, buffers, place),
         halves=_halves(layer, buffers, place),
-    )
-
-
-def _load(buffer: ScratchpadBuffer, data: Data, index: tuple[int, ...]) -> Load:
-    layout = data.layout
-    return Load(
-        buffer.memory, buffer.address, prod(layout.shape(index)), data.name, layout.offset(index)
     )
 
 
@@ -246,8 +238,130 @@ def _sums(layer: _Layer, buffers: _Buffers, place: _Place) -> int:
     return buffers.sums[place.o % 2].address + place.b * layer.sizes[0]
 
 
+# Gradients of a fully-connected layer.
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Checked operands of a fully-connected layer, and its buffers."""
+
+    call: BlockCall
+    din: Data
+    dw: Data
+    db: Data
+    dout: Data
+    source: Data
+    weight: Data
+    gradients: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    inputs: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    weights: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    sums: ScratchpadBuffer
+    partial: ScratchpadBuffer
+    biases: ScratchpadBuffer
+    products: ScratchpadBuffer
+    product: ScratchpadBuffer
+
+
+def _lower_gradient(call: BlockCall) -> None:
+    """Write `fc_bp din, dw, db, dout, in, w`. Raises Fault."""
+    layer = _checked(call)
+    count_out, _, _, count_in = layer.weight.layout.counts
+    batch = layer.dout.extents[0]
+    call.require_tiles(count_in * count_out * batch)
+    places = [(i, o, b) for i in range(count_in) for o in range(count_out) for b in range(batch)]
+    steps = [_gradient_step(layer, place, number) for number, place in enumerate(places)]
+    write_steps(call.builder, steps, 1)
+
+
+def _checked(call: BlockCall) -> _Training:
+    din, db = call.output(0), call.output(2)
+    dw, weight = call.written(1, "synapse"), call.data(5, "synapse")
+    dout, source = call.data(3, "neuron"), call.data(4, "neuron")
+    rows, _, _, columns = weight.extents
+    part, depth, batch = weight.segments[0], weight.segments[3], source.extents[0]
+    outputs = ((batch, 1, 1, rows), (1, 1, 1, part))
+    inputs = ((batch, 1, 1, columns), (1, 1, 1, depth))
+    wanted = [
+        (0, din, inputs),
+        (1, dw, (weight.extents, weight.segments)),
+        (2, db, ((1, 1, 1, rows), (1, 1, 1, part))),
+        (3, dout, outputs),
+        (4, source, inputs),
+        (5, weight, ((rows, 1, 1, columns), (part, 1, 1, depth))),
+    ]
+    for index, data, (extents, sizes) in wanted:
+        call.require_shape(index, data, extents, sizes)
+    return _with_buffers(call, (din, dw, db, dout, source, weight), part, depth)
+
+
+def _with_buffers(
+    call: BlockCall, data: tuple[Data, Data, Data, Data, Data, Data], part: int, depth: int
+) -> _Training:
+    builder, (_, dw, _, dout, source, weight) = call.builder, data
+
+    return _Training(
+        call, *data,
+        builder.two(dout.name, "vector", part),
+        builder.two(source.name, "vector", depth),
+        builder.two(weight.name, "matrix", part * depth),
+        builder.buffer("sums", "vector", source.extents[0] * depth),
+        builder.buffer("partial", "vector", depth),
+        builder.buffer("biases", "vector", part),
+        builder.buffer(dw.name, "matrix", part * depth),
+        builder.buffer("product", "matrix", part * depth),
+    )  # fmt: skip
+
+
+def _gradient_step(layer: _Training, place: tuple[int, int, int], number: int) -> TileStep:
+    i, o, b = place
+    loads = [
+        Load.segment(layer.gradients[number % 2], layer.dout, (b, 0, 0, o)),
+        Load.segment(layer.inputs[number % 2], layer.source, (b, 0, 0, i)),
+    ]
+    if b == 0:
+        matrix = layer.weights[number // layer.dout.extents[0] % 2]
+        loads.append(Load.segment(matrix, layer.weight, (o, 0, 0, i)))
+    return TileStep(tuple(loads), partial(_gradients, layer, place, number), place)
+
+
+def _gradients(layer: _Training, place: tuple[int, int, int], number: int) -> None:
+    """The products of one tile and one image, and what is complete with it stored."""
+    (i, o, b), builder = place, layer.call.builder
+    rows, _, _, columns = layer.weight.layout.shape((o, 0, 0, i))
+    gradient, source = layer.gradients[number % 2], layer.inputs[number % 2]
+    matrix = layer.weights[number // layer.dout.extents[0] % 2]
+    sums = builder.constant(layer.sums.address + b * layer.weight.segments[3])
+    builder.transposed_product(sums if o == 0 else layer.partial, columns, matrix, gradient, rows)
+    if o:
+        builder.vector("vav", sums, columns, sums, layer.partial)
+    builder.outer_product(layer.product if b else layer.products, gradient, rows, source, columns)
+    if b:
+        size = rows * columns
+        builder.vector("mam", layer.products, size, layer.products, layer.product)
+    if i == 0:
+        builder.vector("vav" if b else "vmove", layer.biases, rows,
+                       *((layer.biases, gradient) if b else (gradient,)))  # fmt: skip
+    _store(layer, place, (rows, columns))
+
+
+def _store(layer: _Training, place: tuple[int, int, int], sizes: tuple[int, int]) -> None:
+    (i, o, b), (rows, columns), builder = place, sizes, layer.call.builder
+    last = layer.dout.extents[0] - 1
+    if b == last:
+        offset = layer.dw.layout.offset((o, 0, 0, i))
+        builder.store(layer.products, rows * columns, layer.dw.name, offset)
+        if i == 0:
+            offset = layer.db.layout.offset((0, 0, 0, o))
+            builder.store(layer.biases, rows, layer.db.name, offset)
+    if o == layer.weight.layout.counts[0] - 1:
+        sums = builder.constant(layer.sums.address + b * layer.weight.segments[3])
+        offset = layer.din.layout.offset((b, 0, 0, i))
+        builder.store(sums, columns, layer.din.name, offset)
+
+
 BLOCKS = {
-    "fc_fp": Block((3, 4), "out, in, w[, b]", _fully_connected),
-    "mmv": Block((3, 3), "out, in, m", _fully_connected),
+    "fc_fp": Block((3, 4), "out, in, w[, b]", _lower),
+    "mmv": Block((3, 3), "out, in, m", _lower),
     "vmm": Block((3, 3), "out, in, m", _vector_times_matrix),
+    "fc_bp": Block((6, 6), "din, dw, db, dout, in, w", _lower_gradient),
 }

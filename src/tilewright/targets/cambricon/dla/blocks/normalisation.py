@@ -2,6 +2,9 @@
 
 `lrn_fp`: s = k + alpha (sum of x^2 over n channels), y = x / s^beta.
 `bn_fp`: y = (x - mean) gamma / sqrt(var + eps) + beta.
+`lrn_bp`: dx = dy / s^beta - 2 alpha beta x (sum of dy y / s over n channels).
+`bn_bp`: dgamma = sum of dy z, dbeta = sum of dy, dx = (dy - dbeta / m - z dgamma / m) gamma / d,
+with the deviation d, z = (x - mean) / d, and m elements of each channel.
 Constants are elements, 256 for 1.0. Powers and roots are exponentials of multiples of logarithms.
 """
 
@@ -18,8 +21,11 @@ from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
+_LARGEST_FACTOR = 127
+"""The largest number that is an element."""
 
-def power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: int) -> None:
+
+def _power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: int) -> None:
     """x = x^exponent for positive x, in place: tiles of all channels leave no room for temporaries.
     The exponent is an element.
     """
@@ -34,7 +40,7 @@ def power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: i
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class _Neighbours:
     """The constants of LRN as elements, and the channels and pixels of a tile, which has all
     channels in segments of `part`.
     """
@@ -53,7 +59,7 @@ class Neighbours:
         return self.pixels * self.channels
 
 
-def neighbours_of(call: BlockCall, data: Data, rows: int, first: int) -> Neighbours:
+def _neighbours_of(call: BlockCall, data: Data, rows: int, first: int) -> _Neighbours:
     """The constants from an argument on, for tiles of some rows. Raises Fault."""
     count = call.number(first, 1, 1)
     alpha, beta, k = (call.number(first + place, 0, 0) for place in (1, 2, 3))
@@ -70,10 +76,10 @@ def neighbours_of(call: BlockCall, data: Data, rows: int, first: int) -> Neighbo
         f"the {data.places} is not in segments of whole rows and even parts of the channels",
         0,
     )
-    return Neighbours(count, alpha, beta, k, channels, part, rows * data.extents[2])
+    return _Neighbours(count, alpha, beta, k, channels, part, rows * data.extents[2])
 
 
-def sum_neighbours(builder: Builder, x: ScratchpadBuffer, n: Neighbours) -> None:
+def _sum_neighbours(builder: Builder, x: ScratchpadBuffer, n: _Neighbours) -> None:
     """x = the sums of x over neighbouring channels, pixel by pixel."""
     padded = builder.scratch("channels", n.channels + n.count - 1)
     total = builder.scratch("sum of channels", n.channels)
@@ -98,11 +104,11 @@ def sum_neighbours(builder: Builder, x: ScratchpadBuffer, n: Neighbours) -> None
     builder.release(before)
 
 
-def response_divisors(builder: Builder, x: ScratchpadBuffer, n: Neighbours) -> ScratchpadBuffer:
+def _response_divisors(builder: Builder, x: ScratchpadBuffer, n: _Neighbours) -> ScratchpadBuffer:
     """s = k + alpha (sum of squares of neighbouring channels)."""
     found, factor = builder.scratch("squares", n.size), builder.scratch("exponent", n.size)
     builder.vector("vmv", found, n.size, x, x)
-    sum_neighbours(builder, found, n)
+    _sum_neighbours(builder, found, n)
     builder.fill(factor, n.size, n.alpha)
     builder.vector("vmv", found, n.size, found, factor)
     builder.vector("vas", found, n.size, found, f"#{n.k}")
@@ -114,11 +120,11 @@ def _lrn(call: BlockCall) -> None:
     out, source, builder = call.output(), call.data(1, "neuron"), call.builder
     check_alike(call, out, [source], DlaError.SEGMENTS)
     size = prod((*out.segments[:3], out.extents[3]))
-    buffers = [builder.buffer(f"{source.name} {k}", "vector", size) for k in (0, 1)]
+    buffers = builder.two(source.name, "vector", size)
     steps = []
-    for k, index in enumerate(rows_with_all_channels(out)):
+    for k, index in enumerate(_rows_with_all_channels(out)):
         shape = (*out.layout.shape(index)[:3], out.extents[3])
-        constants = neighbours_of(call, out, shape[0] * shape[1], 2)
+        constants = _neighbours_of(call, out, shape[0] * shape[1], 2)
         offset, buffer = out.layout.offset(index), buffers[k % 2]
         steps.append(
             TileStep(
@@ -131,17 +137,17 @@ def _lrn(call: BlockCall) -> None:
     write_steps(builder, steps, 1)
 
 
-def rows_with_all_channels(data: Data) -> list[tuple[int, ...]]:
+def _rows_with_all_channels(data: Data) -> list[tuple[int, ...]]:
     """The first segments of each group of rows: those of all channels lie behind it."""
     return [index for index in data.layout.indices() if index[3] == 0]
 
 
 def _normalised(
-    call: BlockCall, n: Neighbours, x: ScratchpadBuffer, shape: tuple[int, ...]
+    call: BlockCall, n: _Neighbours, x: ScratchpadBuffer, shape: tuple[int, ...]
 ) -> ResultTile:
     builder = call.builder
-    scale = response_divisors(builder, x, n)
-    power_in_place(builder, scale, n.size, n.beta)
+    scale = _response_divisors(builder, x, n)
+    _power_in_place(builder, scale, n.size, n.beta)
     builder.vector("vdv", x, n.size, x, scale)
     return call.complete(x, (shape[0] * shape[1], shape[2], shape[3]))
 
@@ -150,7 +156,7 @@ def _normalised(
 
 
 @dataclass(frozen=True)
-class Statistics:
+class _Statistics:
     """Data of each channel in the vector scratchpad, by name, loaded once."""
 
     vectors: dict[str, ScratchpadBuffer]
@@ -160,7 +166,7 @@ class Statistics:
         return builder.constant(self.vectors[name].address + first)
 
 
-def statistics(call: BlockCall, data: Data, indices: dict[str, int]) -> Statistics:
+def _statistics(call: BlockCall, data: Data, indices: dict[str, int]) -> _Statistics:
     """Load neurons of one element for each channel; `indices` are their arguments. Raises Fault."""
     channels, found = data.extents[3], {}
     for name, index in indices.items():
@@ -174,14 +180,14 @@ def statistics(call: BlockCall, data: Data, indices: dict[str, int]) -> Statisti
         )
         found[name] = call.builder.buffer(name, "vector", channels)
         call.builder.load(found[name], channels, given.name, 0, "vector")
-    return Statistics(found)
+    return _Statistics(found)
 
 
-def invert_deviations(call: BlockCall, found: Statistics, channels: int, epsilon: int) -> None:
+def _invert_deviations(call: BlockCall, found: _Statistics, channels: int, epsilon: int) -> None:
     """var = 1 / sqrt(var + epsilon)."""
     variance = found.vectors["variance"]
     call.builder.vector("vas", variance, channels, variance, f"#{epsilon}")
-    power_in_place(call.builder, variance, channels, -ONE // 2)
+    _power_in_place(call.builder, variance, channels, -ONE // 2)
 
 
 def _batch(call: BlockCall) -> None:
@@ -190,12 +196,12 @@ def _batch(call: BlockCall) -> None:
     check_alike(call, out, [source], DlaError.SEGMENTS)
     channels = out.extents[3]
     names = {"gamma": 2, "beta": 3, "mean": 4, "variance": 5}
-    found = statistics(call, out, names)
-    invert_deviations(call, found, channels, call.number(6, 0, 0))
+    found = _statistics(call, out, names)
+    _invert_deviations(call, found, channels, call.number(6, 0, 0))
     gamma = found.vectors["gamma"]
     builder.vector("vmv", gamma, channels, gamma, found.vectors["variance"])
     size = prod(out.segments)
-    buffers = [builder.buffer(f"{source.name} {k}", "vector", size) for k in (0, 1)]
+    buffers = builder.two(source.name, "vector", size)
     steps = []
     for k, index in enumerate(out.layout.indices()):
         shape, offset, buffer = out.layout.shape(index), out.layout.offset(index), buffers[k % 2]
@@ -212,7 +218,7 @@ def _batch(call: BlockCall) -> None:
 
 
 def _scaled(
-    call: BlockCall, found: Statistics, place: tuple[ScratchpadBuffer, int], shape: tuple[int, ...]
+    call: BlockCall, found: _Statistics, place: tuple[ScratchpadBuffer, int], shape: tuple[int, ...]
 ) -> ResultTile:
     builder, (x, first), channels = call.builder, place, shape[3]
     before = builder.mark()
@@ -226,7 +232,188 @@ def _scaled(
     return call.complete(x, (shape[0] * shape[1], shape[2], channels))
 
 
+# ---------------------------------------------------------------- gradients
+
+
+def _lrn_gradient(call: BlockCall) -> None:
+    """Write `lrn_bp din, dout, in, out, #n, #alpha, #beta, #k`. Raises Fault."""
+    din = call.output()
+    given = [call.data(k, "neuron") for k in (1, 2, 3)]
+    check_alike(call, din, given, DlaError.SEGMENTS)
+    size = prod((*din.segments[:3], din.extents[3]))
+    buffers = _buffers(call, given, size)
+    steps = []
+    for k, index in enumerate(_rows_with_all_channels(din)):
+        shape = (*din.layout.shape(index)[:3], din.extents[3])
+        constants = _neighbours_of(call, din, shape[0] * shape[1], 4)
+        offset = din.layout.offset(index)
+        steps.append(
+            TileStep(
+                _loads(buffers[k % 2], given, prod(shape), offset),
+                partial(_lrn_tile, call, constants, buffers[k % 2], shape),
+                (k % 2, shape),
+                (din.name, offset),
+            )
+        )
+    write_steps(call.builder, steps, 1)
+
+
+def _buffers(call: BlockCall, given: list[Data], size: int) -> list[tuple[ScratchpadBuffer, ...]]:
+    return [
+        tuple(call.builder.buffer(f"{data.name} {k}", "vector", size) for data in given)
+        for k in (0, 1)
+    ]
+
+
+def _loads(
+    buffers: tuple[ScratchpadBuffer, ...], given: list[Data], size: int, offset: int
+) -> tuple[Load, ...]:
+    pairs = zip(buffers, given, strict=True)
+    return tuple(Load("vector", b.address, size, data.name, offset) for b, data in pairs)
+
+
+def _lrn_tile(
+    call: BlockCall, n: _Neighbours, buffers: tuple[ScratchpadBuffer, ...], shape: tuple[int, ...]
+) -> ResultTile:
+    builder, (gradient, x, out) = call.builder, buffers
+    scale = _response_divisors(builder, x, n)
+    builder.vector("vmv", out, n.size, gradient, out)
+    builder.vector("vdv", out, n.size, out, scale)
+    _sum_neighbours(builder, out, n)
+    builder.vector("vmv", out, n.size, out, x)
+    factor = builder.scratch("exponent", n.size)
+    builder.fill(factor, n.size, (2 * n.alpha * n.beta + ONE // 2) // ONE)
+    builder.vector("vmv", out, n.size, out, factor)
+    _power_in_place(builder, scale, n.size, n.beta)
+    builder.vector("vdv", gradient, n.size, gradient, scale)
+    builder.vector("vsv", gradient, n.size, gradient, out)
+    return ResultTile(gradient, (shape[0] * shape[1], shape[2], shape[3]), 0)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Checked operands of `bn_bp`, and what is known of each channel."""
+
+    call: BlockCall
+    din: Data
+    given: list[Data]
+    found: _Statistics
+    sums: tuple[ScratchpadBuffer, ScratchpadBuffer]
+
+    def on_channels(self, mnemonic: str, out: ScratchpadBuffer, *sources: ScratchpadBuffer) -> None:
+        """A vector operation on all channels."""
+        self.call.builder.vector(mnemonic, out, self.din.extents[3], *sources)
+
+
+def _batch_gradient(call: BlockCall) -> None:
+    """Write `bn_bp din, dgamma, dbeta, dout, in, gamma, mean, var, #eps`. Raises Fault."""
+    din, builder, channels = call.output(0), call.builder, call.output(0).extents[3]
+    written = call.output(1), call.output(2)
+    for index, data in enumerate(written, 1):
+        call.require_shape(index, data, (1, 1, 1, channels), data.segments)
+    given = [call.data(3, "neuron"), call.data(4, "neuron")]
+    check_alike(call, din, given, DlaError.SEGMENTS)
+    factors = _factors(call, prod(din.extents[:3]))
+    found = _statistics(call, din, {"gamma": 5, "mean": 6, "variance": 7})
+    _invert_deviations(call, found, channels, call.number(8, 0, 0))
+    sums = builder.buffer("dgamma", "vector", channels), builder.buffer("dbeta", "vector", channels)
+    batch = _Training(call, din, given, found, sums)
+    buffers = _buffers(call, given, prod(din.segments))
+    for one in sums:
+        builder.clear(one, channels)
+    _pass(batch, buffers, stores=False)
+    for one, data in zip(sums, written, strict=True):
+        builder.store(one, channels, data.name, 0)
+        _divide(batch, one, factors)
+    gamma = found.vectors["gamma"]
+    batch.on_channels("vmv", gamma, gamma, found.vectors["variance"])
+    _pass(batch, buffers, stores=True)
+
+
+def _factors(call: BlockCall, count: int) -> list[int]:
+    """Numbers up to the largest element whose product is the number of pixels. Raises Fault."""
+    found, left = [], count
+    while left > 1:
+        factor = next(f for f in range(_LARGEST_FACTOR, 0, -1) if left % f == 0)
+        call.require(
+            factor > 1,
+            DlaError.EXTENTS,
+            f"{count} elements in each channel: their number has a prime factor above "
+            f"{_LARGEST_FACTOR}",
+            0,
+        )
+        found.append(factor)
+        left //= factor
+    return found
+
+
+def _divide(batch: _Training, sums: ScratchpadBuffer, factors: list[int]) -> None:
+    channels, builder = batch.din.extents[3], batch.call.builder
+    divisor = builder.scratch("divisor", channels)
+    for factor in factors:
+        builder.fill(divisor, channels, factor * ONE)
+        batch.on_channels("vdv", sums, sums, divisor)
+
+
+def _pass(batch: _Training, buffers: list[tuple[ScratchpadBuffer, ...]], *, stores: bool) -> None:
+    """Once over all segments: to add up gradients of a channel, or to store those of the input."""
+    din, steps = batch.din, []
+    for k, index in enumerate(din.layout.indices()):
+        shape, offset = din.layout.shape(index), din.layout.offset(index)
+        first = index[3] * din.segments[3]
+        steps.append(
+            TileStep(
+                _loads(buffers[k % 2], batch.given, prod(shape), offset),
+                partial(_batch_tile, batch, buffers[k % 2], first, shape, stores),
+                (k % 2, shape, first),
+                (din.name, offset) if stores else None,
+            )
+        )
+    write_steps(batch.call.builder, steps, din.layout.counts[3])
+
+
+def _batch_tile(
+    batch: _Training,
+    buffers: tuple[ScratchpadBuffer, ...],
+    first: int,
+    shape: tuple[int, ...],
+    stores: bool,
+) -> ResultTile:
+    builder, channels = batch.call.builder, shape[3]
+    before = builder.mark()
+    gradient, x = (builder.variable(buffer.address) for buffer in buffers)
+    with builder.loop(prod(shape[:3])):
+        mean, inverse = (batch.found.part(builder, name, first) for name in ("mean", "variance"))
+        builder.vector("vsv", x, channels, x, mean)
+        builder.vector("vmv", x, channels, x, inverse)
+        _pixel(batch, (gradient, x), first, channels, stores)
+        builder.add(gradient, channels)
+        builder.add(x, channels)
+    builder.release(before)
+    return ResultTile(buffers[0], (shape[0] * shape[1], shape[2], channels), 0)
+
+
+def _pixel(
+    batch: _Training, registers: tuple[str, str], first: int, channels: int, stores: bool
+) -> None:
+    """One pixel: the gradient and the normalised input, both in place."""
+    builder, (gradient, x) = batch.call.builder, registers
+    dgamma, dbeta = (builder.constant(one.address + first) for one in batch.sums)
+    if not stores:
+        builder.vector("vmv", x, channels, gradient, x)
+        builder.vector("vav", dgamma, channels, dgamma, x)
+        builder.vector("vav", dbeta, channels, dbeta, gradient)
+        return
+    builder.vector("vmv", x, channels, x, dgamma)
+    builder.vector("vsv", gradient, channels, gradient, dbeta)
+    builder.vector("vsv", gradient, channels, gradient, x)
+    scale = batch.found.part(builder, "gamma", first)
+    builder.vector("vmv", gradient, channels, gradient, scale)
+
+
 BLOCKS = {
     "lrn_fp": Block((6, 6), "out, in, #n, #alpha, #beta, #k", _lrn),
     "bn_fp": Block((7, 7), "out, in, gamma, beta, mean, var, #eps", _batch),
+    "lrn_bp": Block((8, 8), "din, dout, in, out, #n, #alpha, #beta, #k", _lrn_gradient),
+    "bn_bp": Block((9, 9), "din, dgamma, dbeta, dout, in, gamma, mean, var, #eps", _batch_gradient),
 }

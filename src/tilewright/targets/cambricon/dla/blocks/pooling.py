@@ -1,4 +1,8 @@
-"""Pooling: for each group of output rows the input rows that it needs, a loop over the windows."""
+"""Pooling: for each group of output rows the input rows that it needs, a loop over the windows.
+
+Its gradients need segments that hold whole windows that do not overlap, or whole images. That of a
+maximum goes to every element of the window that equals it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile, Stage
 from tilewright.targets.cambricon.dla.blocks.rows import Window, row_loads
-from tilewright.targets.cambricon.dla.blocks.steps import TileStep, write_steps
-from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import Builder, Place, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -44,10 +48,8 @@ def _lower(call: BlockCall, kind: _Kind) -> None:
     out, source, builder = layer.out, layer.source, call.builder
     part, group = source.segments[3], out.segments[1]
     rows_size = layer.window.rows_of(group) * layer.window.line(source, part)
-    rows = [builder.buffer(f"{source.name} {k}", "vector", rows_size) for k in (0, 1)]
-    results = [
-        builder.buffer(f"{out.name} {k}", "vector", group * out.extents[2] * part) for k in (0, 1)
-    ]
+    rows = builder.two(source.name, "vector", rows_size)
+    results = builder.two(out.name, "vector", group * out.extents[2] * part)
     builder.check(_fitting(layer))
     steps = []
     for k, index in enumerate(out.layout.indices()):
@@ -166,7 +168,7 @@ def _pooled(
     builder: Builder,
     kind: _Kind,
     window: Window,
-    rows: tuple[ScratchpadBuffer | str, int],
+    rows: tuple[Place, int],
     out: ResultTile,
 ) -> None:
     """A loop over the rows and columns of the result; all channels of a window at once. `rows`:
@@ -220,7 +222,117 @@ def _block(kind: _Kind) -> Block:
     return Block((6, 6), form, partial(_lower, kind=kind), partial(_stage, kind=kind))
 
 
+@dataclass(frozen=True)
+class _Gradients:
+    """The buffers of a segment and what they hold: input rows and results with their gradients."""
+
+    din: ScratchpadBuffer
+    dout: ScratchpadBuffer
+    source: ScratchpadBuffer
+    out: ScratchpadBuffer
+    mask: ScratchpadBuffer
+    in_shape: tuple[int, ...]
+    out_shape: tuple[int, ...]
+
+
+def _lower_gradient(call: BlockCall, names: tuple[str, ...], is_mean: bool) -> None:
+    """Write `maxpool_bp din, dout, in, out, #ky, #kx, #sy, #sx` or `avgpool_bp din, dout, ..`."""
+    given = {name: call.data(k, "neuron") for k, name in enumerate(names)}
+    din, dout = call.output(), given["dout"]
+    window = check_windows(call, dout, din, len(names), 1)
+    require_whole_windows(call, window, dout, din, 1)
+    for name, like in (("in", din), ("out", dout)):
+        if name in given:
+            call.require_shape(names.index(name), given[name], like.extents, like.segments)
+    buffers = [
+        {
+            name: call.builder.buffer(f"{data.name} {k}", "vector", prod(data.segments))
+            for name, data in given.items()
+        }
+        for k in (0, 1)
+    ]
+    mask = call.builder.buffer("mask", "vector", dout.segments[3])
+    steps = []
+    for k, index in enumerate(dout.layout.indices()):
+        own = buffers[k % 2]
+        tile = _Gradients(
+            own["din"], own["dout"], own.get("in", own["din"]), own.get("out", own["dout"]), mask,
+            din.layout.shape(index), dout.layout.shape(index),
+        )  # fmt: skip
+        loads = tuple(
+            Load.segment(own[name], data, index) for name, data in given.items() if name != "din"
+        )
+        work = partial(_gradients, call, window, tile, is_mean)
+        steps.append(TileStep(loads, work, (index, k), (din.name, din.layout.offset(index))))
+    write_steps(call.builder, steps, 1)
+
+
+def _gradients(call: BlockCall, window: Window, tile: _Gradients, is_mean: bool) -> ResultTile:
+    builder, size = call.builder, prod(tile.out_shape)
+    builder.clear(tile.din, prod(tile.in_shape))
+    if is_mean:
+        divisor = builder.scratch("divisor of means", size)
+        builder.fill(divisor, size, prod(window.extents) * ONE)
+        builder.vector("vdv", tile.dout, size, tile.dout, divisor)
+    _windows(builder, window, tile, is_mean)
+    _, rows, columns, channels = tile.in_shape
+    return ResultTile(tile.din, (rows, columns, channels), 0)
+
+
+def _windows(builder: Builder, window: Window, tile: _Gradients, is_mean: bool) -> None:
+    """A loop over the windows; offsets are counted from the beginning of the segment."""
+    _, rows, columns, channels = tile.out_shape
+    line = tile.in_shape[2] * channels
+    before = builder.mark()
+    top, result, corner, place = (builder.variable(0) for _ in range(4))
+    other = builder.variable(0)
+    with builder.loop(rows):
+        builder.copy(corner, top)
+        with builder.loop(columns):
+            for element in range(prod(window.extents)):
+                row, column = divmod(element, window.extents[1])
+                distance = row * line + column * channels
+                _element(builder, tile, (corner, distance), (result, place, other), is_mean)
+            builder.add(corner, window.steps[1] * channels)
+            builder.add(result, channels)
+        builder.add(top, window.steps[0] * line)
+    builder.release(before)
+
+
+def _element(
+    builder: Builder,
+    tile: _Gradients,
+    source: tuple[str, int],
+    registers: tuple[str, str, str],
+    is_mean: bool,
+) -> None:
+    """Add one window element's share of the gradient; `source`: the corner, and how far from it."""
+    (corner, distance), (result, place, other), size = source, registers, tile.out_shape[3]
+    share: Place = other
+    if is_mean:
+        builder.write(f"sadd {other}, {result}, #{tile.dout.address}")
+    else:
+        builder.write(f"sadd {place}, {corner}, #{tile.source.address + distance}")
+        builder.write(f"sadd {other}, {result}, #{tile.out.address}")
+        builder.vector("ve", tile.mask, size, place, other)
+        builder.write(f"sadd {other}, {result}, #{tile.dout.address}")
+        builder.vector("vmv", tile.mask, size, tile.mask, other)
+        share = tile.mask
+    builder.write(f"sadd {place}, {corner}, #{tile.din.address + distance}")
+    builder.vector("vav", place, size, place, share)
+
+
 BLOCKS = {
     "maxpool_fp": _block(_Kind("vgtm", lambda builder, tile, window: None)),
     "avgpool_fp": _block(_Kind("vav", _divide, _LARGEST_MEAN)),
+    "maxpool_bp": Block(
+        (8, 8),
+        "din, dout, in, out, #ky, #kx, #sy, #sx",
+        partial(_lower_gradient, names=("din", "dout", "in", "out"), is_mean=False),
+    ),
+    "avgpool_bp": Block(
+        (6, 6),
+        "din, dout, #ky, #kx, #sy, #sx",
+        partial(_lower_gradient, names=("din", "dout"), is_mean=True),
+    ),
 }

@@ -3,12 +3,8 @@
 In: all steps of a block. Out: its statements, in the order of the paper's Code #2, of its Code #1,
 where each is loaded just before it is computed, or in that of its hand-optimised code (4.1), where
 a computation is split in two and half of the next loads stand before each part. Steps that come
-again at even distances in main memory become loops over address registers, with the same order.
-
-A sequence of turns as a nest of loops: what comes again at even distances in main memory.
-
-In: turns, each with what is the same whenever it comes again, and places in main memory. Out: turns
-and loops over turns and loops. Each level makes loops of what the one below it has left.
+again at even distances in main memory become loops over address registers, with the same order:
+each level makes loops of the turns and loops that the one below it has left.
 """
 
 from __future__ import annotations
@@ -16,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import ResultTile
 from tilewright.targets.cambricon.dla.builder import HALVED, NATURAL, Builder, ScratchpadBuffer
+from tilewright.targets.cambricon.dla.declarations import Data
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,12 @@ class Load:
     size: int
     symbol: str
     offset: int
+
+    @staticmethod
+    def segment(buffer: ScratchpadBuffer, data: Data, index: tuple[int, ...]) -> Load:
+        """A segment of data, at the beginning of a buffer."""
+        size, offset = prod(data.layout.shape(index)), data.layout.offset(index)
+        return Load(buffer.memory, buffer.address, size, data.name, offset)
 
 
 @dataclass(frozen=True)
