@@ -18,8 +18,8 @@ from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
+from tilewright.passes.lowering import staging
 from tilewright.passes.pipeline import make_explicit
-from tilewright.passes.staging import staging
 from tilewright.schedule.factors import FactorGrid, factor_grid
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for

@@ -15,7 +15,7 @@ from tilewright.cost.moments import Edges, kind_indices
 from tilewright.cost.sums import of_kinds
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.passes.staging import staging
+from tilewright.passes.lowering import staging
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.simulate.kernel.level import simulate

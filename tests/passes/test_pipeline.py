@@ -15,8 +15,8 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.passes.base import run
 from tilewright.passes.double_buffer import _fetches_behind
+from tilewright.passes.lowering import staging
 from tilewright.passes.pipeline import join, make_explicit
-from tilewright.passes.staging import staging
 
 MACHINE = small_mesh("sw26010", 2, 2)
 

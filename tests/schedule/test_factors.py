@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.nests import PRODUCT, WINDOWS
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.passes.staging import staging
+from tilewright.passes.lowering import staging
 from tilewright.schedule.factors import (
     FactorGrid,
     Granularity,

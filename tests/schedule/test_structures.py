@@ -9,7 +9,7 @@ import pytest
 from support.nests import COL, DEPTH, PRODUCT, ROW, WINDOWS, A, B, C
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import conv2d
-from tilewright.passes.staging import staging
+from tilewright.passes.lowering import staging
 from tilewright.schedule.decisions import Rules
 from tilewright.schedule.structures import build, combinations, legal, structures
 from tilewright.seeds.space import Seed, Space, layout, seeds_for

@@ -29,6 +29,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.simulate.kernel import level
+from tilewright.simulate.kernel.account import Timeline
 from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.simulate.kernel.program import prepare
@@ -40,7 +41,6 @@ from tilewright.simulate.kernel.signature import (
     _table,
 )
 from tilewright.simulate.kernel.state import Statements
-from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import CoreEvent
 
 MACHINE = small_mesh("sw26010_cg", 2, 2)

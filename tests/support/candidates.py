@@ -29,8 +29,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.ops.definition import Definition
 from tilewright.ops.notation import operator_of
 from tilewright.partition import Partition, split
-from tilewright.passes.lowering import lowering_of
-from tilewright.passes.staging import Staging
+from tilewright.passes.lowering import Staging, lowering_of
 from tilewright.schedule.decisions import Rules
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.structures import Structure, build

@@ -16,10 +16,7 @@ from tilewright.isa.table import BitField, OperandSpec, fixed_bits
 
 
 def encode_word(instruction: isa.Instruction) -> int:
-    """The word of an instruction whose operands are all registers and numbers.
-
-    Raises AssemblyError.
-    """
+    """The word of an instruction of registers and numbers alone. Raises AssemblyError."""
     rules = operand_rules_of(instruction.table)[instruction.spec.mnemonic]
     word = rules.constant_bits
     for rule, operand in zip(rules.operands, instruction.operands, strict=True):

@@ -158,9 +158,7 @@ class Routines(Protocol):
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """One entry per distinct call of a routine, in the order of the calls; `simulated` runs its
-        code.
-        """
+        """An entry per distinct call of a routine, in order; `simulated` runs its code."""
 
 
 class Emits(Protocol):
@@ -205,9 +203,7 @@ class NativeKernel(Protocol):
 
 
 class Loads(Protocol):
-    """Loads generated code into this process: its machine is this computer, so that time is
-    measured and not simulated.
-    """
+    """Loads generated code into this process: on this computer, time is measured, not simulated."""
 
     def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
         """Compile and load; raises ToolError if there is no compiler for it."""

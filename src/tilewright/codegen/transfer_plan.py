@@ -29,9 +29,7 @@ class TransferPlan:
 
 
 def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Scope) -> TransferPlan:
-    """Split a region into requests; raises ProgramError if it cannot fit its slot or steps
-    backwards.
-    """
+    """Split a region into requests. Raises ProgramError beyond its slot, or for steps backwards."""
     if transfer.first != Const(0):
         raise ProgramError(
             f"a transfer of {tensor.name!r} starts inside slot {transfer.slot} of {buffer.name!r}",

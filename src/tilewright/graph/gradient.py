@@ -88,9 +88,7 @@ class _Record:
 
 @dataclass
 class _Backward:
-    """Nodes forwards, then backwards from the `ends`: of each the tensor that holds its gradient,
-    "" for ones.
-    """
+    """Nodes forwards, then back from the `ends`: the tensor of each gradient, "" for ones."""
 
     network: Network
     ends: Mapping[str, str]

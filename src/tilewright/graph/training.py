@@ -170,9 +170,7 @@ def _step(
 
 
 def for_fixed_point(network: Network) -> Network:
-    """A network of gradients in real numbers with few and short steps, each of which fixed point
-    rounds.
-    """
+    """A network of gradients in real numbers with few and short steps: fixed point rounds each."""
     return joined_powers(separable_sums(network, _FEW_TERMS, finite=True))
 
 

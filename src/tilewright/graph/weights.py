@@ -64,9 +64,7 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
 
 
 def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Numbers for the inputs, from a normal distribution; integers are 0 or 1, which are places in
-    most tables.
-    """
+    """Normally distributed numbers for the inputs; integers are 0 or 1, places in most tables."""
     generator = np.random.default_rng(seed)
     found = {}
     for t in network.inputs:

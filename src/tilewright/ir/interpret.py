@@ -81,9 +81,7 @@ class _Memory:
             self.written[index] = True if part.written is None else part.written
 
     def result(self, name: str, shape: tuple[int, ...], *, masked: bool = False) -> Array:
-        """The whole tensor; raises ProgramError for an integer that nothing has written, unless
-        these are `masked`.
-        """
+        """The whole tensor. Raises ProgramError for unwritten integers, unless `masked`."""
         values = self.values.reshape(shape)
         if self.written is None or self.written.all():
             return values
@@ -358,9 +356,7 @@ def _region(
     mesh: tuple[int, int],
     cores: Cores = EVERY_CORE,
 ) -> tuple[Array, Array | None]:
-    """Flat tensor indices (cores, elements), and a mask of those inside the tensor, None if all
-    are.
-    """
+    """Flat tensor indices (cores, elements), a mask of those inside the tensor, None for all."""
     rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
     base: Any = 0
     inside: Any = None
@@ -419,9 +415,7 @@ def _call(call: ir.Call, env: Env, state: _State) -> None:
 
 
 def _axis_letters(call: ir.Call) -> list[str]:
-    """The order of axes each operand is handed in: the primitive's own first, then the rest as in
-    operand 0.
-    """
+    """Each operand's order of axes: the primitive's own first, the rest as in operand 0."""
     rest = call.other_axes
     return [call.primitive.axes_of(i, rest) for i in range(len(call.operands))]
 
@@ -432,9 +426,7 @@ Placement = tuple[tuple[int, ...], tuple[int, ...]]
 def _load(
     operand: ir.Tile | ir.View, axes: str, env: Env, state: _State
 ) -> tuple[_Elements, Placement]:
-    """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
-    change.
-    """
+    """The operand's values, a dimension per letter of `axes`; (order, shape) undo the change."""
     part = (
         _tile_part(operand, env, state)
         if isinstance(operand, ir.Tile)

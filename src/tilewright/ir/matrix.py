@@ -65,8 +65,7 @@ def as_view(operand: Operand, program: Program) -> View:
 
 @dataclass(frozen=True)
 class _Dimensions:
-    """The view's strides in elements, and the dimensions that are not one index wide, outermost
-    first."""
+    """The view's strides in elements, and the dimensions wider than one index, outermost first."""
 
     view: View
     strides: tuple[Expr, ...]

@@ -68,9 +68,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:
-        """NaN wherever the new value depends on an element that is NaN: the meaning itself, unless
-        it skips NaN.
-        """
+        """NaN wherever the new value depends on a NaN: the meaning itself, unless it skips NaN."""
         return self.meaning(operands)
 
     def start(self, kind: DType) -> float:
@@ -124,9 +122,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return "".join(dict.fromkeys("".join(a.axes for a in self.arguments)))
 
     def axes_of(self, operand: int, rest: str = "") -> str:
-        """The axes of operand number `operand`, if the first one has the axes `rest` besides its
-        own.
-        """
+        """The axes of operand number `operand`, if the first one has the axes `rest` besides."""
         return self.arguments[min(operand, len(self.arguments) - 1)].axes + rest
 
     def attributes(self) -> tuple[tuple[str, Attribute], ...]:

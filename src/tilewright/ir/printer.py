@@ -98,9 +98,7 @@ def print_operand(operand: ir.Operand) -> str:
 
 
 def print_range(r: ir.Range) -> str:
-    """The text of one range: an index, or `at(start, extent)`, with `step` and `stop` if it has
-    them.
-    """
+    """The text of a range: an index, or `at(start, extent)`, `step` and `stop` if it has them."""
     return str(_range(r))
 
 

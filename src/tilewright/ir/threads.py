@@ -121,9 +121,7 @@ def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
 
 
 def busiest_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements as the thread with most to do executes them: of each divided loop its longest
-    run.
-    """
+    """The statements of the thread with most to do: of each divided loop its longest run."""
     return rewrite(body, _longest_run)
 
 

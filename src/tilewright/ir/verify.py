@@ -133,9 +133,7 @@ def _check_count(call: ir.Call, place: Place) -> None:
 
 
 def _check_axes(call: ir.Call, place: Place) -> None:
-    """Raise unless each operand has its own axes of the primitive, and else only those of the first
-    operand.
-    """
+    """Raise unless operands have their own axes of the primitive and else those of the first."""
     primitive = call.primitive
     rest = call.other_axes
     if rest and primitive.closed:
@@ -326,9 +324,7 @@ def _check_overlap(alive: list[ir.Buffer], program: ir.Program) -> None:
 
 
 def _alive_together(program: ir.Program) -> Iterator[list[ir.Buffer]]:
-    """The buffers of one memory that each part between top-level barriers uses, in order of
-    declaration.
-    """
+    """One memory's buffers that each part between top-level barriers uses, as declared."""
     used: set[str] = set()
     for stmt in (*program.body, ir.Barrier()):
         if isinstance(stmt, ir.Barrier):

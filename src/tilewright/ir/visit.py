@@ -60,9 +60,7 @@ def map_body(body: tuple[ir.Stmt, ...], f: ExprMap) -> tuple[ir.Stmt, ...]:
 
 
 def rewrite(body: tuple[ir.Stmt, ...], f: Rewrite) -> tuple[ir.Stmt, ...]:
-    """Replace statements bottom-up: `f` gives the new statements, or None to keep the one it was
-    given.
-    """
+    """Replace statements bottom-up: `f` gives the new statements, None to keep the old one."""
     result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:

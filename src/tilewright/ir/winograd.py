@@ -31,9 +31,7 @@ TEXTBOOK_POINTS = {2: "0 1 -1", 4: "0 1 -1 2 -2", 6: "0 1 -1 2 -2 1/2 -1/2"}
 
 @dataclass(frozen=True)
 class ExactTransforms:
-    """B^T, G and A^T of F(output_tile, 3) as fractions; rows and columns in the order of the
-    points, infinity last.
-    """
+    """B^T, G, A^T of F(output_tile, 3) as fractions, rows and columns by points, infinity last."""
 
     input: Rows
     filter: Rows
@@ -58,9 +56,7 @@ class Transforms:
 
 
 def parse_points(text: str) -> tuple[Fraction, ...]:
-    """Finite points such as "0 5/8 -5/8"; raises ProgramError for anything else, and for one that
-    is there twice.
-    """
+    """Finite points such as "0 5/8 -5/8". Raises ProgramError for others, or one there twice."""
     try:
         points = tuple(Fraction(word) for word in text.split())
     except (ValueError, ZeroDivisionError):

@@ -96,9 +96,7 @@ class AliasRules:
 
 @dataclass(frozen=True)
 class Dependence:
-    """`target` of iteration k + distance issues at least `delay_cycles` after `source` of iteration
-    k.
-    """
+    """`target` of iteration k + distance issues `delay_cycles` at least after `source` of k."""
 
     source: int
     target: int
@@ -303,9 +301,7 @@ def _conflict_distances(
     advancing: Mapping[int, int],
     aliases: AliasRules,
 ) -> tuple[int | None, int | None]:
-    """Smallest distances at which the accesses can touch the same byte: first -> second (>= 0),
-    second -> first (>= 1).
-    """
+    """Least distances at which accesses meet: first -> second (>= 0), second -> first (>= 1)."""
     if first.base != second.base:
         return (None, None) if aliases.disjoint(first.base, second.base) else (0, 1)
     if first.base not in advancing:
@@ -318,9 +314,7 @@ def _conflict_distances(
 
 
 def _smallest_overlap(gap: int, step: int, size: int, later_size: int, start: int) -> int | None:
-    """Smallest d >= start for which [gap, gap+size) meets [d*step, d*step+later_size), if there is
-    one.
-    """
+    """Smallest d >= start for which [gap, gap+size) meets [d*step, d*step+later_size), if any."""
     low, high = gap - later_size + 1, gap + size - 1
     if step == 0:
         return start if low <= 0 <= high else None

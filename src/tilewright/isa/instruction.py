@@ -131,9 +131,7 @@ class Instruction:
 
     @property
     def target(self) -> SymbolReference | int | None:
-        """The target of a branch: a label, or a distance in instructions from the following one;
-        else None.
-        """
+        """A branch's target: a label, or a distance in instructions from the next; else None."""
         operand = self.by_role.get("target")
         return operand if isinstance(operand, SymbolReference | int) else None
 

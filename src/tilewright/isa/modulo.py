@@ -22,14 +22,17 @@ from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_belo
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import (
+    FEW_STAGES,
+    Effort,
     IntervalBounds,
+    Placement,
+    Verdict,
     binding_edges,
     control_operations,
     crossings,
     crossings_within,
     interval_bounds,
 )
-from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
 
@@ -263,9 +266,7 @@ def _list_fallback(
     aliases: AliasRules | None,
     bounds: IntervalBounds,
 ) -> ModuloSchedule:
-    """The better of the given order and the list schedule, as a loop without overlap between
-    iterations.
-    """
+    """The better of given order and list schedule, as a loop without overlap of iterations."""
     schedule = list_schedule(graph.operations, rules, aliases=aliases)
     given = tuple(range(len(graph.operations)))
 

@@ -9,10 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import combinations
 
 from tilewright.isa.dependence import AddressUse, Dependence, DependenceGraph
 from tilewright.isa.table import IssueRules
+
+FEW_STAGES = (2, 3)
+"""Numbers of stages that are tried first: most pipelines fit in them."""
+
+
+class Verdict(Enum):
+    """Outcome of a search."""
+
+    FOUND = "found"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limit of a whole search. `deterministic_units` is CP-SAT's machine-independent measure of
+    work.
+
+    One unit takes one to two seconds. With one worker the result depends on the input alone, never
+    on the machine's speed.
+    """
+
+    deterministic_units: float = 20.0
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Issue time of each operation (cycles, kernel coordinates) when `verdict` is FOUND.
+
+    `span_cycles` is one more than the distance from the first to the last issue of an iteration,
+    without the control operations; `span_bound_cycles` is what the solver proved it cannot be
+    below.
+    """
+
+    verdict: Verdict
+    times: tuple[int, ...] = ()
+    span_cycles: int = 0
+    span_bound_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,9 +130,7 @@ def recurrence_bound(graph: DependenceGraph) -> int:
 
 
 def longest_paths(graph: DependenceGraph, interval: int) -> list[int] | None:
-    """Earliest issue of each operation when dependences alone count; None if a recurrence does not
-    fit.
-    """
+    """Earliest issues when dependences alone count; None if a recurrence does not fit."""
     times = [0] * len(graph.operations)
     for _ in range(len(times) + 1):
         if not _relax(times, graph.edges, interval):
@@ -145,9 +183,7 @@ def control_bound(graph: DependenceGraph) -> int:
 
 
 def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
-    """Smallest and largest ceil((access - addition) / interval) that keep the displacement in its
-    range.
-    """
+    """Least and largest ceil((access - addition) / interval) with the displacement in range."""
     access = graph.operations[use.access].memory
     assert access is not None
     before = 1 if use.increment < use.access else 0

@@ -17,8 +17,14 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
-from tilewright.isa.modulo_bounds import binding_edges, crossings_within
-from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
+from tilewright.isa.modulo_bounds import (
+    FEW_STAGES,
+    Effort,
+    Placement,
+    Verdict,
+    binding_edges,
+    crossings_within,
+)
 from tilewright.isa.table import IssueRules
 
 
@@ -189,9 +195,7 @@ def _span(
     least: int,
     horizon: int,
 ) -> cp_model.IntVar:
-    """The number of cycles from the first to the last issue of an iteration, control operations
-    aside.
-    """
+    """Cycles from the first to the last issue of an iteration, control operations aside."""
     free = [time for i, time in enumerate(times) if i not in control] or list(times)
     first, last = (model.new_int_var(0, horizon, name) for name in ("first", "last"))
     span = model.new_int_var(least, horizon + 1, "span")
@@ -214,9 +218,7 @@ def _solve(model: cp_model.CpModel, effort: Effort) -> tuple[cp_model.CpSolver, 
 
 
 def _stage_limit(graph: DependenceGraph, interval: int) -> int:
-    """Stages within which some schedule fits if any exists: each operation adds its longest delay
-    at most once.
-    """
+    """Stages in which a schedule fits if any exists: each operation adds its longest delay once."""
     longest = [1] * len(graph.operations)
     for edge in graph.edges:
         longest[edge.source] = max(longest[edge.source], edge.delay_cycles)

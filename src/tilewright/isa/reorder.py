@@ -24,9 +24,7 @@ from tilewright.isa.table import IssueRules
 
 @dataclass(frozen=True)
 class ListSchedule:
-    """`order` lists the operations' original positions; `issue_cycles` are in that order, from
-    cycle 0.
-    """
+    """`order` lists original positions of operations; `issue_cycles` are in that order, from 0."""
 
     order: tuple[int, ...]
     issue_cycles: tuple[int, ...]
@@ -119,9 +117,7 @@ class _FrontEnd:
 
 
 def in_order_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple[int, ...]:
-    """The cycle in which an in-order front end issues each operation of the stream (branches
-    taken).
-    """
+    """The cycle in which an in-order front end issues each operation (branches taken)."""
     front_end = _FrontEnd(rules)
     return tuple(front_end.issue(operation) for operation in operations)
 
@@ -171,9 +167,7 @@ def _by_source(graph: DependenceGraph) -> list[list[Dependence]]:
 def schedule_order(
     graph: DependenceGraph, rules: IssueRules, priority: Sequence[int] | None = None
 ) -> ListSchedule:
-    """Cycle by cycle, issues the ready operations of highest priority (default: longest critical
-    path).
-    """
+    """Issues ready operations of highest priority each cycle (default: longest critical path)."""
     urgency = priority or critical_paths(graph)
     following = _by_source(graph)
     waiting = [0] * len(graph.operations)
@@ -205,9 +199,7 @@ def _next_choice(
     earliest: Sequence[int],
     urgency: Sequence[int],
 ) -> int:
-    """The most urgent operation that still issues in the current cycle, else the one that can issue
-    first.
-    """
+    """The most urgent operation that issues in this cycle, else the one that can issue first."""
 
     kinds = {graph.operations[index].units: graph.operations[index] for index in ready}
     fits = {units: front_end.fits(operation) for units, operation in kinds.items()}

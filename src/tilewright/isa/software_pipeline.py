@@ -44,9 +44,7 @@ class TripCount:
 
 @dataclass(frozen=True)
 class _Copy:
-    """Operation `index` of iteration `iteration`, counted from the first iteration of its section's
-    run.
-    """
+    """Operation `index` of iteration `iteration`, counted from the first of its section's run."""
 
     index: int
     iteration: int
@@ -65,9 +63,7 @@ class PipelinedLoop:
 
     @property
     def program(self) -> tuple[Instruction, ...]:
-        """All sections in order: the guard, the pipeline, and the plain loop for trip counts too
-        small for it.
-        """
+        """All sections: the guard, the pipeline, and the plain loop for too small trip counts."""
         return (*self.guard, *self.prologue, *self.kernel, *self.epilogue, *self.plain)
 
 
@@ -128,9 +124,7 @@ def _check_body(body: Sequence[Instruction]) -> None:
 
 
 def _closed(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The instructions, with a no-operation in the delay slot of a branch at the end if there is
-    one.
-    """
+    """The instructions, with a no-operation in the delay slot of a branch at the end."""
     last = instructions[-1]
     if not (last.is_branch and last.table.issue.delay_slots):
         return tuple(instructions)
@@ -143,9 +137,7 @@ def _labelled(instructions: Sequence[Instruction], label: str) -> tuple[Instruct
 
 
 def _sections(schedule: ModuloSchedule) -> tuple[list[_Copy], list[_Copy], list[_Copy]]:
-    """The operation copies of prologue, kernel and epilogue, for exactly as many iterations as
-    there are stages.
-    """
+    """Copies of operations in prologue, kernel and epilogue, for as many iterations as stages."""
     stages, interval = schedule.stages, schedule.interval_cycles
     parts: tuple[list[_Copy], list[_Copy], list[_Copy]] = ([], [], [])
     for iteration in range(stages):
@@ -165,9 +157,7 @@ def _without_branches(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list
 
 
 def _in_time_order(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list[_Copy]:
-    """The copies by kernel time; within a cycle reads precede overwrites and operations with few
-    units come first.
-    """
+    """The copies by kernel time; in a cycle reads precede overwrites, few units come first."""
     operations = schedule.graph.operations
     by_cycle: dict[int, list[_Copy]] = {}
     for copy in copies:
@@ -208,9 +198,7 @@ def _precedes(schedule: ModuloSchedule, one: _Copy, other: _Copy) -> bool:
 def _better_order(
     schedule: ModuloSchedule, copies: list[_Copy], kernel: Sequence[_Copy], *, before: bool
 ) -> list[_Copy]:
-    """The copies list-scheduled, if with the kernel that takes fewer cycles than the order by
-    kernel time.
-    """
+    """The copies list-scheduled, if with the kernel this beats the order by kernel time."""
     operations = schedule.graph.operations
     program_order = sorted(copies, key=lambda c: (c.iteration, c.index))
     stream = [operations[copy.index] for copy in program_order]
@@ -272,9 +260,7 @@ def _emit_sections(
 
 
 def _displacement_corrections(schedule: ModuloSchedule, stream: Sequence[_Copy]) -> Iterator[int]:
-    """Bytes to add to each access: what the additions it now precedes (or follows) would have
-    added.
-    """
+    """Bytes to add to each access: what additions that it now precedes or follows would add."""
     uses: dict[int, list[tuple[int, int]]] = {}
     for use in schedule.graph.address_uses:
         uses.setdefault(use.access, []).append((use.increment, use.step_bytes))

@@ -313,9 +313,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def memory_origins(self) -> dict[str, int]:
-        """The first byte of each memory among a core's memories, which follow each other at
-        multiples of 64.
-        """
+        """First byte of each memory among a core's, which follow each other at multiples of 64."""
         origins: dict[str, int] = {}
         end = 0
         for memory in self.memories:
@@ -359,9 +357,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return traits.element_bytes * (traits.elements or self.lanes_of(spec))
 
     def lanes_of(self, spec: InstructionSpec) -> int:
-        """Lanes that an instruction works on: those of the widest register file among its data
-        operands.
-        """
+        """Lanes of an instruction: those of the widest register file among its data operands."""
         files = {file.name: file.lanes for file in self.register_files}
         first = self.register_files[0].name
         named = (o.file or first for o in self.operands_of(spec) if "register" in o.kind)

@@ -68,9 +68,7 @@ def missing_key(where: str, path: str) -> MachineError:
 
 
 def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
-    """Refuse the key at `path`, suggesting the nearest of the `known` full paths or names, or what
-    lies below it.
-    """
+    """Refuse the key at `path`, suggesting the nearest `known` path or name, or what lies below."""
     choices, last = list(known), path.rpartition(".")[2]
     below = [key for key in choices if key.startswith(f"{path}.")]
     if below:

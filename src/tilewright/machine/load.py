@@ -115,9 +115,7 @@ def _read_table(path: Path) -> Table:
 
 
 def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
-    """The tree of `path` laid over that of its base, in the short form of keys; `derived` are the
-    files that led here.
-    """
+    """The tree of `path` over its base's, in short keys; `derived` are the files that led here."""
     if path.resolve() in derived:
         chain = " -> ".join(file.stem for file in (*derived, path))
         raise MachineError(f"base: the files build on each other: {chain}", where=path.name)

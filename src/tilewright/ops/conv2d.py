@@ -103,9 +103,7 @@ class Conv2d(Named):
 
     @property
     def terms(self) -> Shape:
-        """Input channels, kernel rows, kernel columns; none with groups, whose input channels lie
-        apart.
-        """
+        """Input channels, kernel rows and columns; none with groups, whose channels lie apart."""
         return () if self.groups > 1 else self.definition.terms
 
     @property

@@ -201,9 +201,7 @@ class Definition(Op):
 
     @property
     def flops(self) -> int:
-        """Operations of the body and, if it gathers, one more for each step; operations of `finish`
-        for each element.
-        """
+        """Operations of the body, one more per gathered step, and those of `finish` per element."""
         each = operations(self.scalar) + (self.gather is not None)
         last = operations(parse_scalar(self.finish))
         return prod(self.extents) * each + prod(self.extents[a] for a in self.kept) * last
@@ -304,9 +302,7 @@ class Definition(Op):
         return frozenset(at for at, axis in every.items() if axis in moved)
 
     def axes_of(self, result: Box, terms: Box | None = None) -> Box:
-        """The steps of the axes that write into a region: the smallest box around them, one step
-        where there are none.
-        """
+        """The smallest box of steps that write into a region, one step where there are none."""
         sides = [(0, n) for n in self.extents]
         if terms is not None:
             for axis, side in zip(self._divisible, terms.sides, strict=True):
@@ -412,9 +408,7 @@ class Computed:
 
 
 def one(definition: Definition, *reads: int) -> tuple[Computed, ...]:
-    """The sequence of a single definition, over all its operands in order unless `reads` names
-    others.
-    """
+    """The sequence of one definition, over all its operands in order unless `reads` names some."""
     found = reads or tuple(range(len(definition.operands)))
     return (Computed((Addend(definition, found),)),)
 

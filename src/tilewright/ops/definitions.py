@@ -226,9 +226,7 @@ def _lies_beside(access: Access, extents: Shape) -> bool:
 
 
 class Shaped(Named):
-    """An operator whose first operand has its `shape`, and whose result has it too unless it says
-    otherwise.
-    """
+    """An operator whose first operand, and unless it says otherwise its result, has its `shape`."""
 
     shape: Shape
 

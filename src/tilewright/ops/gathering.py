@@ -129,9 +129,7 @@ class Pool2d(Named):
 
     @cached_property
     def definition(self) -> Definition:
-        """The largest element or the sum of each window; largest elements stand beside the lowest
-        number of their type.
-        """
+        """Each window's largest element or sum; largest stand beside their type's lowest number."""
         kind, shape = self.numerics, self.input_shapes[0]
         if self.reduction == "max":
             least = -inf if kind.is_float else float(kind.operands[0].limits[0])

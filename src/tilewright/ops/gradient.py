@@ -173,9 +173,7 @@ def _types_of_results(op: Definition) -> str:
 def _gradient_part(
     op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: _Steps
 ) -> Definition:
-    """A part of the gradient, along solved steps, out of the gradient of the result and the
-    operands that are `used`.
-    """
+    """A part of the gradient along solved steps, from the result's gradient and `used` operands."""
     dx, *given = steps.accesses
     kept = {a for terms in dx.terms for a, _ in terms}
     if steps.factors == 1 and any(access.fill is not None for access in given[1:]):
@@ -326,9 +324,7 @@ def _by_residues(steps: _Steps, d: int, solved: tuple[int, int]) -> Iterator[_St
 def _with(
     steps: _Steps, inner: Mapping[int, tuple[Terms, int]], extents: Mapping[int, int]
 ) -> _Steps:
-    """The steps with other places in the place of some axes, zeros beyond the borders of factors
-    that they then leave.
-    """
+    """The steps with other places for some axes, zeros where factors are then left."""
     every = tuple(extents.get(a, n) for a, n in enumerate(steps.extents))
     dx, *given = (_substituted(access, inner) for access in steps.accesses)
     return replace(steps, extents=every, accesses=(dx, *(_filled(x, every) for x in given)))

@@ -1,6 +1,4 @@
-"""Looking elements up in a table: the sigmoid function of sums in fixed point (ICSI TR-93-046,
-3.1 and 4.2.3).
-"""
+"""Look-ups in a table: the sigmoid of sums in fixed point (ICSI TR-93-046, 3.1 and 4.2.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
-from tilewright.ir.primitives.lookup import table_index
+from tilewright.ir.primitives.maps import table_index
 from tilewright.ops.box import Box
 from tilewright.ops.op import (
     OPERATORS,

@@ -135,9 +135,7 @@ class LocalResponseNorm(Shaped):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """The sum of squares over neighbouring channels, cut at the first and the last one, then
-        the power.
-        """
+        """The sum of squares over neighbouring channels, cut at both ends, then the power."""
         rank, x = len(self.shape), straight(self.shape)
         near = [*along(*range(rank))]
         near[1] = (((1, 1), (rank, 1)), -((self.size - 1) // 2))

@@ -37,9 +37,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class _Window:
-    """A dimension at `stride` times an axis of the result plus `dilation` times a tap, if there is
-    one.
-    """
+    """A dimension at `stride` times an axis of the result plus `dilation` times a tap, if any."""
 
     axis: int
     tap: int | None
@@ -162,9 +160,7 @@ def _product(
     *,
     swapped: bool,
 ) -> Recognised:
-    """A matrix product, or a batch of them; the operand whose axes stand first in the result is the
-    left one.
-    """
+    """A matrix product or a batch of them; the left operand's axes stand first in the result."""
     (x, w, result), (batch, columns, rows, terms) = held, roles
     left, right, m, n = (x, w, columns, rows)
     if result.axes == (*batch, *rows, *columns):

@@ -73,10 +73,7 @@ def read_user_table(path: Path, row: type[RowT]) -> Published[RowT]:
 
 
 def parse_published(text: str, row: type[RowT], where: str, *, source: str = "") -> Published[RowT]:
-    """The table in `text`; `where` names it in messages, `source` stands for one that it lacks.
-
-    Errors: ExperimentError.
-    """
+    """The table in `text`, called `where`; `source` if it has none. Errors: ExperimentError."""
     lines = list(enumerate(text.splitlines(), 1))
     comments = [line[1:].strip() for _, line in lines if line.startswith("#")]
     if comments and comments[0].startswith("source:"):

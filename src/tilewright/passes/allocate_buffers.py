@@ -36,9 +36,7 @@ class AllocateBuffers:
     alignment_bytes: Mapping[str, int]
 
     def apply(self, program: Program) -> Program:
-        """Assign addresses to buffers; raises CapacityError that names the largest if they do not
-        fit.
-        """
+        """Assign addresses to buffers. Raises CapacityError, which names the largest."""
         offsets: dict[str, int] = {}
         for part in _parts(program.body):
             used = _buffers(part)

@@ -414,9 +414,7 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> ir.Operand:
 
 
 def _part(s: _Staged, tile: ir.Tile, inside: list[ir.For]) -> ir.Operand:
-    """The operand of a call in a buffer: all of it, or the part that the call's tiles cover in the
-    loops `inside`.
-    """
+    """A call's operand in a buffer: all, or the part that its tiles cover in the loops `inside`."""
     if tile.ranges == s.tile.ranges or not isinstance(s.view, ir.View):
         return _whole(s, tile.roles)
     touched = (_union(r, inside, tile.tensor)[0] for r in tile.ranges)

@@ -152,9 +152,7 @@ def join(
 
 
 def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
-    """The bodies in sequence, separated by barriers; neighbours with a common outermost loop share
-    it.
-    """
+    """The bodies in sequence between barriers; neighbours share a common outermost loop."""
     result: list[ir.Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)

@@ -20,7 +20,7 @@ from tilewright.ir.nodes import For, Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of, simplify_body, walk
 from tilewright.passes.base import run
-from tilewright.passes.staging import MapAccumulations, Staging
+from tilewright.passes.lowering import MapAccumulations, Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower, tile
 from tilewright.seeds.space import Seed, Space

@@ -256,9 +256,7 @@ def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
 
 
 def _joinable_axes(p: _Parts) -> tuple[tuple[int, ...], ...]:
-    """Choices of window axes that join the product's columns: the innermost ones, no two along one
-    dimension.
-    """
+    """Choices of window axes in a product's columns: the innermost, no two along one dimension."""
     free = [a for a in p.roles.wide_n if a != p.base["n"]]
     most = _MOST_JOINED - (p.base["n"] is not None)
     found: list[tuple[int, ...]] = [()]

@@ -96,9 +96,7 @@ def product_nest(
     outer: str = "",
     axes: tuple[str, str, str] = ("row", "col", "depth"),
 ) -> Nest:
-    """The product of matrices over axes m, n, k, for each step of axes `outer` where they have
-    these first.
-    """
+    """The product over axes m, n, k, for each step of axes `outer` that stand before these."""
     m, n, k = axes
     places = (", ".join((*outer.split(), *own)) for own in ((m, n), (m, k), (k, n)))
     uses = (matrix.on(place) for matrix, place in zip((c, a, b), places, strict=True))

@@ -1,6 +1,4 @@
-"""The seed of look-ups: one loop over the integers, with the table whole and everything where it
-lies.
-"""
+"""The seed of look-ups: one loop over the integers, the table whole, everything where it lies."""
 
 from __future__ import annotations
 

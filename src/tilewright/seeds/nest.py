@@ -124,9 +124,7 @@ def tensor(
     operand: int | None = None,
     **dims: IntLike,
 ) -> TensorSpec:
-    """Declare a tensor by its dimensions, which a text over parameters may name first; see
-    `TensorSpec`.
-    """
+    """Declare a tensor by its dimensions, a text over parameters naming them; see `TensorSpec`."""
     named = tuple((str(k.arg), from_ast(k.value)) for k in _call(f"dims({text})").keywords)
     every = (*named, *((d, expr(e)) for d, e in dims.items()))
     return TensorSpec(name, kind, every, storage, operand)
@@ -208,9 +206,7 @@ class Nest:
 
     @property
     def every_use(self) -> tuple[Use, ...]:
-        """`uses`, the epilogue's operands, and the tensors that transforms and pooling read and
-        write.
-        """
+        """`uses`, the epilogue's operands, and the tensors of transforms and pooling."""
         others = self.epilogue.operands if self.epilogue else ()
         others += (self.before.source,) if self.before else ()
         others += (self.after.output,) if self.after else ()

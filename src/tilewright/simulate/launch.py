@@ -222,9 +222,7 @@ def _cache_lines(table: InstructionTable) -> int:
 
 
 def keep_lines(record: Any, program: AssembledProgram) -> None:
-    """Set the lines that a program leaves in the instruction cache if it ran to its end before
-    other codes.
-    """
+    """Set the lines that a program, run to its end before other codes, leaves in the cache."""
     own = program.table.instruction_cache
     if own is None:
         return

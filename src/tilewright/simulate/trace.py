@@ -58,9 +58,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Occupancy from `cycle` on: scratchpad bytes of one core in use, slots with transfers in
-    flight.
-    """
+    """Occupancy from `cycle` on: scratchpad bytes of one core, slots with transfers in flight."""
 
     cycle: int
     scratchpad_bytes: int

@@ -241,10 +241,7 @@ class SectionSet:
         return found
 
     def reserve(self, count: int, span: Span | None = None) -> int:
-        """Append so many bytes to the current section; the answer is their offset.
-
-        Raises FatalFault.
-        """
+        """Append so many bytes to the current section; returns their offset. Raises FatalFault."""
         if self.current.nobits:
             self.reserved_bytes += count
             total, limit = self.reserved_bytes, self.limits.reserved_bytes

@@ -79,10 +79,7 @@ class IncludeFolder:
     limits: Limits
 
     def read(self, name: str, span: Span) -> SourceText:
-        """An included file.
-
-        Raises Fault if it is outside the folder or missing, SourceErrors if not UTF-8.
-        """
+        """An included file. Raises Fault if outside or missing, SourceErrors if not UTF-8."""
         if self.folder is None:
             raise Fault(
                 SourceError.INCLUDE,

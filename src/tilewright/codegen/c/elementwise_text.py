@@ -234,9 +234,7 @@ def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = (
 
 @cache
 def inline_primitives(kind: DType) -> str:
-    """The primitives that move elements of a type that the library is not made for, once in a
-    file.
-    """
+    """The primitives that move elements of a type that no library is made for, once in a file."""
 
     def once(guard: str, text: str) -> str:
         inline = re.sub(r"^(static )?(void|int|long) ", r"static inline \2 ", text, flags=re.M)

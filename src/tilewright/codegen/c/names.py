@@ -52,9 +52,7 @@ def name_program(
 
 
 def tensor_infos(program: Program, naming: Naming) -> tuple[TensorInfo, ...]:
-    """The tensors that own memory: inputs, then constants, outputs, updated and scratch, each in
-    program order.
-    """
+    """Tensors that own memory: inputs, constants, outputs, updated, scratch, in program order."""
     order = ("input", "constant", "output", "updated", "scratch")
     owners = sorted(
         (t for t in program.tensors if not t.storage), key=lambda t: order.index(t.kind)

@@ -69,9 +69,7 @@ class FixedPoint:
 
 
 def in_reals(network: Network) -> Network:
-    """A network in fixed point as one of doubles: its known numbers are those that elements stand
-    for.
-    """
+    """A network in fixed point as one of doubles, with the numbers that elements stand for."""
     kinds = {t.name: dtype(t.dtype) for t in network.weights}
     one = 2.0 ** max(kind.fraction_bits for kind in kinds.values())
     return _retyped(network, lambda _: F64.name, F64, lambda x: x / one)

@@ -16,9 +16,7 @@ from tilewright.ops.box import Box
 
 
 def batch_of(network: Network) -> int | None:
-    """The number of images: the first extent of every input that is no state, None where they
-    differ.
-    """
+    """The number of images: the first extent of every input but states, None where they differ."""
     held = {state.tensor for state in network.states}
     counts = {t.shape[0] if t.shape else 0 for t in network.inputs if t.name not in held}
     return counts.pop() if len(counts) == 1 else None

@@ -42,9 +42,7 @@ def _affine_behind(
     weights: Mapping[str, Shape],
     outputs: Sequence[str],
 ) -> list[Node]:
-    """The biases and normalisations by weights that follow a product by weights, up to the last
-    normalisation.
-    """
+    """Biases and normalisations by weights behind a product by weights, up to the last of these."""
     matrix = product.op.matrix_product
     plain = product.op.convolution is not None or (matrix is not None and matrix.beta == 0.0)
     if not plain or product.inputs[1] not in weights:

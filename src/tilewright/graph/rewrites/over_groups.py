@@ -36,9 +36,7 @@ def over_groups(network: Network, groups: int) -> Network:
 
 
 def alike_in_groups(network: Network) -> set[str]:
-    """The tensors that all groups have alike: states, and what is computed of these and of what
-    the others have.
-    """
+    """The tensors that all groups have alike: states, and what is computed of what all have."""
     found = {state.tensor for state in network.states}
     for node in network.nodes:
         if node.op.of_group is not None or found.issuperset(node.inputs):

@@ -18,9 +18,7 @@ from tilewright.ops.op import Op
 
 
 def widened(network: Network) -> Network:
-    """The network with integers of fewer bytes than a word in words, the given one where none is
-    narrow.
-    """
+    """The network with integers narrower than a word in words; the given one where none is."""
     if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
         return network
     return replace(

@@ -8,8 +8,7 @@ from tilewright.ir.primitives.elementwise import (
     Requantise,
     ScaleAdd,
 )
-from tilewright.ir.primitives.lookup import Lookup
-from tilewright.ir.primitives.maps import Accumulate, Map, Reduce, ScalarPrimitive
+from tilewright.ir.primitives.maps import Accumulate, Lookup, Map, Reduce, ScalarPrimitive
 from tilewright.ir.primitives.product import MatrixProduct, WindowPrimitive, Windows, WindowSums
 from tilewright.ir.primitives.registry import (
     find_primitive,

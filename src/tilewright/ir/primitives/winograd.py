@@ -103,9 +103,7 @@ def _both_ways(a: Array, product: Array, points: int) -> Array:
 
 
 def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
-    """Overlapping windows along `axis`: the axis becomes the window number, the last axis the place
-    within.
-    """
+    """Overlapping windows along `axis`, then their number; the last axis is the place within."""
     view = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
     index = [slice(None)] * view.ndim
     index[axis] = slice(None, None, stride)

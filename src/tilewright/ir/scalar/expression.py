@@ -192,9 +192,7 @@ def numbers_of(scalar: Scalar) -> tuple[float, ...]:
 
 @cache
 def operations(scalar: Scalar) -> int:
-    """Vector operations for one vector of elements, each elementary function as often as the
-    expression has it.
-    """
+    """Vector operations for one vector of elements; elementary functions as often as they occur."""
     match expanded(scalar):
         case Apply(function, arguments):
             own = FUNCTIONS[function]

@@ -70,9 +70,7 @@ def plan(strategy: str) -> PartitionPlan:
 
 
 def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
-    """For each layer, its name and the values that all cores read of images, with and without
-    padding.
-    """
+    """Each layer's name and the values that all cores read of images, with and without padding."""
     for planned in plan(strategy).layers:
         op = planned.layer.op.convolution or planned.layer.op.pooling
         assert op is not None

@@ -113,9 +113,7 @@ def forward_of(given: dict[str, Array]) -> tuple[Array, Array]:
 
 
 def run(lab: Lab) -> Findings:
-    """Each kernel in cycles; the note has causes of the difference and of stalls. A quick run has
-    recall alone.
-    """
+    """Each kernel in cycles, notes with causes of difference and stalls; quick, recall alone."""
     forward, training = MODEL.recall(WORST).forward, MODEL.training(WORST)
     around = training.reading_cycles + training.overhead_cycles
     closed = {

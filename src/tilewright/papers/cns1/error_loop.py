@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
-from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.repaired import run_listing
+from tilewright.papers.figures import spans
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.simulate.runs import CoreRun

@@ -56,9 +56,7 @@ def draw(result: Result) -> Figure:
 
 
 def _groups() -> dict[str, list[tuple[int, ...]]]:
-    """The nodes that have the same terms, and those that have the same columns, of the first
-    product.
-    """
+    """The nodes with the same terms, and those with the same columns, of the first product."""
     sizes, machine = MODEL.layers, MODEL.machine()
     network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
     layers, _ = DIVISION.planned(network, machine)

@@ -213,9 +213,7 @@ _NO_TIME: dict[str, Leaf] = {
 
 @dataclass(frozen=True)
 class _Listing:
-    """A listing: its instructions as text, where its labels stand, and when each instruction
-    issued.
-    """
+    """A listing: instructions as text, where labels stand, when each instruction issued."""
 
     texts: Sequence[str]
     labels: Mapping[str, int]

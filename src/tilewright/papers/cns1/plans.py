@@ -34,9 +34,7 @@ _LANES = 8
 
 
 def perceptron_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) -> Network:
-    """Products of 8-bit activations and 16-bit weights, each with a table of the sigmoid function
-    behind it.
-    """
+    """Products of 8-bit activations and 16-bit weights, a table of the sigmoid behind each."""
     net = NetworkBuilder("perceptron", "i8")
     x, table = net.input("x", (patterns, sizes[0])), net.weight("table", (1 << 15,))
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
@@ -79,9 +77,7 @@ def block_plans(case: TableCell) -> BlockPlans:
 
 
 def _report_cycles(layers: Sequence[Layer], machine: Machine) -> float:
-    """Cycles of the report's blocks: parts of the outputs and of the terms of both matrices, as in
-    section 3.2.1.
-    """
+    """Cycles of the report's blocks: parts of both matrices' outputs and terms (section 3.2.1)."""
     parts = machine.section(Messages).hidden_sharers
     others = machine.cores // parts
     return given_blocks(layers, machine, [(others, parts), (parts, others)]).cost

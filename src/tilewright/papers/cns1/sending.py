@@ -12,9 +12,9 @@ from msgspec import structs
 
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.messages import exchange_cycles
-from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import BEST, MODEL, simulated_row
 from tilewright.papers.cns1.printed import reproduced
+from tilewright.papers.figures import spans
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Findings, Result, Row
 from tilewright.targets.cns1.nodes import transfers
@@ -111,9 +111,7 @@ def chapter4(lab: Lab) -> Findings:
 
 
 def _beside() -> Iterator[Row]:
-    """Under the formula's conventions, messages without a gap and rounds in step, and under the
-    hardware's.
-    """
+    """Under the formula's conventions, without gaps and with rounds in step, and the hardware's."""
     for nodes in (128, 1024):
         machine = load_machine(f"cns1-{nodes}")
         for step, sharing in ((2, messages.hidden_sum(machine)), (3, messages.output_sum(machine))):

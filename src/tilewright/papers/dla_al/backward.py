@@ -88,9 +88,7 @@ def _pooling(side: int, channels: int, part: int) -> str:
 
 
 def _norm() -> str:
-    """27 x 27 pixels as 81 rows of 9: eight rows of all channels stay on chip, and sums are over
-    channels alone.
-    """
+    """27 x 27 pixels as 81 rows of 9: eight rows of all channels stay, sums go over channels."""
     data = [f"@neuron {n}, 1, 81, 9, 256, 1, 1, 9, 256" for n in ("din", "dout", "x", "y")]
     return program_of(["@lrn_bp din, dout, x, y, #5, #1, #192, #512"], data)
 

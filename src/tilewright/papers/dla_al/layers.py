@@ -45,9 +45,7 @@ def _convolution(
     side: int, channels: tuple[int, int], window: tuple[int, int, int],
     segments: tuple[int, int, int],
 ) -> str:  # fmt: skip
-    """`channels`: in and out; `window`: size, step, padding; `segments`: input channels, output
-    channels, output rows.
-    """
+    """`channels` in, out; `window` size, step, padding; `segments` of channels in, out, rows."""
     (given, made), (size, step, padding), (depth, part, rows) = channels, window, segments
     out, taps = (side + 2 * padding - size) // step + 1, f"{size}, {size}"
     data = [f"@neuron x, 1, {side}, {side}, {given}, 1, {side}, {side}, {depth}"]

@@ -166,9 +166,7 @@ class TimedOperation:
 
 
 def stretch(executor: Executor, first: int, count: int) -> list[TimedOperation]:
-    """`count` operations of a run that has not begun, without the `first` ones; the last of a run
-    that has fewer.
-    """
+    """`count` operations of a run, without the `first` ones; the last ones of a shorter run."""
     found: list[TimedOperation] = []
     while len(found) < first + count and executor.step():
         if len(executor.events) > len(found):

@@ -54,9 +54,7 @@ def alexnet() -> str:
 
 
 def vgg16_blocks() -> str:
-    """VGG16's inference, activations and poolings fused behind their layers; the last layers as in
-    AlexNet.
-    """
+    """VGG16's inference, activations and poolings fused; its last layers as in AlexNet."""
     calls, neurons, weights = list[str](), ["@neuron x, 1, 224, 224, 3"], list[str]()
     side, depth, segment, held = 224, 3, 3, "x"
     layers = [(maps, 3, pooled) for maps, count in _VGG for pooled in (*[0] * (count - 1), 1)]

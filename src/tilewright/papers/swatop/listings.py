@@ -37,9 +37,7 @@ def listing1_as_printed() -> list[Conv2d]:
 
 
 def _convolutions(cases: Iterable[tuple[int, int, int, int]]) -> Iterable[Conv2d]:
-    """Convolutions of (batch, input channels, output channels, size) with 3 x 3 kernels and a
-    border.
-    """
+    """Convolutions of (batch, input, output channels, size) with 3 x 3 kernels and a border."""
     for batch, in_channels, out_channels, size in cases:
         yield conv2d(
             batch=batch,

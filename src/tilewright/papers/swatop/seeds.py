@@ -103,9 +103,7 @@ def _one_schedule(product: Nest) -> Space:
 def _copy_space(
     name: str, source: TensorSpec, target: TensorSpec, outer: Expr, inner: Expr
 ) -> Space:
-    """Copy a matrix of outer x inner into one of another size: zeros beyond the source, nothing
-    beyond the target.
-    """
+    """Copy an outer x inner matrix into one of another size: zeros beyond the source."""
     copy = nest(
         name,
         "copy",

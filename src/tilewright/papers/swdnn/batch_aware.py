@@ -54,10 +54,7 @@ class BatchAware:
 
 
 def column_stride(batch: int, in_channels: int, out_channels: int, kernel: int) -> int:
-    """Columns of results that the kernel's rule keeps in local memory.
-
-    Raises ShapeError where not even one fits.
-    """
+    """Columns of results that the kernel's rule keeps locally. Raises ShapeError for none."""
     words = CORES * _BUDGET_BYTES // _DOUBLE
     words -= 2 * in_channels * (batch + kernel * out_channels)
     stride = words // (out_channels * batch) - (kernel - 1)

@@ -121,9 +121,7 @@ def _is_promoted(candidate: Candidate, plan: Plan) -> bool:
 def _preference(
     candidate: Candidate, promoted: bool, machine: Machine
 ) -> tuple[int, bool, float, float, float]:
-    """Double buffering first, then whole channels, then swDNN's model, then little to fetch; of
-    equals the faster.
-    """
+    """By double buffering, whole channels, swDNN's model, little to fetch, speed, in this order."""
     factors, op = candidate.nests[0].factors, candidate.op.convolution
     assert op is not None
     copies = factors["x_copies"] * factors["w_copies"]
@@ -177,9 +175,7 @@ def modelled(candidate: Candidate, machine: Machine) -> float:
 
 
 def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = None) -> PlanOutcome:
-    """The roofline and the simulated run of the candidate's program; `costs` take the place of
-    the family's in the run.
-    """
+    """The candidate's roofline and simulated run, by `costs` in place of the family's."""
     program = candidate.program(machine)
     run = simulate(program, machine, costs=costs)
     roof = roofline(program, machine, run.useful_flops)

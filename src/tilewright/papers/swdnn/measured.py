@@ -64,9 +64,7 @@ class MeasuredRow(Struct, frozen=True):
 
 
 def require_runnable(case: MeasuredRow, where: str) -> None:
-    """Raise ExperimentError, told of a place, for a row that the plan cannot run or that says no
-    speed.
-    """
+    """Raise ExperimentError, with a place, for a row without speed or that the plan cannot run."""
     for column, found, unit, why in (
         ("batch", case.batch, PIXELS, "the register blocks of a mesh take"),
         ("in_channels", case.in_channels, MESH, "the mesh divides"),

@@ -89,10 +89,7 @@ class _Case(Struct, frozen=True):
 
 
 def priced(case: _Case) -> PlanOutcome | None:
-    """The plan of a line on one core group.
-
-    None where the plan has no schedule with these blocks.
-    """
+    """The plan of a line on one core group; None where these blocks have no schedule."""
     line = case.line
     machine = load_machine(case.machine, {"groups.count": "1"})
     channels = (line.in_channels, line.out_channels)

@@ -103,8 +103,7 @@ def direct_nest(
 
 
 def _pixels(few_images: bool) -> tuple[tuple[steps.Step, ...], ...]:
-    """Whose pixels one product takes, and which of them are spread over the cores: few images may
-    join several rows."""
+    """Whose pixels a product takes and which the cores share: few images may join several rows."""
     by_image, by_col = (steps.Spread("image", "columns"),), (steps.Spread("out_col", "columns"),)
     if not few_images:
         return by_image, by_col

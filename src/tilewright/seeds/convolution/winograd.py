@@ -47,9 +47,7 @@ def applies(op: Conv2d) -> bool:
 
 
 def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
-    """Rounding error of a result in round-off units: of sums over the channels and of the
-    transforms, amplified.
-    """
+    """A result's rounding error in round-offs: of sums over channels, and amplified transforms."""
     terms = values["in_channels"] + _ROUNDINGS_OF_TRANSFORMS
     return _PER_PRODUCT * amplification(points) * sqrt(terms)
 

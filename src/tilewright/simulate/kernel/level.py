@@ -26,6 +26,7 @@ from tilewright.ir.nodes import Barrier, Program
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel import account
+from tilewright.simulate.kernel.account import Timeline
 from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.engines import Request, engine_rule_of
 from tilewright.simulate.kernel.program import (
@@ -57,7 +58,6 @@ from tilewright.simulate.kernel.state import (
     check_move,
     check_work,
 )
-from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import Trace
 
 # Timing of a kernel, statement by statement, with steady states skipped exactly.

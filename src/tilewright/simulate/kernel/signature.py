@@ -34,8 +34,7 @@ CACHED_ITERATIONS = 4096
 
 @dataclass(frozen=True)
 class Timed:
-    """An expression that timing depends on, and the loops of the body that its variables come
-    from."""
+    """An expression that timing depends on, and the body's loops that its variables come from."""
 
     expr: Expr
     loops: tuple[tuple[str, Expr], ...] = ()

@@ -204,9 +204,7 @@ class KernelState:
         return other if self.behind[other] and forced else None
 
     def ask(self, crowd: int, ask: Ask) -> int:
-        """Queue the requests that a crowd makes now, first come first served. Returns when the
-        service starts.
-        """
+        """Queue a crowd's requests, first come first served. Returns when the service starts."""
         cost, (first, last, _) = ask.cost, self.clocks[crowd]
         if self.own:
             self._serve_earlier(1 - crowd, ask.queue, first)
@@ -410,10 +408,7 @@ def check_move(
     pending: Mapping[Slot, Pending],
     env: Env,
 ) -> None:
-    """Raise where a transfer starts on a slot that another one still needs.
-
-    Several puts may read one slot together.
-    """
+    """Raise where a transfer starts on a slot that another needs; several puts may read one."""
     if slot not in pending:
         return
     other = prepared.moves[pending[slot].move].stmt.direction

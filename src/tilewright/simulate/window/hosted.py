@@ -44,9 +44,7 @@ class Debugged(Protocol):
         """A run that has not begun."""
 
     def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
-        """Where a segment of declared data lies, by default the first, and its shape. Raises
-        ShapeError.
-        """
+        """Place and shape of a segment of data, by default the first. Raises ShapeError."""
 
     def numbers(self, elements: NDArray[Any]) -> NDArray[Any]:
         """The real numbers that elements stand for."""

@@ -58,9 +58,7 @@ def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
 
 @hot_piece
 def _noted(p: Code, s: WindowState, begin: int, end: int, number: int, fixed: bool) -> Any:
-    """The value of an expression: where it is `fixed`, or no sum, of the same operands in turns
-    alike.
-    """
+    """An expression's value: where it is `fixed`, or no sum, of the same operands in all turns."""
     if s.turns.shape[0]:
         for i in range(begin, end):
             fixed = fixed or p.codes[i] > 3

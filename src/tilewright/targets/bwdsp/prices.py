@@ -28,9 +28,7 @@ COSTS: Costs = {
 
 
 class BwdspPrices(Prices):
-    """The default prices with the core's own product; loads overlap with arithmetic, as on any
-    VLIW.
-    """
+    """The default prices with the core's product; loads overlap with arithmetic, as on any VLIW."""
 
     costs = COSTS
 

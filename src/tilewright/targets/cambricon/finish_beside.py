@@ -137,9 +137,7 @@ class _Finishing:
     def _in_turns(
         self, loops: Sequence[For], letters: Sequence[str], steps: Sequence[Call]
     ) -> tuple[For, tuple[Stmt, ...]]:
-        """The loops with one of the steps in each turn of the first one, and the steps on the last
-        pixels.
-        """
+        """The loops with a step in each turn of the first one, and the steps on the last pixels."""
         (loop, *inner), (letter, *others) = loops, letters
         copies = any(isinstance(s, Call) and isinstance(s.primitive, Copy) for s in walk(loop.body))
         apart = _APART if copies else 1

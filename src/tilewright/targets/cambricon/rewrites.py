@@ -46,9 +46,7 @@ _IMAGE = 4
 
 
 def with_band_products(network: Network, elements: str) -> Network:
-    """The network with products for the sums over neighbouring channels; `elements` are the types
-    of products.
-    """
+    """The network with sums over neighbouring channels as products, of the types `elements`."""
     nodes: list[Node] = []
     weights, values = list(network.weights), dict(network.values)
     for node in network.nodes:
@@ -457,9 +455,7 @@ def _has_gaps(conv: Conv2d) -> bool:
 
 
 def _without_gaps(node: Node, conv: Conv2d) -> Iterator[Node]:
-    """The phases of what a convolution reads as images, their convolution, and its results in
-    turn.
-    """
+    """The phases of the images that a convolution reads, their convolution, its results in turn."""
     kind, (x, w), made = conv.out_dtype, node.inputs, node.output
     batch, channels, *_ = conv.input_shapes[0]
     _, features, *out = conv.out_shape
@@ -493,9 +489,7 @@ def _without_gaps(node: Node, conv: Conv2d) -> Iterator[Node]:
 
 
 def _phases(node: Node, made: Mapping[str, Node]) -> list[tuple[Node, Conv2d]]:
-    """The convolutions of one tensor whose results a node puts together, one operand each; none for
-    other nodes.
-    """
+    """The convolutions of one tensor that a node puts together, one per operand; else none."""
     if len(definitions_in(node.op)) < 2 or len(node.op.definitions) > 1 or not moves(node.op):
         return []
     found = list[tuple[Node, Conv2d]]()

@@ -321,9 +321,7 @@ def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:
 
 
 def _turned(call: Call) -> Call | None:
-    """A copy after which another dimension runs along memory, with the roles of `Turned`; None for
-    any other call.
-    """
+    """A copy that turns the dimension along memory, by the roles of `Turned`; else None."""
     match call:
         case Call(Map("x0") | Copy(), (View() as y, View() as x)):
             pass

@@ -119,9 +119,7 @@ class Device:
         return tuple(self.data)
 
     def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
-        """Where a segment of declared data lies, by default the first, and its shape. Raises
-        ShapeError.
-        """
+        """Place and shape of a segment of data, by default the first. Raises ShapeError."""
         layout = self._declared(name).layout
         place = tuple(index) or (0, 0, 0, 0)
         if len(place) != 4 or any(

@@ -200,9 +200,7 @@ def _in_slot(body: tuple[Stmt, ...], buffer: str, slot: Expr) -> tuple[Stmt, ...
 def _replaced(
     body: tuple[Stmt, ...], old: For, new: For, moved: Collection[Stmt], begun: Sequence[Stmt]
 ) -> tuple[Stmt, ...]:
-    """The body with one loop for another, without what has `moved`, and with what has `begun`
-    before the loop.
-    """
+    """The body with one loop for another, without what has `moved`, `begun` before the loop."""
     kept = (s for s in body if s not in moved)
     return tuple(x for s in kept for x in ((*begun, new) if s is old else (s,)))
 
@@ -286,9 +284,7 @@ def _gathered(
     rows: Range,
     zeros: _Zeros | None,
 ) -> tuple[If, If]:
-    """The first window's rows, and those that the next window has and the present one has not; but
-    `zeros` that stay.
-    """
+    """The first window's rows, and those that the next window adds; but `zeros` that stay."""
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)

@@ -79,9 +79,7 @@ class VectorSteps:
 
 @cache
 def vector_steps_of(expression: str, operands: int, fraction_bits: int) -> VectorSteps:
-    """The instructions that compute an expression. Raises ProgramError for a function that none
-    computes.
-    """
+    """An expression's instructions. Raises ProgramError for a function that none computes."""
     builder = _Builder(fraction_bits, operands)
     scalar = _plain(parse_scalar(expression))
     place = builder.place(scalar)

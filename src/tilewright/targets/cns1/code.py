@@ -48,10 +48,7 @@ class _Context:
 
 
 def program_text(program: ir.Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
-    """The source of a program whose mesh is one core.
-
-    Raises ProgramError for what the code has no form for.
-    """
+    """The source of a program for one core. Raises ProgramError for what has no form here."""
     if len(tensors) > len(ARGUMENTS):
         raise ProgramError(
             f"a program of {len(tensors)} tensors, the code takes {len(ARGUMENTS)} addresses"

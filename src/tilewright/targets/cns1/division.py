@@ -227,9 +227,7 @@ def node_product_cycles(
 
 
 def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> float:
-    """Cycles of a node's update by the price of its text, of the columns that fit its cache at a
-    time.
-    """
+    """Cycles of a node's update by its text's price, as many columns as its cache holds."""
     if patterns > 1:
         height = roles.set_rows(machine, rows, patterns)
         whole, left = divmod(rows, height)

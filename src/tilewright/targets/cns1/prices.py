@@ -56,9 +56,7 @@ def _map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
 
 
 def lookup_cycles(machine: Machine, call: PricedCall[Lookup]) -> Value:
-    """The text on as many sums of zero: all look-ups go through one port, which is the worst case
-    of section 4.2.3.
-    """
+    """The text on as many sums of zero: all look-ups meet at one port, the worst case of 4.2.3."""
     lookup = elements.TableLookups(int(np.max(call.dims["k"])), call.primitive.shift)
     return _streamed_cycles(machine, lookup, call.dims["elements"])
 

@@ -102,9 +102,7 @@ def _check_lookup(call: Call, program: Program) -> None:
 
 
 def _check_product(placed: list[str], product: MatrixProduct, call: Call, program: Program) -> None:
-    """Rows of a factor of one or two bytes in the cache, weights of two and sums of four in main
-    memory.
-    """
+    """Rows of factors of one or two bytes in the cache; weights of two, sums of four in memory."""
     if any(len(tensor.shape) > 2 for tensor in program.tensors):
         raise ScheduleError(
             "a Torrent multiplies matrices, found tensors of more than two dimensions",

@@ -80,9 +80,7 @@ def read_model(
     shapes: Mapping[str, Shape] | None = None,
     values: Mapping[str, ArrayLike] | None = None,
 ) -> Network:
-    """The network of a model, called like `path`, beside which it may keep numbers; the rest is as
-    for `load_onnx`.
-    """
+    """A model's network, called like `path`, beside which it may keep numbers; see `load_onnx`."""
     bound = _bound(model, values or {})
     plain = _plain(model, path.parent, bound)
     network = import_model(plain, safe_name(path.stem), batch, dtype, shapes or {})

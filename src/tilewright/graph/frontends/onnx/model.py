@@ -49,9 +49,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A branch or a loop's body: nodes that may read what is made outside, constants, names of
-    inputs and outputs.
-    """
+    """A branch or a loop's body: nodes that may read from outside, constants, inputs, outputs."""
 
     nodes: tuple[OnnxNode, ...]
     constants: Mapping[str, Constant]

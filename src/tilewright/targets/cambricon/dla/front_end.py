@@ -20,10 +20,13 @@ from tilewright.targets.cambricon.dla.blocks.call import Stage
 from tilewright.targets.cambricon.dla.builder import AHEAD, ORDERS, PREFETCH, Builder
 from tilewright.targets.cambricon.dla.declarations import (
     AXES,
+    COMMENT,
     ELEMENT_BYTES,
     NAME,
     SECTION,
+    ArgumentText,
     Data,
+    argument_texts,
     data_of,
     name_of,
     stored_records,
@@ -40,7 +43,6 @@ from tilewright.targets.cambricon.dla.macros import (
     macro_header,
 )
 from tilewright.targets.cambricon.dla.maps import PlacedBuffer, placed_buffers, stored
-from tilewright.targets.cambricon.dla.pieces import COMMENT, ArgumentText, argument_texts
 
 NEEDED = re.compile(
     r"@\s*[A-Za-z]|^\s*\.host\b|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I

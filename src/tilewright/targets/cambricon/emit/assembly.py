@@ -375,9 +375,7 @@ class ProgramText:
         self._scopes[-1].lines += scope.lines
 
     def choice(self, condition: str, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Execute what one of two functions writes, the first where the register is greater than
-        zero.
-        """
+        """Execute what one of two functions writes: the first where the register exceeds zero."""
         yes, no = _Scope(frozenset()), _Scope(frozenset())
         for scope, write in ((yes, then), (no, orelse)):
             no.written |= yes.written

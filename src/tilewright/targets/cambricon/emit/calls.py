@@ -44,9 +44,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Span:
-    """An operand: where it begins, and its dimensions of several indices by letter, outermost
-    first.
-    """
+    """An operand: where it begins, its dimensions of several indices by letter, outermost first."""
 
     start: Expr
     axes: tuple[tuple[str, _Axis], ...]
@@ -302,9 +300,7 @@ def _in_steps(
     size: int,
     context: Context,
 ) -> None:
-    """The constants once, and the other steps for each index of `around`; temporaries lie behind
-    each other.
-    """
+    """The constants once, other steps for each index of `around`; temporaries in sequence."""
     out, unit = context.out, -(-size // SLOT_ELEMENTS) * SLOT_ELEMENTS
     work = context.work(primitive.work) if primitive.work else Const(0)
     steps = primitive.steps(len(spans) - 1)

@@ -121,9 +121,7 @@ class Update:
 
 
 def write_update(writer: Writer, machine: Machine, update: Update) -> None:
-    """C += a b of one pattern: `$7` has the place of a and `$17` that of b in the cache, `$18` that
-    of C.
-    """
+    """C += a b of one pattern: `$7` has a's place and `$17` b's in the cache, `$18` that of C."""
     groups, left = divmod(update.m, bodies.ROWS)
     _prepare_update(writer, machine, update)
     writer.add("$8 = 64")

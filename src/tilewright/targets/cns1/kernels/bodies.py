@@ -93,9 +93,7 @@ ERRORS = ("$13", "$12", "$25")
 
 
 def backward_body(patterns: int = 1, *, accumulate: bool = True, factor_bytes: int = 2) -> Body:
-    """Four rows times vectors such as the errors of up to three patterns: sums of 32 lanes, which
-    are reduced later.
-    """
+    """Four rows times vectors such as errors of up to three patterns: sums of 32 lanes."""
     kind = "b" if factor_bytes == 1 else "h"
     lines = [f"$v{1 + 2 * p + half} = d[{ERRORS[p]}+=$8].{kind}"
              for p in range(patterns) for half in range(2)]  # fmt: skip

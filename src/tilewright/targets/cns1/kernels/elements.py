@@ -98,9 +98,7 @@ class Elements:
 
 
 def pointers_of(size: int) -> int:
-    """Number of pointers for a tensor of such elements: a vector takes as many ports as an element
-    has bytes.
-    """
+    """Pointers for a tensor of such elements: a vector takes a port for each byte of an element."""
     return VECTORS // size
 
 

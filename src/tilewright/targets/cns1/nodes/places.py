@@ -58,10 +58,7 @@ def _is_table(op: Op, number: int) -> bool:
 
 
 def step_part(op: Op, rows: int, columns: int) -> Op:
-    """A look-up or a map of one node's part of a layer.
-
-    Raises PartitionError for an operator that is neither.
-    """
+    """A look-up or map of a node's part of a layer. Raises PartitionError for other operators."""
     if any(_is_table(op, number) for number in range(1, len(op.input_shapes))):
         return op.part(Box.whole((rows, columns)))
     found = definitions_in(op)

@@ -72,9 +72,7 @@ def update_shift(layer: Layer) -> int | None:
 
 
 def chunk_columns(columns: int, parts: int) -> int:
-    """Columns of a chunk: whole stripes and whole pieces of those who finish it; 0 where there are
-    no such chunks.
-    """
+    """A chunk's columns: whole stripes and pieces of those who finish it; 0 without such chunks."""
     piece, left = divmod(columns, parts)
     if left or not piece or piece % ROWS_AT_ONCE or (piece % VECTOR and VECTOR % piece):
         return 0

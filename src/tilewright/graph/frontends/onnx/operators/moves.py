@@ -1,6 +1,4 @@
-"""ONNX's operators that move the elements of a tensor, whole or cut, or name its shape; most of
-them also on constants.
-"""
+"""ONNX's operators that move a tensor's elements or name its shape; most also on constants."""
 
 from __future__ import annotations
 
@@ -230,9 +228,7 @@ def looked_up(at: Importer, shape: Shape, axis: int, x: str, index: str) -> Defi
 
 
 def table(shape: Shape, axes: Sequence[int | None]) -> Access:
-    """A tensor read along these axes, and where there is None at the places that the operands 1,
-    2, ... name.
-    """
+    """A tensor read along these axes; for None, at places that operands 1, 2, ... name."""
     terms = tuple(() if axis is None else ((axis, 1),) for axis in axes)
     read = tuple(axes[:d].count(None) + 1 if a is None else None for d, a in enumerate(axes))
     return Access(shape, terms, (0,) * len(shape), None, read)

@@ -21,9 +21,7 @@ from tilewright.targets.cambricon.dla.declarations import Data
 
 @dataclass(frozen=True)
 class Load:
-    """Elements of main memory, at an offset from a symbol, that come into a scratchpad, or go from
-    there.
-    """
+    """Elements of main memory, at an offset from a symbol, that a scratchpad takes or gives."""
 
     memory: str
     local: int
@@ -289,9 +287,7 @@ def nested(turns: Sequence[Turn], period: int) -> tuple[Node, ...]:
 
 
 def _nest(turns: Sequence[Turn], period: int, last_level: int) -> tuple[Node, ...]:
-    """The turns as loops; those of levels from `last_level` on, from the innermost, may take the
-    last turn.
-    """
+    """The turns as loops; levels from `last_level` on, innermost first, may take the last one."""
     nodes: Sequence[Node] = turns
     for level in range(_DEEPEST):
         lengths = [] if level else [period * times for times in range(1, _MOST_TIMES + 1)]
