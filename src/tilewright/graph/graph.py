@@ -6,6 +6,7 @@ tensors that exist before it, of the shapes and element types that its operator 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -120,6 +121,30 @@ class Network:
             Tensor(node.output, node.op.out_shape, node.op.out_dtype) for node in self.nodes
         )
         return {tensor.name: tensor for tensor in (*self.inputs, *self.weights, *produced)}
+
+    @cached_property
+    def makers(self) -> Mapping[str, Node]:
+        """The node that makes each tensor which is no input or weight."""
+        return {node.output: node for node in self.nodes}
+
+    @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often nodes read each tensor, an output once more."""
+        found = Counter(name for node in self.nodes for name in node.inputs)
+        found.update(self.outputs)
+        return found
+
+    def readers(self, tensor: str) -> Sequence[Node]:
+        """The nodes that read a tensor."""
+        return self._readers.get(tensor, ())
+
+    @cached_property
+    def _readers(self) -> Mapping[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found.setdefault(name, []).append(node)
+        return found
 
     @property
     def flops(self) -> int:

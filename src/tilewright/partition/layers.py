@@ -8,7 +8,6 @@ be divided over rows and columns, too, and what flattens is not a layer.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -121,9 +120,6 @@ class _Fusing:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._weights = {tensor.name for tensor in network.weights}
-        self._uses = Counter(name for node in network.nodes for name in node.inputs)
-        self._uses.update(network.outputs)
-        self._made: dict[str, Node] = {node.output: node for node in network.nodes}
         self._found: dict[str, Layer] = {}
 
     def layers(self) -> Iterator[Layer]:
@@ -145,7 +141,7 @@ class _Fusing:
             _treats_alike(node.op)
             and node.op.out_shape == node.op.input_shapes[0]
             and first in self._found
-            and self._uses[first] == 1
+            and self._network.uses[first] == 1
             and all(name in self._weights for name in others)
         )
 
@@ -156,13 +152,13 @@ class _Fusing:
 
     def _product(self, node: Node) -> tuple[LayerStep, ...]:
         """The steps of a node of its own; of a product of flattened images, a convolution."""
-        flat = self._made.get(node.inputs[0]) if node.inputs else None
+        flat = self._network.makers.get(node.inputs[0]) if node.inputs else None
         whole = (LayerStep(node.op, node.inputs),)
         product = node.op.matrix_product
         if product is None or flat is None or not flat.op.reshapes:
             return whole
         convolution = _as_convolution(product, flat.op.input_shapes[0])
-        if convolution is None or self._uses[flat.output] > 1:
+        if convolution is None or self._network.uses[flat.output] > 1:
             return whole
         result = Reshape(convolution.out_shape, node.op.out_shape, node.op.out_dtype)
         first = LayerStep(convolution, (flat.inputs[0], node.inputs[1]))

@@ -5,7 +5,6 @@ The gradient of what several nodes read is the sum of a part from each.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,12 +21,10 @@ _ADDITION = Apply("+", (Element(0), Element(1)))
 
 def added_maps(network: Network) -> Network:
     """The network with sums of maps as maps: of floats, where an addition alone reads them."""
-    readers = Counter(name for node in network.nodes for name in node.inputs)
-    readers.update(network.outputs)
     maps: dict[str, tuple[Node, Definition]] = {}
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
-        parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
+        parts = [maps[x] for x in node.inputs if x in maps and network.uses[x] == 1]
         own = pointwise(node.op)
         adds = own is not None and node.op.is_named and own.scalar == _ADDITION
         if adds and len(parts) == 2:

@@ -6,7 +6,6 @@ distances need no tensor of all differences.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -98,13 +97,10 @@ def fresh(name: str, taken: set[str]) -> str:
 
 def gathered_bodies(network: Network) -> Network:
     """The network without tensors of elements that a single definition reads, to gather them."""
-    readers = Counter(name for node in network.nodes for name in node.inputs)
-    readers.update(network.outputs)
-    made = {node.output: node for node in network.nodes}
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
-        body = made.get(node.inputs[0]) if len(node.inputs) == 1 else None
-        if body is not None and readers[body.output] == 1:
+        body = network.makers.get(node.inputs[0]) if len(node.inputs) == 1 else None
+        if body is not None and network.uses[body.output] == 1:
             joined = _gathered_body(body, node)
             if joined is not None:
                 gone.add(body.name)
@@ -148,10 +144,9 @@ def lines_of_images(network: Network) -> Network:
     read images in any layout need no transposes.
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
-    made = {node.output: node for node in network.nodes}
     nodes = list[Node]()
     for node in network.nodes:
-        nodes += _of_images(node, made, taken) or [node]
+        nodes += _of_images(node, network.makers, taken) or [node]
     found = replace(network, nodes=tuple(nodes))
     return network if found.nodes == network.nodes else simplified(found)
 

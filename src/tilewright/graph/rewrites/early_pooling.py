@@ -62,10 +62,7 @@ def _moved(network: Network, name: str) -> Network:
 
 def _read_once(network: Network, name: str) -> Node | None:
     """The node that makes a tensor read exactly once, or None."""
-    readers = sum(node.inputs.count(name) for node in network.nodes)
-    if readers != 1 or name in network.outputs:
-        return None
-    return next((node for node in network.nodes if node.output == name), None)
+    return network.makers.get(name) if network.uses[name] == 1 else None
 
 
 def _rises(op: Op) -> bool:

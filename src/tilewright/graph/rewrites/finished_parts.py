@@ -8,7 +8,6 @@ others are zeros; the sum of two such is one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -29,18 +28,16 @@ _MOST_OPERANDS = 8
 
 def finished_parts(network: Network) -> Network:
     """The network without tensors that are put together and only mapped: each part is."""
-    readers = Counter(name for node in network.nodes for name in node.inputs)
-    readers.update(network.outputs)
-    made = {node.output: node for node in network.nodes}
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
-        single = (made[x] for x in node.inputs if x in made and readers[x] == 1)
+        read = (network.makers.get(x) for x in node.inputs if network.uses[x] == 1)
+        single = filter(None, read)
         parts = {own.output: found for own in single if (found := _parts(own))}
         first = next(iter(parts.values()), ())
         alike = {x: own for x, own in parts.items() if _places(own) == _places(first)}
         joined = _parts_with_map(alike, node)
         if joined is not None:
-            gone |= {made[name].name for name in alike}
+            gone |= {network.makers[name].name for name in alike}
             node = joined
         nodes.append(node)
     kept = tuple(node for node in nodes if node.name not in gone)

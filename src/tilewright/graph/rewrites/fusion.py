@@ -7,7 +7,7 @@ node reads beside has to be there before the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -87,10 +87,6 @@ def members(node: Node) -> tuple[Node, ...]:
 
 def fused_nodes(network: Network) -> Network:
     """The network with `Fused` nodes: any node, whose name they have, and elementwise ones."""
-    consumers: dict[str, list[Node]] = {}
-    for node in network.nodes:
-        for name in dict.fromkeys(node.inputs):
-            consumers.setdefault(name, []).append(node)
     known = {t.name for t in (*network.inputs, *network.weights)}
     held = {state.next for state in network.states}
     taken: set[str] = set()
@@ -98,7 +94,7 @@ def fused_nodes(network: Network) -> Network:
     for node in network.nodes:
         if node.name in taken:
             continue
-        fused = Fused(_followed(node, consumers, network, known, held))
+        fused = Fused(_followed(node, network, known, held))
         taken.update(member.name for member in fused.nodes)
         if len(fused.nodes) > 1:
             last = fused.nodes[-1]
@@ -109,13 +105,7 @@ def fused_nodes(network: Network) -> Network:
     return replace(network, nodes=tuple(nodes))
 
 
-def _followed(
-    first: Node,
-    consumers: Mapping[str, Sequence[Node]],
-    network: Network,
-    known: Set[str],
-    held: Set[str],
-) -> tuple[Node, ...]:
+def _followed(first: Node, network: Network, known: Set[str], held: Set[str]) -> tuple[Node, ...]:
     """The node, and the elementwise ones that alone use what is made before them, as long as one
     result comes out; none follow what another core group has, which is read where it lies. What is
     `held`, a state's next value, is written in the state's place by elementwise nodes alone.
@@ -124,7 +114,7 @@ def _followed(
     if first.op.of_group is not None:
         return (first,)
     found, made, length = [first], {first.output}, 1
-    waiting = list(consumers.get(first.output, ()))
+    waiting = list(network.readers(first.output))
     while waiting and made.isdisjoint(network.outputs):
         node = next((n for n in waiting if all(x in known or x in made for x in n.inputs)), None)
         if node is None or node.output in held or not _is_whole(node, made):
@@ -134,7 +124,7 @@ def _followed(
         waiting = [n for n in waiting if n is not node]
         if not waiting:
             length = len(found)
-        waiting += [n for n in consumers.get(node.output, ()) if n not in waiting]
+        waiting += [n for n in network.readers(node.output) if n not in waiting]
     return tuple(found[:length])
 
 

@@ -22,34 +22,25 @@ def folded_normalisation(network: Network) -> Network:
     """The network whose products have the factors of the normalisations behind them: biases and
     normalisations that alone use a product's result become one bias.
     """
-    consumers: dict[str, list[Node]] = {}
-    for node in network.nodes:
-        for name in node.inputs:
-            consumers.setdefault(name, []).append(node)
     weights = {t.name: t.shape for t in network.weights}
     taken, nodes = set[str](), list[Node]()
     for node in network.nodes:
         if node.name not in taken:
-            behind = _affine_behind(node, consumers, weights, network.outputs)
+            behind = _affine_behind(node, network, weights)
             taken.update(n.name for n in behind)
             nodes += _folded(node, behind, weights) if behind else [node]
     return replace(network, nodes=tuple(nodes)) if taken else network
 
 
-def _affine_behind(
-    product: Node,
-    consumers: Mapping[str, Sequence[Node]],
-    weights: Mapping[str, Shape],
-    outputs: Sequence[str],
-) -> list[Node]:
+def _affine_behind(product: Node, network: Network, weights: Mapping[str, Shape]) -> list[Node]:
     """Biases and normalisations by weights behind a product by weights, up to the last of these."""
     matrix = product.op.matrix_product
     plain = product.op.convolution is not None or (matrix is not None and matrix.beta == 0.0)
     if not plain or product.inputs[1] not in weights:
         return []
     found, last = list[Node](), product
-    while last.output not in outputs and len(consumers.get(last.output, ())) == 1:
-        (last,) = consumers[last.output]
+    while last.output not in network.outputs and len(network.readers(last.output)) == 1:
+        (last,) = network.readers(last.output)
         bias = last.op.bias_addition
         adds = bias is not None and (bias.axis, bias.scale) == (1, 1.0)
         if not (adds or last.op.normalisation) or not weights.keys() >= set(last.inputs[1:]):

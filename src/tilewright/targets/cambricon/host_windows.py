@@ -112,7 +112,7 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Hos
             own = own.fewest_cycles(machine) if node.inputs[1] in fixed else own
             found[node.inputs[0]] = own
             behind = [*_maps_behind(network, node, fixed)] if own.pixels > 1 else []
-            done |= {n.name for n in (*behind, *_readers(network, own.tensor))}
+            done |= {n.name for n in (*behind, *network.readers(own.tensor))}
             nodes += _on_windows(node, own, behind)
         elif sums := next((s for s in found.values() if _sums_taps(node, s.conv)), None):
             assert sums.by_taps
@@ -132,11 +132,11 @@ def _first_windows(network: Network, node: Node) -> HostWindows | None:
     """
     assert node.op.convolution
     own = HostWindows(node.inputs[0], node.op.convolution)
-    others = [n for n in _readers(network, own.tensor) if n is not node]
+    others = [n for n in network.readers(own.tensor) if n is not node]
     if not others:
         return own
     swapped = others[0]
-    sums = _readers(network, swapped.output)
+    sums = network.readers(swapped.output)
     if len(others) > 1 or len(sums) != 1 or not _sums_taps(sums[0], own.conv):
         return None
     if swapped.op != Transpose(own.conv.input_shapes[0], (1, 0, 2, 3), own.conv.out_dtype):
@@ -181,14 +181,10 @@ def _on_taps(node: Node, taps: Tensor) -> tuple[Node, ...]:
     )  # fmt: skip
 
 
-def _readers(network: Network, tensor: str) -> list[Node]:
-    return [node for node in network.nodes if tensor in node.inputs]
-
-
 def _maps_behind(network: Network, node: Node, fixed: set[str]) -> Iterator[Node]:
     """Biases and functions of elements of a result that nothing else reads, one after the other."""
     while node.output not in network.outputs:
-        readers = _readers(network, node.output)
+        readers = network.readers(node.output)
         if len(readers) != 1 or not {*readers[0].inputs[1:]} <= fixed:
             return
         (node,) = readers

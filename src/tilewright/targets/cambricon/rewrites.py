@@ -10,7 +10,6 @@ convolution for each of its phases by the same result, and together they are one
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -176,8 +175,6 @@ def with_whole_images(network: Network, elements: str) -> Network:
     """The network with a convolution by windows as large as the image for each product of flattened
     images: its weights take the order in which images lie.
     """
-    readers = Counter(name for node in network.nodes for name in node.inputs)
-    readers.update(network.outputs)
     flat = {n.output: n for n in network.nodes if n.op.reshapes and len(n.op.input_shapes[0]) == 4}
     weights = {t.name for t in network.weights}
     nodes: list[Node] = []
@@ -186,7 +183,7 @@ def with_whole_images(network: Network, elements: str) -> Network:
         before = flat.get(node.inputs[0]) if node.inputs else None
         own = node.op.matrix_product
         rows = own is not None and own.transpose_b and not own.transpose_a
-        known = rows and before and node.inputs[1] in weights and readers[before.output] == 1
+        known = rows and before and node.inputs[1] in weights and network.uses[before.output] == 1
         if known and before and before.op.out_shape[0] == before.op.input_shapes[0][0]:
             nodes += _on_images(node, before, elements)
             dropped.add(before.name)
@@ -434,12 +431,11 @@ def _turned(node: Node, op: Gemm, operand: int) -> tuple[Node, Node]:
 
 def with_phases(network: Network, machine: Machine) -> Network:
     """The network with gradients of convolutions with strides by phases."""
-    made = {node.output: node for node in network.nodes}
     nodes: list[Node] = []
     for node in network.nodes:
         if (conv := node.op.convolution) and _has_gaps(conv):
             nodes += _without_gaps(node, conv)
-        elif parts := _phases(node, made):
+        elif parts := _phases(node, network.makers):
             nodes += _side_by_side(node, parts, machine)
         else:
             nodes.append(node)

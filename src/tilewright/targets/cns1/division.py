@@ -9,7 +9,7 @@ programs of all nodes, which are simulated together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -89,11 +89,10 @@ def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
             f"{MOST_PATTERNS}",
         )
     found: list[Layer] = []
-    made = {node.output for node in network.nodes}
     for node in network.nodes:
         if node.op.matrix_product is not None:
             read = {name for layer in found for name in layer.reads}
-            fresh = [n for n in node.inputs if n not in read and _is_activation(network, n, made)]
+            fresh = [n for n in node.inputs if n not in read and _is_activation(network, n)]
             found.append(
                 Layer(node.name, (LayerStep(node.op, node.inputs),), node.output, (*fresh,))
             )
@@ -105,9 +104,9 @@ def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def _is_activation(network: Network, name: str, made: Set[str]) -> bool:
+def _is_activation(network: Network, name: str) -> bool:
     held = {state.tensor for state in network.states}
-    return name in made or name in {t.name for t in network.inputs} - held
+    return name in network.makers or name in {t.name for t in network.inputs} - held
 
 
 def forward_layers(layers: Sequence[Layer]) -> list[Layer]:
