@@ -12,13 +12,7 @@ import numpy as np
 from tilewright.common.compiled import piece
 from tilewright.simulate.units import codes, layout
 from tilewright.simulate.units.execute import checked_address
-from tilewright.simulate.units.layout import (
-    NARROW_LOAD,
-    NARROW_STORE,
-    SCALED,
-    CoreState,
-    RowState,
-)
+from tilewright.simulate.units.layout import NARROW_LOAD, NARROW_STORE, SCALED, CoreState, RowState
 
 LARGEST_I16 = (1 << 15) - 1
 

@@ -6,16 +6,7 @@ from typing import Any
 
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.isa import effects
-from tilewright.simulate.units import (
-    buses,
-    codes,
-    execute,
-    integers,
-    issue,
-    layout,
-    messages,
-    ports,
-)
+from tilewright.simulate.units import buses, codes, execute, integers, issue, layout, messages
 from tilewright.simulate.units.issue import (
     choose_unit,
     commit,
@@ -28,7 +19,7 @@ from tilewright.simulate.units.issue import (
 from tilewright.simulate.units.layout import Arrays, CoreState, MachineState, RowState, UnitState
 from tilewright.simulate.units.messages import advance_message, head_time
 
-_SOURCES = (buses, codes, effects, execute, integers, issue, layout, messages, ports)
+_SOURCES = (buses, codes, effects, execute, integers, issue, layout, messages)
 
 # Units that run out of order relative to each other, each in order itself.
 #

@@ -43,9 +43,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
 from tilewright.ir.visit import map_stmt, rewrite, walk
-from tilewright.passes.infer_dma import (
-    SLOT_ELEMENTS,
-)
+from tilewright.passes.infer_dma import SLOT_ELEMENTS
 from tilewright.seeds.steps import IN_PARTS
 from tilewright.targets.cambricon.primitives import RoundedMap
 from tilewright.targets.cambricon.slide_windows import part

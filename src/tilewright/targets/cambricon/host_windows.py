@@ -17,15 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tilewright.codegen.artifact import Array
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
-from tilewright.ops import (
-    Concat,
-    Conv2d,
-    Op,
-    Pad,
-    Reshape,
-    Transpose,
-    gemm,
-)
+from tilewright.ops import Concat, Conv2d, Op, Pad, Reshape, Transpose, gemm
 from tilewright.ops.elementwise import unary_functions
 from tilewright.ops.op import Shape
 from tilewright.targets.cambricon.instructions import instruction_cycles

@@ -24,16 +24,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.gradient import first_of_equals
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
-from tilewright.ops import (
-    Conv2d,
-    Gemm,
-    LocalResponseNorm,
-    Op,
-    Reshape,
-    Transpose,
-    conv2d,
-    gemm,
-)
+from tilewright.ops import Conv2d, Gemm, LocalResponseNorm, Op, Reshape, Transpose, conv2d, gemm
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Computed, Definition, one
 from tilewright.ops.definitions import Assembly, Named, definitions_in, moves

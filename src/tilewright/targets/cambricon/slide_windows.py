@@ -25,17 +25,7 @@ from tilewright.common.expr import (
     product,
     substitute,
 )
-from tilewright.ir.nodes import (
-    Call,
-    For,
-    If,
-    Program,
-    Range,
-    Stmt,
-    Transfer,
-    View,
-    Wait,
-)
+from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Copy, MatrixProduct
 from tilewright.ir.visit import calls_of, map_stmt, rewrite, used_symbols, walk
 from tilewright.seeds.convolution.tensors import BORDERS
