@@ -16,9 +16,9 @@ from support.readings import judged as judged_table
 from support.readings import verdicts_of_moved_numbers
 from tilewright.machine import load_machine
 from tilewright.papers import lab
-from tilewright.papers.cns1 import design, figure3_2, printed, quantities, tables
+from tilewright.papers.cns1 import design, plans, printed, quantities, tables
+from tilewright.papers.cns1.all_nodes import closed_form, simulate_step
 from tilewright.papers.cns1.cases import CASES, MODEL, TableCell
-from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
     Stated,
     cell_named,
@@ -94,8 +94,8 @@ def test_no_table_is_left_out():
 
 def test_nodes_that_share_are_told_by_the_first_group_of_them(monkeypatch):
     groups = {"inputs and outputs": [(0, 4), (1, 2, 3)], "hidden vectors": [(0, 3, 6), (1, 2)]}
-    monkeypatch.setattr(figure3_2, "_groups", lambda: groups)
-    found = figure3_2.run(Lab(quick=True))
+    monkeypatch.setattr(plans, "_groups", lambda: groups)
+    found = plans.figure3_2(Lab(quick=True))
     assert [row.ours for row in found.rows] == [2, 3]
     assert "inputs are shared by columns 0, 4 and" in " ".join(found.notes)
 

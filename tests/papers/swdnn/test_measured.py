@@ -19,7 +19,7 @@ HEAD = "batch,in_channels,out_channels,stride,output,gflops\n"
 
 def test_simulated_speeds_are_near_the_measured_ones() -> None:
     """A sample of the rows; the bounds are those that all rows keep to."""
-    result = measured.run(Lab(quick=True))
+    result = measured.measured(Lab(quick=True))
     assert len(result.rows) == 16
     assert result.summary["all, mean absolute deviation %"] < 4
     assert result.summary["all, worst absolute deviation %"] < 12
@@ -35,7 +35,7 @@ def test_rows_that_were_fitted_are_drawn_apart() -> None:
         compare("b", 20.0, 21.0, "simulated"),
         compare("c", None, 3.0, "simulated"),
     )
-    (axes,) = measured.draw(Result("swdnn", "measured", "t", rows, {})).axes
+    (axes,) = measured.draw_measured(Result("swdnn", "measured", "t", rows, {})).axes
     drawn = {each.get_label(): each.get_offsets().tolist() for each in axes.collections}
     assert drawn == {"fitted": [[10, 11]], "held out": [[20, 21]]}
 
@@ -43,7 +43,7 @@ def test_rows_that_were_fitted_are_drawn_apart() -> None:
 def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text(HEAD + "256,128,128,6,16,1500\n")
-    result = measured.run(Lab(rows=rows))
+    result = measured.measured(Lab(rows=rows))
     (row,) = result.rows
     assert (row.published, row.note, row.kind) == (1500, "", "simulated")
     assert result.notes[0] == "published: rows.csv"
@@ -57,7 +57,7 @@ def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> No
 def test_a_users_row_is_never_one_of_those_fitted(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("B,Ni,No,stride,Ro,Gflop/s\n128,128,128,17,16,1329\n128,128,32,4,8,300\n")
-    result = measured.run(Lab(rows=rows))
+    result = measured.measured(Lab(rows=rows))
     assert [row.kind for row in result.rows] == ["simulated", "simulated"]
     assert result.summary["rank correlation"] in (1, -1)
     assert not any(key.startswith(("fitted", "held out")) for key in result.summary)
@@ -108,7 +108,7 @@ def test_a_users_row_that_cannot_be_is_refused_with_its_line_and_column(
     rows = tmp_path / "rows.csv"
     rows.write_text(f"{HEAD}256,128,128,6,16,1500\n\n{row}\n")
     with pytest.raises(ExperimentError) as caught:
-        measured.run(Lab(rows=rows))
+        measured.measured(Lab(rows=rows))
     assert str(caught.value) == f"{rows}:4: {message}"
 
 
@@ -150,5 +150,5 @@ def test_the_kept_results_list_what_is_simulated() -> None:
         listed[row.name] = (row, float(line["simulated_gflops"]))
     table = Lab().published("swdnn", "measured", MeasuredRow)
     assert [row for row, _ in listed.values()] == list(table.rows)
-    for row in measured.run(Lab(quick=True)).rows:
+    for row in measured.measured(Lab(quick=True)).rows:
         assert row.ours == pytest.approx(listed[row.name][1], abs=0.051)

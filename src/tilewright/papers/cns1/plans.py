@@ -5,6 +5,9 @@ Both distributions are priced alike: products by their text, messages by the nod
 links. The report's has p_i x p_h blocks of the first matrix and p_h x p_i of the second; the
 planner takes any block distribution, and in recall copies of the network on a part of the nodes
 each, the third way of section 3.1.
+
+Figure 3.2: which of 128 nodes share inputs and outputs, and which share hidden vectors, by the
+owners of the planner's distribution of the model network.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from matplotlib.figure import Figure
 from msgspec import Struct
 
 from tilewright.graph import Network
@@ -21,14 +25,19 @@ from tilewright.machine import Machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.cases import CASES, MODEL, WORST, TableCell
+from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Findings, Row, compare
+from tilewright.papers.model import Findings, Result, Row, compare
 from tilewright.partition.layers import Layer
 from tilewright.partition.objective import TIME
-from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
+from tilewright.targets.cns1.division import DIVISION, given_blocks
+from tilewright.targets.cns1.division import plans as distributions
 from tilewright.targets.cns1.sections import Messages
 
-TITLE = "the planner's blocks for the networks of Table 3.1, beside the report's"
+TITLES = {
+    "plans": "the planner's blocks for the networks of Table 3.1, beside the report's",
+    "figure3_2": "nodes that share inputs, and nodes that share hidden vectors",
+}
 PATTERNS, _SHIFT = 2, 8
 _LANES = 8
 
@@ -63,7 +72,7 @@ def block_plans(case: TableCell) -> BlockPlans:
     machine, sizes = case.machine(), case.layers
     network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
     layers, _ = DIVISION.planned(network, machine)
-    every = list(plans(layers, machine, ["blocks"], TIME))
+    every = list(distributions(layers, machine, ["blocks"], TIME))
     _, single = every[0]
     copies, best = min(every, key=lambda one: one[1].cost / one[0])
     grids = " and ".join(one.division.grid.describe() for one in best.layers)
@@ -71,7 +80,7 @@ def block_plans(case: TableCell) -> BlockPlans:
     step = table_step(perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), 1))
     layers, _ = DIVISION.planned(step, machine)
     trained = _report_cycles(layers, machine)
-    ours = min(plan.cost for _, plan in plans(layers, machine, ["blocks"], TIME))
+    ours = min(plan.cost for _, plan in distributions(layers, machine, ["blocks"], TIME))
     words = f"{copies} copies, {grids}"
     return BlockPlans(report, single.cost, single.bound, best.cost / copies, words, trained, ours)
 
@@ -83,7 +92,7 @@ def _report_cycles(layers: Sequence[Layer], machine: Machine) -> float:
     return given_blocks(layers, machine, [(others, parts), (parts, others)]).cost
 
 
-def run(lab: Lab) -> Findings:
+def plans(lab: Lab) -> Findings:
     """Each network that its chips hold, of those of Table 3.1; a quick run has the first."""
     large = [one for one in CASES if one.chips != MODEL.chips]
     cases = [MODEL] if lab.quick else [MODEL, *large[1:]]
@@ -111,3 +120,60 @@ def _rows(case: TableCell, found: BlockPlans) -> list[Row]:
                 printed=False)
         for name, closed, cycles, note in rows
     ]  # fmt: skip
+
+
+# Figure 3.2.
+
+_COLOURS = "tab20"
+_INPUTS, _HIDDEN = "inputs and outputs", "hidden vectors"
+
+
+def figure3_2(lab: Lab) -> Findings:
+    """Columns of a group that shares inputs, and how far those that share hidden vectors lie apart
+    in a ring; the planner's numbers stand beside the report's.
+    """
+    machine, groups = MODEL.machine(), _groups()
+    rings = [_columns(machine, groups[name][0]) for name in (_INPUTS, _HIDDEN)]
+    notes = (
+        "the planner numbers parts of a sum along the ring first, so that their nodes are"
+        f" neighbours; inputs are shared by columns {', '.join(map(str, rings[0]))} and those that"
+        " lie as far apart",
+    )
+    return reproduced(lab, "figure3_2", {"rings": rings, "pairwise": pairwise}, notes=notes)
+
+
+def draw_figure3_2(result: Result) -> Figure:
+    """The nodes as rows of rings, twice: those that share have one number and one colour."""
+    figure = Figure(figsize=(12.0, 4.2), layout="constrained")
+    rows, columns = MODEL.machine().mesh.rows, MODEL.machine().mesh.columns
+    panels = figure.subplots(2, 1, squeeze=False)[:, 0]
+    for axes, (name, groups) in zip(panels, _groups().items(), strict=True):
+        number = {core: i for i, group in enumerate(groups) for core in group}
+        image = [[number[r * columns + c] for c in range(columns)] for r in range(rows)]
+        axes.imshow(image, cmap=_COLOURS, origin="lower", aspect="auto")
+        for core, group in number.items():
+            row, column = divmod(core, columns)
+            axes.text(column, row, str(group), ha="center", va="center", fontsize=7)
+        axes.set_title(f"{len(groups)} groups that share {name} (planned)", fontsize=10)
+        axes.set_xlabel("column")
+        axes.set_ylabel("ring")
+        axes.set_yticks(range(rows))
+    return figure
+
+
+def _groups() -> dict[str, list[tuple[int, ...]]]:
+    """The nodes with the same terms, and those with the same columns, of the first product."""
+    sizes, machine = MODEL.layers, MODEL.machine()
+    network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
+    layers, _ = DIVISION.planned(network, machine)
+    _, plan = next(iter(distributions(layers, machine, ["blocks"], TIME)))
+    first = plan.layers[0]
+    found: dict[str, dict[object, list[int]]] = {_INPUTS: {}, _HIDDEN: {}}
+    for core, part in zip(first.cores, first.division.parts, strict=True):
+        found[_INPUTS].setdefault(part.terms, []).append(core)
+        found[_HIDDEN].setdefault(part.summed, []).append(core)
+    return {name: [*map(tuple, own.values())] for name, own in found.items()}
+
+
+def _columns(machine: Machine, group: tuple[int, ...]) -> list[int]:
+    return sorted({core % machine.mesh.columns for core in group})

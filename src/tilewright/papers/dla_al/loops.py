@@ -26,6 +26,7 @@ from tilewright.simulate.window.run import WindowRun
 
 TITLES = {
     "figure8": "overlaps of the naive and the prefetched loop",
+    "figure9": "one load of a segment against several",
     "sensitivity": "sensitivity to the parameters that no source states",
 }
 TABLE = "cambricon"
@@ -188,3 +189,39 @@ def sensitivity(lab: Lab) -> Findings:
         rows=tuple(rows),
         notes=(f"{_MANY.count} tiles of 128 inputs and 128 outputs on {PAPER_MACHINE}",),
     )
+
+
+# Fig. 9: a segment of feature maps as one load, against one load for each pixel.
+
+_IMAGES = ((7, 512), (14, 512), (28, 256), (56, 128))
+_PARTS = 4
+_QUICK = 2
+
+
+def figure9(lab: Lab) -> Findings:
+    """Images of some maps, a quarter of the maps at a time."""
+    rows: list[Row] = []
+    for side, maps in lab.some(list(_IMAGES), _QUICK):
+        part, pixels = maps // _PARTS, side * side
+        one, several = _cycles_of_loads(1, pixels * part), _cycles_of_loads(pixels, part)
+        name = f"{part} of {maps} maps of {side}x{side}"
+        rows += [
+            compare(f"{name}, 1 load", None, float(one), "simulated", unit="cycles"),
+            compare(
+                f"{name}, {pixels} loads", None, float(several), "simulated", unit="cycles",
+                note=f"{several / one:.1f} times as long",
+            ),
+        ]  # fmt: skip
+    return Findings(
+        rows=tuple(rows),
+        notes=("the paper shows the order and no numbers; the latency of a load is a parameter",),
+    )
+
+
+def _cycles_of_loads(loads: int, size: int) -> int:
+    """Cycles of `loads` loads in a row, of `size` elements each, on the paper's machine."""
+    lines = [f"smove $1, #{size}", "smove $2, #0"]
+    lines += [f"vload $2, $1, #{size * k}" for k in range(loads)]
+    # as much of the vector scratchpad as the largest segment takes
+    machine = load_machine(PAPER_MACHINE, {"memory.vector.capacity_bytes": 1 << 20})
+    return timed("\n".join(lines), machine).cycles

@@ -4,6 +4,11 @@ In: the measured rows (or a user's, `--rows`). Each row is simulated with the pl
 transfers (`batch_aware`) and its own matrix product, instruction by instruction (`kernel`), on the
 machine `sw26010_measured`. Three of that machine's constants were fitted to the rows of batch 128
 with 128 or 256 input channels (benchmarks/fit_measured.py); all other rows are held out.
+
+One core group under the same plan checks the contention that four groups show. Each layer of early
+logs is simulated with its filters to itself, as one group has them, and as if three other groups
+read them too. No constant was fitted to these rows: they tell whether the filters' slowness on four
+groups comes from sharing them.
 """
 
 from __future__ import annotations
@@ -28,11 +33,15 @@ from tilewright.papers.swdnn.batch_aware import (
     PIXELS,
     BatchAware,
     batch_aware_program,
+    column_stride,
 )
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.simulate.kernel.level import simulate
 
-TITLE = "measured swDNN kernels on four core groups"
+TITLES = {
+    "measured": "measured swDNN kernels on four core groups",
+    "single_group": "the batch-aware plan on one core group",
+}
 MACHINE = "sw26010_measured"
 GROUPS, KERNEL = 4, 3
 FITTED_BATCH, FITTED_IN_CHANNELS = 128, (128, 256)
@@ -100,7 +109,7 @@ class Simulated(Struct, frozen=True):
     by_kind: dict[str, int]
 
 
-def run(lab: Lab) -> model.Findings:
+def measured(lab: Lab) -> model.Findings:
     """Every row, with errors of the fitted and of the held-out ones.
 
     Raises ExperimentError for a user's row that the plan cannot run.
@@ -130,14 +139,16 @@ _NOTES = (
 )
 
 
-def draw(result: model.Result) -> Figure:
+def draw_measured(result: model.Result) -> Figure:
     """Simulated over measured."""
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:
         if row.published is not None and row.ours is not None:
             name = "fitted" if row.kind == "fitted" else "held out"
             points[name].append((row.published, row.ours))
-    return scatter(points, title=TITLE, x_label="measured Gflop/s", y_label="simulated Gflop/s")
+    return scatter(
+        points, title=TITLES["measured"], x_label="measured Gflop/s", y_label="simulated Gflop/s"
+    )
 
 
 def _simulated(case: MeasuredRow) -> Simulated:
@@ -202,3 +213,76 @@ def _ranks(values: list[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     mean_rank = np.cumsum(count) - (count - 1) / 2
     return np.asarray(mean_rank[place], np.float64)
+
+
+# One core group.
+
+_BATCH, _OUTPUTS = 128, (8, 32)
+
+
+class LoggedRange(Struct, frozen=True):
+    """Range of logged Gflop/s for one pair of channels over all sizes of images."""
+
+    in_channels: int
+    out_channels: int
+    lowest_gflops: float
+    highest_gflops: float
+
+
+class SharedLayer(Struct, frozen=True):
+    """One layer, alone or beside groups that read the same filters."""
+
+    in_channels: int
+    out_channels: int
+    output: int
+    groups: int
+
+
+def single_group(lab: Lab) -> model.Findings:
+    """Alone, then shared, for every logged pair of channels and both sizes of images."""
+    table = lab.published("swdnn", "single_group", LoggedRange)
+    cases = [
+        (logged, SharedLayer(logged.in_channels, logged.out_channels, output, groups))
+        for logged in table.rows
+        for output in _OUTPUTS
+        for groups in (1, 4)
+    ]
+    found = lab.map(_simulated_alone, [part for _, part in cases])
+    rows = [_row_alone(*case, result) for case, result in zip(cases, found, strict=True)]
+    alone = [
+        (logged, row) for row, (logged, part) in zip(rows, cases, strict=True) if part.groups == 1
+    ]
+    return model.Findings(
+        rows=tuple(rows),
+        summary={
+            "rows alone more than 2 % outside of what was logged": sum(
+                not _inside(logged, row) for logged, row in alone
+            )
+        },
+        notes=(f"published: {table.source}", "published is the middle of what was logged"),
+    )
+
+
+def _simulated_alone(part: SharedLayer) -> Simulated:
+    """One group's work."""
+    stride = column_stride(_BATCH, part.in_channels, part.out_channels, KERNEL)
+    extents = (_BATCH, part.in_channels, part.out_channels, part.output, part.output)
+    layer = BatchAware(*extents, KERNEL, stride, part.groups)
+    return simulate_part(layer, load_machine(MACHINE))
+
+
+def _row_alone(logged: LoggedRange, part: SharedLayer, result: Simulated) -> model.Row:
+    ours = gflops(result, load_machine(MACHINE)) / part.groups
+    middle = (logged.lowest_gflops + logged.highest_gflops) / 2
+    name = f"Ni {part.in_channels}, No {part.out_channels}, {part.output} x {part.output}"
+    whose = "filters to itself" if part.groups == 1 else "as if three other groups read the filters"
+    note = f"{whose}; logged {logged.lowest_gflops:g} to {logged.highest_gflops:g}"
+    logged_range = logged.lowest_gflops, logged.highest_gflops
+    return model.compare(
+        name, middle, ours, "simulated", note=note, unit="Gflop/s", limits=logged_range
+    )
+
+
+def _inside(logged: LoggedRange, row: model.Row) -> bool:
+    ours = row.ours or 0.0
+    return logged.lowest_gflops / 1.02 <= ours <= logged.highest_gflops * 1.02
