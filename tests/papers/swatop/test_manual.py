@@ -28,7 +28,7 @@ from tilewright.papers.swatop.manual import (
     plans_with_our_product,
 )
 from tilewright.papers.swatop.schedules import Outcome, Setting, TuningTask, best_schedules
-from tilewright.papers.swatop.tables import table2
+from tilewright.papers.swatop.tables import against_library
 from tilewright.seeds.space import parameters, seeds_for
 
 ON = Setting("sw26010")
@@ -144,7 +144,7 @@ def test_the_notes_say_which_product_is_priced(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(of_layers, "speedup_result", nothing)
     monkeypatch.setattr(of_layers, "_winograd_bound", lambda *_: ())
     whole, quick = of_layers.figure5(Lab()).notes, of_layers.figure5(Lab(quick=True)).notes
-    explicit, winograd = of_layers.figure7(Lab()).notes, of_layers.figure6(Lab()).notes
+    explicit, winograd = of_layers.run(Lab()).notes, of_layers.figure6(Lab()).notes
     assert whole[0] == (
         f"the tuned schedules run with {product}; swDNN's plans with that of the public kernels, "
         "which takes 19 and a taken branch"
@@ -169,6 +169,6 @@ def test_claims_on_some_layers_are_scaled_and_say_so() -> None:
 
 
 def test_table_2_in_a_quick_run() -> None:
-    result = table2(Lab(quick=True))
+    result = against_library(Lab(quick=True))
     assert [row.published for row in result.rows[:4]] == [250, 93, 31.6, -6.6]
     assert result.summary["unaligned: least speedup"] > 0.9

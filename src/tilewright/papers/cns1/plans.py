@@ -92,7 +92,7 @@ def _report_cycles(layers: Sequence[Layer], machine: Machine) -> float:
     return given_blocks(layers, machine, [(others, parts), (parts, others)]).cost
 
 
-def plans(lab: Lab) -> Findings:
+def run(lab: Lab) -> Findings:
     """Each network that its chips hold, of those of Table 3.1; a quick run has the first."""
     large = [one for one in CASES if one.chips != MODEL.chips]
     cases = [MODEL] if lab.quick else [MODEL, *large[1:]]

@@ -198,7 +198,7 @@ _PARTS = 4
 _QUICK = 2
 
 
-def figure9(lab: Lab) -> Findings:
+def run(lab: Lab) -> Findings:
     """Images of some maps, a quarter of the maps at a time."""
     rows: list[Row] = []
     for side, maps in lab.some(list(_IMAGES), _QUICK):

@@ -12,7 +12,7 @@ is F(2x2, 3x3), whose 16 products are separate calls of the library; the tuned o
 3x3), and where channels are few it keeps transformed tiles in the scratchpad. Figure 7 has explicit
 GEMM against an expansion around calls of a matrix library.
 
-Each figure is a function by its name in `TITLES`.
+Each figure is a function by its name in `TITLES`, Figure 7 `run`.
 """
 
 from __future__ import annotations
@@ -256,8 +256,8 @@ def _least_cycles(nest: Nest, values: Mapping[str, int], machine: Machine) -> fl
     return max(seconds * machine.clock_hz, least)
 
 
-def figure7(lab: Lab) -> Findings:
-    """All 43 layers at each batch."""
+def run(lab: Lab) -> Findings:
+    """Figure 7: all 43 layers at each batch."""
     cases = {batch: layers(batch) for batch in BATCHES}
     product = f"both versions with {our_product(setting(lab))}"
     return speedup_result(lab, "figure7", "explicit", cases, notes=(product, *_EXPLICIT_NOTES))
