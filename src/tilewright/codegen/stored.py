@@ -64,9 +64,7 @@ def require_file_names(names: Iterable[str], where: str) -> None:
 
 
 def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """(file, problem or "") for each file and its SHA-256, in order. Raises ArtifactError for a
-    file that cannot be read.
-    """
+    """(file, problem or "") for each file and its SHA-256. Raises ArtifactError."""
     for name, expected in digests:
         path = directory / name
         if not path.is_file():

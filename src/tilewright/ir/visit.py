@@ -179,9 +179,7 @@ def simplify_body(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
 def _simplified(
     body: tuple[ir.Stmt, ...], bindings: Mapping[str, IntLike], bound: ExprMap
 ) -> tuple[ir.Stmt, ...]:
-    """`simplify_body` with symbols `bound` to values: each statement is rebuilt once, however many
-    loops around it dissolve.
-    """
+    """`simplify_body` with symbols `bound` to values, which rebuilds each statement once."""
     result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:

@@ -91,9 +91,7 @@ class _FrontEnd:
         return found
 
     def _place(self, index: int, holder: dict[str, int], tried: set[str]) -> bool:
-        """Give an operation of the group a unit that is free, or that its holder can leave for
-        another one (Kuhn's matching).
-        """
+        """Give an operation a free unit of its group, or one that its holder can leave (Kuhn)."""
         for unit in self.group[index].units:
             if unit in tried or self.unit_free.get(unit, 0) > self.cycle:
                 continue
@@ -133,11 +131,7 @@ def steady_cycles_per_iteration(operations: Sequence[Operation], rules: IssueRul
 def list_schedule(
     operations: Sequence[Operation], rules: IssueRules, *, aliases: AliasRules | None = None
 ) -> ListSchedule:
-    """The critical-path list schedule of straight-line code, or the given order if that is not
-    slower.
-
-    A branch stays last.
-    """
+    """Straight-line code by critical path, or as given if not slower; a branch stays last."""
     graph = build_dependences(
         operations, rules=rules, aliases=aliases, loop=False, relax_addresses=False
     )

@@ -140,9 +140,7 @@ def _is_one(op: Op) -> bool:
 
 @lru_cache(_MOST_REGIONS)
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:
-    """The region of each operand that the definitions read for a region of the result; terms are
-    those of the first definition.
-    """
+    """Each operand's region read for a region of the result; terms are the first definition's."""
     count = len(op.input_shapes)
     tensors = op.definitions
     found: dict[int, Box] = {count + len(tensors) - 1: result}

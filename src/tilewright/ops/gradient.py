@@ -147,9 +147,7 @@ def _halved(op: Definition, most: int) -> Definition:
 
 
 def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
-    """(the extremes over the last gathered axes that have at most `most` steps together, those of
-    them over the others).
-    """
+    """(extremes over the last gathered axes of at most `most` steps, theirs over the others)."""
     inner: list[int] = []
     for axis in reversed(op.gathered):
         if prod(op.extents[a] for a in (axis, *inner)) > most:

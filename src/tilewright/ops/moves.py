@@ -196,9 +196,7 @@ class Concat(Named):
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The part of each tensor that lies in the region: each dimension by itself, also of a
-        tensor without one (`follows`).
-        """
+        """Each tensor's part in the region, every dimension by itself, also one that it lacks."""
         found, offset = [], 0
         for shape in self.input_shapes:
             start, stop = (end - offset for end in result.sides[self.axis])

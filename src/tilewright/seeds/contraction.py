@@ -111,9 +111,7 @@ def _stored_operand(
     groups: dict[str, tuple[str, ...]],
     operand: int | None,
 ) -> _StoredOperand:
-    """The tensor with these dimensions, each group of them joined into one; an empty group is a
-    dimension of one element.
-    """
+    """The tensor with each group of dimensions joined into one; an empty group has one element."""
     lone = {group[0]: letter for letter, group in groups.items() if len(group) == 1}
     units = [letter for letter, group in groups.items() if not group]
     joined = {d for group in groups.values() for d in group}

@@ -49,9 +49,7 @@ class _Header(Struct, frozen=True):
 def write_checkpoint(
     path: Path, step: Network, states: Arrays, seed: int, epochs: Sequence[Epoch]
 ) -> None:
-    """Write the states after these epochs; the file is the old one or the new one, whole. OSError
-    where it cannot be written.
-    """
+    """Write the states after these epochs, whole or not at all. Raises OSError."""
     names = tuple(state.tensor for state in step.states)
     header = _Header(_FORMAT, step.name, names, seed, tuple(epochs))
     arrays = {f"state{i}": states[name] for i, name in enumerate(names)}

@@ -294,9 +294,7 @@ class Examples:
             yield order[start : start + size]
 
     def in_order(self, size: int) -> Iterator[tuple[Array, int]]:
-        """Numbers of the examples of each batch, the last one filled up with the last example, and
-        how many of them count.
-        """
+        """Examples of each batch, the last filled up with the last example, and how many count."""
         for start in range(0, len(self), size):
             numbers = np.arange(start, start + size)
             yield np.minimum(numbers, len(self) - 1), min(size, len(self) - start)

@@ -453,10 +453,7 @@ _INDENT = "  "
 
 
 def expansion_trace(source: Object) -> str:
-    """The lines of an assembled source in the order in which they were taken.
-
-    An object that was read from a file has none.
-    """
+    """The lines of an assembled source as they were taken; none of an object read from a file."""
     return "\n".join([f"{source.file_name}: {source.instruction_set}", *_trace_rows(source)]) + "\n"
 
 

@@ -360,9 +360,7 @@ def _side(transform: WinogradTransform, points: int) -> int:
 
 
 def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr]:
-    """Row and column stride of the points in space, whose axes are removed from `axes`; the stride
-    of an absent axis is 0.
-    """
+    """Row and column stride of the points in space, removed from `axes`; 0 for an absent axis."""
     rows, columns = (axes.pop(letter, []) or [StridedAxis(Const(1), Const(0))] for letter in "rc")
     if len(rows) != 1 or len(columns) != 1 or rows[0].extent != Const(side):
         raise ProgramError(

@@ -91,9 +91,7 @@ class InterleavedProgram:
 
     @property
     def hidden(self) -> int:
-        """Place of the hidden vectors in the data cache, behind the inputs; those of recall are
-        where its outputs go, too.
-        """
+        """Place of hidden vectors behind the inputs in the cache; recall's lie where outputs go."""
         local = self.local
         return local.inputs if self.trains else self.patterns * max(local.inputs, local.outputs)
 

@@ -25,10 +25,7 @@ class Request:
 
 
 class EngineRule:
-    """Each engine serves its own requests one after the other.
-
-    A rule that `remembers` is told the last request of a queue.
-    """
+    """Each engine serves requests in turn. A rule that `remembers` is told a queue's last one."""
 
     remembers: ClassVar[bool] = False
 

@@ -120,9 +120,7 @@ def note_interrupt(s: UnitState, core: CoreState) -> None:
 
 @piece
 def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
-    """Begin the handler of a message that has come; True if the core may not go on at `t` before
-    the others are as far.
-    """
+    """Begin a message's handler; True if the core may not go on at `t` before the others come."""
     if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
         chosen, first = -1, layout.NEVER
         for kind in range(layout.HANDLED_KINDS):

@@ -119,9 +119,7 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Hos
 
 
 def _first_windows(network: Network, node: Node) -> HostWindows | None:
-    """The windows that a first convolution reads; None where others than the gradient of its
-    weights read the image, too.
-    """
+    """A first convolution's windows; None where more than its weights' gradient reads the image."""
     assert node.op.convolution
     own = HostWindows(node.inputs[0], node.op.convolution)
     others = [n for n in network.readers(own.tensor) if n is not node]

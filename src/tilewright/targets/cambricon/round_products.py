@@ -198,9 +198,7 @@ def _count(loops: tuple[For, ...]) -> Expr:
 
 
 def _placed(program: Program) -> Program:
-    """Buffers in their memories. Raises ScheduleError for a matrix that is no run of elements, or
-    a vector that is none.
-    """
+    """Buffers in their memories. Raises ScheduleError for operands that are no runs of elements."""
     matrices: set[str] = set()
     for call, multiply in calls_of(program.body, MatrixProduct):
         if isinstance(multiply, OuterProduct):

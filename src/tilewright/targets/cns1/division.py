@@ -110,9 +110,7 @@ def _is_activation(network: Network, name: str) -> bool:
 
 
 def forward_layers(layers: Sequence[Layer]) -> list[Layer]:
-    """The products of activations and weights: those of errors have weights that another has had,
-    updates have none.
-    """
+    """Products of activations and weights: of errors the weights are known, updates have none."""
     found: list[Layer] = []
     for layer in layers:
         product, had = layer.op.matrix_product, {one.steps[0].operands[1] for one in found}

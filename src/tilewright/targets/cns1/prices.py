@@ -62,9 +62,7 @@ def lookup_cycles(machine: Machine, call: PricedCall[Lookup]) -> Value:
 
 
 def _streamed_cycles(machine: Machine, streamed: Streamed, elements: Value) -> Value:
-    """Tensors that follow each other in memory share open lines of the chips or not, by the lines
-    that those before them take.
-    """
+    """Tensors in sequence share open lines or not, by the lines that those before them take."""
     rdram, count = machine.section(Rdram), np.asarray(elements, np.int64)
     lines = [-(-size // rdram.open_bytes) for size in streamed.tensor_bytes(count)[:-1]]
     before = np.stack(np.broadcast_arrays(0 * count, *lines))

@@ -1,7 +1,4 @@
-"""Network export as an ONNX model, to compare with other runtimes and to pass networks on.
-
-What it writes, `onnx` reads back.
-"""
+"""Networks as ONNX models, for other runtimes and to pass on; `onnx` reads back what it writes."""
 
 from __future__ import annotations
 

@@ -107,9 +107,7 @@ def _extents_text(numbers: Sequence[int]) -> str:
 def name_of(
     kind: str, pieces: Sequence[ArgumentText], word: Span, refused: set[str]
 ) -> tuple[ArgumentText, Sequence[ArgumentText]]:
-    """The name of a declaration, and what follows. It is refused until its numbers are found to be
-    right. Raises Fault.
-    """
+    """A declaration's name, refused until its numbers are right, and what follows. Raises Fault."""
     name = NAME.match(pieces[0].text) if pieces else None
     if name is None:
         span = pieces[0].span if pieces else word

@@ -368,9 +368,7 @@ class DlaFrontEnd:
             return ()
 
     def _fused_lines(self, fusion: FusedBlocks, context: Expansion) -> Iterable[SourceLine]:
-        """One block whose results go through the activations behind it before they are stored.
-        Raises Fault for the first.
-        """
+        """A block whose results go through activations before they are stored. Raises Fault."""
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
         last, stages, inside = call.output(), [], [_place_text(word, first_line)]

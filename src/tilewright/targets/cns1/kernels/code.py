@@ -160,9 +160,7 @@ def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterat
 
 
 def _first_pass_apart(loop: list[str]) -> list[str]:
-    """A loop without a prologue with its first pass in front of it, so that other instructions can
-    stand inside that pass.
-    """
+    """A loop without prologue, its first pass in front: other instructions can stand inside it."""
     return [*_once(loop), *loop] if loop[0].startswith(_LABEL) else loop
 
 

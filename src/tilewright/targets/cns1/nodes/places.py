@@ -171,9 +171,7 @@ class NodePlaces:
         return []
 
     def _in_parts(self, share: NodeShare, taken: Sequence[Passed]) -> bool:
-        """True if what others send are equal blocks of the terms of a product of rows of weights,
-        whose factors fit the cache.
-        """
+        """True if others send equal blocks of terms of rows of weights that fit the cache."""
         product, (first, last) = share.layer.op.matrix_product, share.terms
         assert product is not None
         if product.transpose_a or product.transpose_b or not taken or len(share.group) == 1:

@@ -92,9 +92,7 @@ def cycles_of_labels(
 
 
 def _require_handlers(program: AssembledProgram, caches: NodeCaches) -> None:
-    """Raise MachineError for a handler, up to the delay slot of its last return, that the
-    instruction cache does not hold.
-    """
+    """Raise MachineError for a handler, to its last return, beyond the instruction cache."""
     effects = [one.spec.effect for one in program.instructions]
     places = [i for i, effect in enumerate(effects) if effect is Effect.MESSAGE_HANDLER]
     starts = sorted({i + 1 + int(program.code["value"][i]) for i in places})

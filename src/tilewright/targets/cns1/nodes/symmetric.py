@@ -104,9 +104,7 @@ def replay_of(pattern: AssembledProgram, own: Sequence[Exchange], waits: Int64) 
 
 
 def pattern_of(table: InstructionTable) -> AssembledProgram:
-    """A program with each of the instructions that a replay consists of, all of one unit, whose
-    results nobody waits for.
-    """
+    """A program of a replay's instructions, all of one unit, whose results nobody waits for."""
     found = assembled(_PATTERN, table)
     code = found.code.copy()
     code["units"] = code["units"][_RECEIVE]

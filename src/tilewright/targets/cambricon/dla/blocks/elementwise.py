@@ -84,9 +84,7 @@ def _lower(
     sources: Sequence[int],
     kind: str = "neuron",
 ) -> None:
-    """Load the data at some arguments, compute in the first one's place and store, segment after
-    segment. Raises Fault.
-    """
+    """Load data, compute in the first one's place, store, segment after segment. Raises Fault."""
     out, text = call.written(0, kind), expression(call)
     given = [call.data(index, kind) for index in sources]
     check_alike(call, out, given, DlaError.SEGMENTS)

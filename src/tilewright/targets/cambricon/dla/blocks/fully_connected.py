@@ -182,9 +182,7 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> TileStep:
 def _halves(
     layer: _Layer, buffers: _Buffers, place: _Place
 ) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
-    """A product of the first half of a segment's rows, then one of the others; a matrix that lies
-    by columns has no halves.
-    """
+    """Products of the first half of a segment's rows and of the others; none by columns."""
     middle = _extents(layer, place)[0] // 2
     if layer.outputs != _ROWS or not middle:
         return None
