@@ -52,8 +52,8 @@ class Cut:
 
     @property
     def as_it_lies(self) -> bool:
-        """True if the operand is used whole and forwards, with nothing but zeros around it, and those
-        not within its blocks.
+        """True if the operand is used whole and forwards, with nothing but zeros around it, and
+        those not within its blocks.
         """
         moved = any(map(any, self.around)) and self.fill != 0.0
         return not (self.flipped or self.cropped or moved or self.expanded or self.shifted)
