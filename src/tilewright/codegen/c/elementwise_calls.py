@@ -25,7 +25,7 @@ from tilewright.codegen.c.loop_nest import (
 )
 from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.winograd_text import transform_name
-from tilewright.codegen.c.writer import CWriter
+from tilewright.codegen.c.writer import CWriter, c_text
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
@@ -53,28 +53,7 @@ from tilewright.ir.winograd import KERNEL_POINTS
 # over the loops of `elementwise_text`. Shifts of negative numbers are arithmetic, as all
 # compilers have them; nothing overflows on the way.
 
-_REQUANTISE = """\
-/* y = x over 2 ** shift, rounded, CLAMPED. */
-static void NAME(TO *y, const FROM *x, STRIDED, long shift)
-{
-    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
-    const FROM mask = ((FROM)1 << shift) - 1, half = shift ? (FROM)1 << (shift - 1) : 1;
-    long at[TW_LOOPS] = {0}, i;
-    (void)half;
-    if (tw_empty(count))
-        return;
-    do {
-        TO *const to = y + tw_place(at, y_stride);
-        const FROM *const from = x + tw_place(at, x_stride);
-        for (i = 0; i < n; i++) {
-            const FROM down = from[i * dx] >> shift, rest = from[i * dx] & mask;
-            FROM value = down + (UP);
-            (void)rest;
-LIMITS            to[i * dy] = (TO)value;
-        }
-    } while (tw_next(at, count));
-}
-"""
+_REQUANTISE = c_text("requantise.h")
 
 _UP: dict[Rounding, str] = {
     "even": "rest > half || (rest == half && (down & 1))",

@@ -12,54 +12,16 @@ from functools import cache
 
 from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS
 from tilewright.codegen.c.winograd_text import winograd_functions, winograd_prototypes
+from tilewright.codegen.c.writer import c_text
 from tilewright.common.dtypes import FLOATS, DType
 
 STRIDED_ARGUMENTS = "const long *count,\n        const long *y_stride, const long *x_stride"
 
 _LIMITS = f"enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};"
 
-_ARITHMETIC = """\
-static inline long tw_minimum(long a, long b) { return a < b ? a : b; }
-static inline long tw_maximum(long a, long b) { return a < b ? b : a; }
-static inline long tw_floor_divide(long a, long b)
-{
-    return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-}
-static inline long tw_modulo(long a, long b) { return a - tw_floor_divide(a, b) * b; }
-static inline long tw_ceiling_divide(long a, long b) { return -tw_floor_divide(-a, b); }
-"""
+_ARITHMETIC = c_text("arithmetic.h")
 
-_LOOPS = """\
-/* One pass of loop nest `count`: `at` counts like an odometer, the last loop runs inside. */
-static int tw_next(long *at, const long *count)
-{
-    int d;
-    for (d = TW_LOOPS - 2; d >= 0; d--) {
-        if (++at[d] < count[d])
-            return 1;
-        at[d] = 0;
-    }
-    return 0;
-}
-
-static long tw_place(const long *at, const long *stride)
-{
-    long place = 0;
-    int d;
-    for (d = 0; d < TW_LOOPS - 1; d++)
-        place += at[d] * stride[d];
-    return place;
-}
-
-static int tw_empty(const long *count)
-{
-    int d;
-    for (d = 0; d < TW_LOOPS; d++)
-        if (count[d] <= 0)
-            return 1;
-    return 0;
-}
-"""
+_LOOPS = c_text("loops.h")
 
 
 def _over_elements(
@@ -99,72 +61,9 @@ _SCALE_ADD = _over_elements(
 )
 _ELEMENTWISE = f"{_FILL}\n{_COPY}\n{_SCALE_ADD}"
 
-_REPACK = """\
-/* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
- * starts at the end: no row is overwritten before it has moved. New elements become zero. */
-static void tw_move_SUFFIX(TYPE *tile, int rank, const long *kept, const long *to, const long *from,
-        int up)
-{
-    long rows = 1, row, i;
-    int d;
-    for (d = 0; d < rank - 1; d++)
-        rows *= up ? to[d] : kept[d];
-    for (row = 0; row < rows; row++) {
-        long rest = up ? rows - 1 - row : row, target = 0, source = 0;
-        long scale_to = to[rank - 1], scale_from = from[rank - 1];
-        int inside = 1;
-        for (d = rank - 2; d >= 0; d--) {
-            const long extent = up ? to[d] : kept[d], place = rest % extent;
-            rest /= extent;
-            target += place * scale_to;
-            source += place * scale_from;
-            scale_to *= to[d];
-            scale_from *= from[d];
-            inside = inside && place < kept[d];
-        }
-        if (!up) {
-            for (i = 0; i < kept[rank - 1]; i++)
-                tile[target + i] = tile[source + i];
-        } else {
-            for (i = to[rank - 1] - 1; i >= 0; i--)
-                tile[target + i] = inside && i < kept[rank - 1] ? tile[source + i] : 0;
-        }
-    }
-}
+_REPACK = c_text("repack.h")
 
-/* Gives the packed tile of `old_shape` the `new_shape` in place: zeros where it grows, cropped
- * where it shrinks. */
-void tw_repack_SUFFIX(TYPE *tile, int rank, const long *new_shape, const long *old_shape)
-{
-    long kept[TW_RANK];
-    int d;
-    for (d = 0; d < rank; d++)
-        kept[d] = tw_minimum(tw_maximum(new_shape[d], 0), tw_maximum(old_shape[d], 0));
-    tw_move_SUFFIX(tile, rank, kept, kept, old_shape, 0);
-    tw_move_SUFFIX(tile, rank, kept, new_shape, kept, 1);
-}
-"""
-
-_REPACK_ROWS = """\
-/* Gives the rows of a packed tile another length in place: zeros where they grow, cropped where
- * they shrink. Rows move in an order in which none is overwritten before it has moved. */
-void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_length)
-{
-    long row, i;
-    if (new_length < old_length) {
-        for (row = 1; row < rows; row++)
-            for (i = 0; i < new_length; i++)
-                tile[row * new_length + i] = tile[row * old_length + i];
-    } else if (new_length > old_length) {
-        for (row = rows - 1; row >= 0; row--) {
-            for (i = old_length; i < new_length; i++)
-                tile[row * new_length + i] = 0;
-            for (i = old_length - 1; i >= 0; i--)
-                tile[row * new_length + i] = tile[row * old_length + i];
-        }
-    }
-}
-"""
+_REPACK_ROWS = c_text("repack_rows.h")
 
 
 _PROTOTYPES = """\

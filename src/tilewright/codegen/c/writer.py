@@ -9,104 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 from tilewright.common.dtypes import BF16
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
-_RESERVED = frozenset(
-    [
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "asm",
-        "typeof",
-        "fortran",
-        "NULL",
-        "main",
-        "malloc",
-        "free",
-        "memset",
-        "memcpy",
-        "posix_memalign",
-        "unix",
-        "linux",
-        "rid",
-        "cid",
-        "core",
-        "parameters",
-        "slot",
-        "count",
-        "argument",
-        "region",
-        "block",
-        "blocks",
-        "offset",
-        "y_stride",
-        "x_stride",
-        "new_shape",
-        "old_shape",
-    ]
-)
+_RESERVED = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+    "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register",
+    "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+    "union", "unsigned", "void", "volatile", "while", "asm", "typeof", "fortran", "NULL", "main",
+    "malloc", "free", "memset", "memcpy", "posix_memalign", "unix", "linux", "rid", "cid", "core",
+    "parameters", "slot", "count", "argument", "region", "block", "blocks", "offset", "y_stride",
+    "x_stride", "new_shape", "old_shape",
+))  # fmt: skip
 """Words of C and of the generated code itself."""
 _GENERATED = re.compile(r"(?i)(tw|spm|simd|athread)_|block\d+$|_")
 _LONGEST_NAME = 48
 
 
-_BF16_TEXT = """\
-#ifndef TW_BF16
-#define TW_BF16
-#include <string.h>
-/* The upper half of a float, rounded to nearest, of two to the even one. */
-typedef struct { unsigned short bits; } tw_bf16;
-
-static inline float tw_of_bf16(tw_bf16 x)
-{
-    const unsigned bits = (unsigned)x.bits << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline tw_bf16 tw_to_bf16(float x)
-{
-    unsigned bits;
-    memcpy(&bits, &x, sizeof bits);
-    const unsigned nearest = bits + 0x7fffu + (bits >> 16 & 1u);
-    return (tw_bf16){ (unsigned short)((x == x ? nearest : bits | 0x400000u) >> 16) };
-}
-#endif"""
+_BF16 = "bf16.h"
 """The type `tw_bf16`, which C compilers of other processors do not have, and its conversions."""
+
+
+@cache
+def c_text(name: str) -> str:
+    """C that generated code contains: the text of a file beside this module."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
@@ -187,7 +117,7 @@ class CWriter:
         self.lines(f"#ifndef {guard}\n#define {guard}")
         self.line()
         if BF16.name in kinds:
-            self.lines(_BF16_TEXT)
+            self.lines(c_text(_BF16).removesuffix("\n"))
             self.line()
         yield
         self.line()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -44,59 +45,8 @@ TWO_LAYERS = program_of(
     TWO_LAYERS_DATA,
 )
 """The program of Fig. 2."""
-TWO_LAYERS_BASIC = program_of(
-    """
-  smove $1, #0           ; inputs in the vector scratchpad
-  smove $2, #128         ; elements of a segment
-  smove $3, #0           ; weights in the matrix scratchpad
-  smove $4, #128 * 128   ; weights of a segment
-  smove $5, #256         ; sums
-  smove $6, #512         ; partial sums
-  smove $7, #fc1_weight
-  smove $8, #fc1_bias
-  smove $9, #fc1_out
-  smove $10, #2          ; segments of outputs
-out1:
-  vsv $5, $2, $5, $5
-  smove $11, #fc1_inp
-  smove $12, #8          ; segments of inputs
-in1:
-  vload $1, $2, $11, #0
-  mload $3, $4, $7, #0
-  mmv $6, $2, $3, $1, $2
-  vav $5, $2, $5, $6
-  sadd $11, $2
-  sadd $7, $4
-  ssub $12, #1
-  cb $12, in1
-  vload $1, $2, $8, #0
-  vav $5, $2, $5, $1
-  vstore $5, $2, $9, #0
-  sadd $8, $2
-  sadd $9, $2
-  ssub $10, #1
-  cb $10, out1
-  vsv $5, $2, $5, $5
-  smove $7, #fc2_weight
-  smove $11, #fc1_out
-  smove $12, #2
-in2:
-  vload $1, $2, $11, #0
-  mload $3, $4, $7, #0
-  mmv $6, $2, $3, $1, $2
-  vav $5, $2, $5, $6
-  sadd $11, $2
-  sadd $7, $4
-  ssub $12, #1
-  cb $12, in2
-  smove $8, #fc2_bias
-  vload $1, $2, $8, #0
-  vav $5, $2, $5, $1
-  smove $9, #fc2_out
-  vstore $5, $2, $9, #0
-""".strip("\n").splitlines(),
-    TWO_LAYERS_DATA,
-)
+_BASIC = Path(__file__).parent / "listings" / "two_layers.s"
+TWO_LAYERS_BASIC = program_of(_BASIC.read_text(encoding="utf-8").splitlines(), TWO_LAYERS_DATA)
 """The two layers in basic statements: segment after segment, as Fig. 3 of the paper."""
 _WAYS = {"inference": ("_fp", ""), "training": ("_bp",)}
 """Endings of the names of blocks in each direction."""

@@ -45,23 +45,10 @@ RUNNING, DONE, FAULTED = range(3)
 ISSUING, DATA, OUTPUT, UNIT, GET_ROW, GET_COLUMN, PUT_ROW, PUT_COLUMN = range(8)
 BUS, PENALTY, SYNC, ORDER, FETCH, PORT, AWAIT, INTERFACE = range(8, 16)
 CAUSES = (
-    "issuing",
-    "data_hazard",
-    "output_hazard",
-    "unit_busy",
-    "get_row_empty",
-    "get_column_empty",
-    "put_row_full",
-    "put_column_full",
-    "bus_busy",
-    "branch",
-    "sync",
-    "order",
-    "instruction_cache",
-    "memory_port",
-    "message",
-    "network_interface",
-)
+    "issuing", "data_hazard", "output_hazard", "unit_busy", "get_row_empty", "get_column_empty",
+    "put_row_full", "put_column_full", "bus_busy", "branch", "sync", "order", "instruction_cache",
+    "memory_port", "message", "network_interface",
+)  # fmt: skip
 
 # Kinds of fault.
 MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION, NO_NODE, NO_ROOM = range(1, 7)
