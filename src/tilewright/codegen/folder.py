@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,14 +33,12 @@ class ArtifactError(TilewrightError):
 
 def require_replaceable(directory: Path) -> None:
     """Raise ArtifactError unless `directory` is absent, empty, or one that tilewright wrote."""
-    try:
+    with failing(directory, "read"):
         if not directory.exists():
             return
         if not directory.is_dir():
             raise ArtifactError("is a file, not a folder", where=str(directory))
         others = sorted(os.listdir(directory))
-    except OSError as error:
-        raise ArtifactError(f"cannot be read: {error.strerror}", where=str(directory)) from None
     fix = "give a new folder, or empty this one"
     if others and not {KERNEL_FILE, NETWORK_FILE} & set(others):
         raise ArtifactError(
@@ -73,23 +71,28 @@ def _written_names(directory: Path, present: set[str]) -> set[str]:
 
 
 @contextmanager
+def failing(path: Path, done: str) -> Iterator[None]:
+    """What the system refuses, as an ArtifactError: `path` cannot be `done`."""
+    try:
+        yield
+    except OSError as error:
+        raise ArtifactError(f"cannot be {done}: {error.strerror}", where=str(path)) from None
+
+
+@contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `directory` when the block ends well."""
     require_replaceable(directory)
     target = directory.resolve()
-    try:
+    with failing(directory, "written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         filling = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(directory)) from None
-    try:
-        yield filling
-        filling.chmod(0o755)
-        _take_place(filling, target)
-    except OSError as error:
-        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(directory)) from None
-    finally:
-        shutil.rmtree(filling, ignore_errors=True)
+        try:
+            yield filling
+            filling.chmod(0o755)
+            _take_place(filling, target)
+        finally:
+            shutil.rmtree(filling, ignore_errors=True)
 
 
 def _take_place(filling: Path, target: Path) -> None:
@@ -105,16 +108,15 @@ def _take_place(filling: Path, target: Path) -> None:
 def read_text(path: Path) -> str:
     """A file's text; raises ArtifactError."""
     try:
-        return read_file_text(path)
-    except OSError as error:
-        raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        with failing(path, "read"):
+            return read_file_text(path)
     except UnicodeDecodeError:
         raise ArtifactError("is not UTF-8 text", where=str(path)) from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write one file atomically; raises ArtifactError."""
-    with _new_artifact_file(path) as file:
+    with failing(path, "written"), new_file(path) as file:
         file.write(content)
 
 
@@ -125,16 +127,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an .npz file under the very name that is given; raises ArtifactError."""
-    with _new_artifact_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with failing(path, "written"), new_file(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, values in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
-
-
-@contextmanager
-def _new_artifact_file(path: Path) -> Iterator[BinaryIO]:
-    try:
-        with new_file(path) as file:
-            yield file
-    except OSError as error:
-        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tilewright.codegen.folder import NETWORK_FILE, ArtifactError, read_text
+from tilewright.codegen.folder import NETWORK_FILE, ArtifactError, failing, read_text
 from tilewright.common.digest import digest_of_file
 from tilewright.machine.build import stored_machine
 
@@ -70,10 +70,8 @@ def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator
         if not path.is_file():
             yield name, "is missing"
             continue
-        try:
+        with failing(path, "read"):
             found = digest_of_file(path)
-        except OSError as error:
-            raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
         yield name, "" if found == expected else "has changed since it was written"
 
 

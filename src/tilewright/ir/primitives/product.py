@@ -73,14 +73,18 @@ class MatrixProduct(Primitive, frozen=True):
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         c, a, b = operands
+        whole = self.on_mesh(a, b, np.matmul if c.dtype.kind == "f" else exact_product)
+        total: Array = c + whole.astype(c.dtype, copy=False)
+        return total
+
+    @staticmethod
+    def on_mesh(a: Array, b: Array, multiply: Callable[[Array, Array], Array]) -> Array:
+        """The product of matrices of which each core of a mesh holds a block, block by block."""
         rows, columns, m, k = a.shape
         n = b.shape[3]
         whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
         whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
-        product = whole_a @ whole_b if c.dtype.kind == "f" else exact_product(whole_a, whole_b)
-        whole = product.reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
-        total: Array = c + whole.astype(c.dtype, copy=False)
-        return total
+        return multiply(whole_a, whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
 
     def flops(self, dims: Mapping[str, Value], mesh_columns: int) -> Value:
         """k runs over the local blocks of a whole mesh row (swDNN Fig. 3)."""

@@ -128,12 +128,7 @@ def _where_time_goes(sentence: PrintedSentence, found: Found) -> str:
     """The mean shares of the time: the evidence for a deviation."""
     batches = sentence.batches.split("+")
     outcomes = [o for op, o in found.items() if str(op.batch) in batches and not o.refusal]
-    shares: dict[str, float] = {}
-    for outcome in outcomes:
-        for kind, cycles in outcome.causes.items():
-            shares[kind] = shares.get(kind, 0) + cycles / outcome.cycles / len(outcomes)
-    largest = sorted(shares.items(), key=lambda item: -item[1])[:4]
-    return "our time: " + ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in largest)
+    return f"our time: {schedules.largest_shares(outcomes, 4)}"
 
 
 def _cases(found: Mapping[str, Found], ops: Sequence[Conv2d]) -> Iterator[Row]:

@@ -31,6 +31,7 @@ from tilewright.papers.swatop.schedules import (
     Setting,
     TuningTask,
     best_schedules,
+    largest_shares,
     outcome_of,
 )
 from tilewright.papers.swdnn.fixed_plans import best_swdnn_plan
@@ -345,18 +346,8 @@ def speedup_summary(name: str, found: Sequence[Pair]) -> dict[str, float | str]:
 def evidence(found: Sequence[Pair]) -> str:
     """Mean shares of time in both versions, which explain the speedup."""
     both = [pair for pair in found if pair.speedup is not None]
-    texts = []
-    for name, outcomes in (
-        ("tuned", [p.tuned for p in both]),
-        ("manual", [p.manual for p in both]),
-    ):
-        shares: dict[str, float] = {}
-        for outcome in outcomes:
-            for kind, cycles in outcome.causes.items():
-                shares[kind] = shares.get(kind, 0.0) + cycles / outcome.cycles / len(outcomes)
-        largest = sorted(shares.items(), key=lambda item: -item[1])[:3]
-        texts.append(f"{name}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in largest))
-    return "; ".join(texts)
+    tuned, manual = [p.tuned for p in both], [p.manual for p in both]
+    return f"tuned: {largest_shares(tuned, 3)}; manual: {largest_shares(manual, 3)}"
 
 
 class Counted(Struct, frozen=True):

@@ -89,6 +89,16 @@ class Outcome(Struct, frozen=True):
     partition: str = ""
 
 
+def largest_shares(outcomes: Sequence[Outcome], count: int) -> str:
+    """The largest mean shares of the time, by cause: the evidence for a deviation."""
+    shares: dict[str, float] = {}
+    for outcome in outcomes:
+        for kind, cycles in outcome.causes.items():
+            shares[kind] = shares.get(kind, 0.0) + cycles / outcome.cycles / len(outcomes)
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:count]
+    return ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in largest)
+
+
 def best_schedules(tasks: Sequence[TuningTask]) -> list[Outcome]:
     """Tune by the model, simulate the picks. Operators of like tasks are priced in one walk."""
     alike: dict[tuple[str, Setting, Fetching], list[TuningTask]] = {}

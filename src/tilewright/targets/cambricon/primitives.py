@@ -39,11 +39,7 @@ class RoundedProduct(MatrixProduct, frozen=True):
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         out, a, b = operands
-        rows, columns, m, k = a.shape
-        n = b.shape[3]
-        whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
-        whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
-        sums = exact_sums(whole_a, whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
+        sums = self.on_mesh(a, b, exact_sums)
         return requantised(sums, 1 << self.shift, "even", saturate=True, to=out.dtype)
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:

@@ -319,11 +319,17 @@ def group_timing(machine: Machine, patterns: int, *, from_zero: bool = False) ->
         )  # fmt: skip
         return product_text_cycles(hitting, product, n * row_bytes)
 
-    small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
     read = read_cycles(machine, VECTOR_BYTES)
-    each, group = (longer - small) / _PASSES, more - small
-    miss = read.clean_miss - read.hit
-    return ProductCycles(small - group, group - _PASSES * each, each, miss)
+    return _by_samples(cycles, read.clean_miss - read.hit)
+
+
+def _by_samples(
+    cycles: Callable[[int, int], int], line_cycles: float = 0, groups: int = 1
+) -> ProductCycles:
+    """The terms of cycles that some `groups` of some passes take: of one more, of twice as many."""
+    few, longer = cycles(groups, _PASSES), cycles(groups, 2 * _PASSES)
+    each, group = (longer - few) / (groups * _PASSES), cycles(groups + 1, _PASSES) - few
+    return ProductCycles(few - groups * group, group - _PASSES * each, each, line_cycles)
 
 
 @cache
@@ -339,9 +345,7 @@ def update_timing(machine: Machine, rows: int) -> ProductCycles:
             write_update(writer, hitting, Update(height, n, 2 * n))
         return finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
 
-    few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)
-    each, group = (longer - few) / (2 * _PASSES), more - few
-    return ProductCycles(few - 2 * group, group - _PASSES * each, each, 0)
+    return _by_samples(cycles, groups=2)
 
 
 def set_update_cycles(machine: Machine, m: int, n: int, distance: int, patterns: int) -> float:
@@ -364,9 +368,7 @@ def set_update_timing(machine: Machine, patterns: int) -> ProductCycles:
         weights = rows * WEIGHT_BYTES * n
         return finished(hitting, writer, patterns * weights, {"$8": 0, "$17": weights})
 
-    few, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
-    each, stripe = (longer - few) / _PASSES, more - few
-    return ProductCycles(few - stripe, stripe - _PASSES * each, each, 0)
+    return _by_samples(cycles)
 
 
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int, from_zero: bool) -> int:
