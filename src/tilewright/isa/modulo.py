@@ -142,11 +142,7 @@ class NothingFound:
 
 
 def search_interval(
-    graph: DependenceGraph,
-    rules: IssueRules,
-    bounds: IntervalBounds,
-    ceiling: int,
-    effort: Effort,
+    graph: DependenceGraph, rules: IssueRules, bounds: IntervalBounds, ceiling: int, effort: Effort
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
     control = tuple(sorted(control_operations(graph)))
@@ -261,10 +257,7 @@ def _check_registers(operations: Sequence[Operation], limit: int | None) -> None
 
 
 def _list_fallback(
-    graph: DependenceGraph,
-    rules: IssueRules,
-    aliases: AliasRules | None,
-    bounds: IntervalBounds,
+    graph: DependenceGraph, rules: IssueRules, aliases: AliasRules | None, bounds: IntervalBounds
 ) -> ModuloSchedule:
     """The better of given order and list schedule, as a loop without overlap of iterations."""
     schedule = list_schedule(graph.operations, rules, aliases=aliases)

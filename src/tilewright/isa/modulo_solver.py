@@ -67,11 +67,7 @@ def place_in_few_stages(
 
 
 def _first_placement(
-    graph: DependenceGraph,
-    rules: IssueRules,
-    interval: int,
-    effort: Effort,
-    limits: Sequence[int],
+    graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort, limits: Sequence[int]
 ) -> Placement:
     """The schedule of the first of these numbers of stages that has one, or what is known of the
     last. Where operations keep a unit for several cycles its own ones may not fit: that is seen
@@ -226,11 +222,7 @@ def _stage_limit(graph: DependenceGraph, interval: int) -> int:
 
 
 def _build(
-    model: cp_model.CpModel,
-    graph: DependenceGraph,
-    rules: IssueRules,
-    interval: int,
-    stages: int,
+    model: cp_model.CpModel, graph: DependenceGraph, rules: IssueRules, interval: int, stages: int
 ) -> _Variables:
     count = len(graph.operations)
     slots = [model.new_int_var(0, interval - 1, f"slot{i}") for i in range(count)]

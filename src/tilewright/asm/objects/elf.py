@@ -318,14 +318,7 @@ def _header(part: _Part, name: int, byte_order: ByteOrder) -> bytes:
 def _segment(source: Object, part: _Part) -> bytes:
     flags = 4 | (part.flags & FLAG_WRITE) << 1 | (part.flags & FLAG_CODE) >> 2
     return program_header(source.byte_order).pack(
-        SEGMENT_LOAD,
-        flags,
-        part.offset,
-        part.address,
-        part.address,
-        len(part.data),
-        part.size,
-        1,
+        SEGMENT_LOAD, flags, part.offset, part.address, part.address, len(part.data), part.size, 1
     )
 
 

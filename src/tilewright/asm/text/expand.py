@@ -432,10 +432,7 @@ class Expander:
 
 
 def _copied(
-    line: SourceLine,
-    body: Sequence[SourceLine],
-    texts: Iterable[Callable[[str], str]],
-    origin: str,
+    line: SourceLine, body: Sequence[SourceLine], texts: Iterable[Callable[[str], str]], origin: str
 ) -> Iterator[SourceLine]:
     """The lines of a body once for each of `texts`, which say what a line reads there."""
     for text in texts:

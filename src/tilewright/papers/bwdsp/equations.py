@@ -59,10 +59,7 @@ def table3(lab: Lab) -> Findings:
             ("channels", "height", "width"), printed, own, strict=True
         ):
             rows.append(compare(f"{line.layer}: {what}", published, found, "exact"))
-    return Findings(
-        rows=tuple(rows),
-        notes=(f"published: {table.source}",),
-    )
+    return Findings(rows=tuple(rows), notes=(f"published: {table.source}",))
 
 
 # Equations 1 to 5 as printed and as they must read, on every convolution and pool of VGG-16.

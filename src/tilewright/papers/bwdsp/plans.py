@@ -64,15 +64,7 @@ def run(lab: Lab) -> Findings:
         for limit in limits
     ]
     others = (
-        ("alexnet",)
-        if lab.quick
-        else (
-            "alexnet",
-            "mobilenet1",
-            "mobilenet2",
-            "resnet50",
-            "yolov2",
-        )
+        ("alexnet",) if lab.quick else ("alexnet", "mobilenet1", "mobilenet2", "resnet50", "yolov2")
     )
     cases += [_Case(name, _EVERYTHING, 1.0, True) for name in others]
     cases += [] if lab.quick else [_Case("vgg16", _PLACED, 1.0, False)]

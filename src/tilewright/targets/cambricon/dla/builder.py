@@ -146,13 +146,7 @@ class Builder:
         """Load or store elements; `place` is an address as statements have it."""
         self.write(f"{memory[0]}{way} {self.place(local)}, {self.constant(size)}, {place}")
 
-    def vector(
-        self,
-        mnemonic: str,
-        out: Place,
-        size: int,
-        *sources: Place,
-    ) -> None:
+    def vector(self, mnemonic: str, out: Place, size: int, *sources: Place) -> None:
         """An operation of the vector unit."""
         operands = ", ".join(self.place(source) for source in sources)
         self.write(f"{mnemonic} {self.place(out)}, {self.constant(size)}, {operands}")

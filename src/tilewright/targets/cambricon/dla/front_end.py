@@ -329,10 +329,7 @@ class DlaFrontEnd:
             above = above.parent
         self._serial += 1
         values = tuple(piece.text for piece in pieces)
-        return [
-            *_children(line, macro.title, before),
-            *macro.expanded(line, values, self._serial),
-        ]
+        return [*_children(line, macro.title, before), *macro.expanded(line, values, self._serial)]
 
     # ---------------------------------------------------------------- fusion
 

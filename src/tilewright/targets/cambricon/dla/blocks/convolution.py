@@ -320,10 +320,7 @@ def _pixels(layer: _Operands, buffers: _Buffers, place: _Place, rows: Rows) -> N
 
 
 def _gathered(
-    layer: _Operands,
-    buffers: _Buffers,
-    registers: tuple[str, str],
-    sizes: tuple[int, int],
+    layer: _Operands, buffers: _Buffers, registers: tuple[str, str], sizes: tuple[int, int]
 ) -> Place:
     """The elements of the window at a corner, one after the other."""
     builder, (corner, row), (depth, line) = layer.call.builder, registers, sizes
@@ -339,10 +336,7 @@ def _gathered(
 
 
 def _product(
-    layer: _Operands,
-    buffers: _Buffers,
-    place: _Place,
-    operands: tuple[str, Place, int, int],
+    layer: _Operands, buffers: _Buffers, place: _Place, operands: tuple[str, Place, int, int]
 ) -> None:
     """The outputs of a pixel: of the first input channels, or added to those before."""
     builder, (result, source, channels, columns) = layer.call.builder, operands

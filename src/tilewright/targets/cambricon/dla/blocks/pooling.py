@@ -165,11 +165,7 @@ def _compute(
 
 
 def _pooled(
-    builder: Builder,
-    kind: _Kind,
-    window: Window,
-    rows: tuple[Place, int],
-    out: ResultTile,
+    builder: Builder, kind: _Kind, window: Window, rows: tuple[Place, int], out: ResultTile
 ) -> None:
     """A loop over the rows and columns of the result; all channels of a window at once. `rows`:
     where the input begins, and how many elements a row of it has.
