@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.isa.dependence import Dependence, DependenceGraph, DependenceKind, Operation
-from tilewright.isa.modulo_bounds import Effort, Placement, Verdict
 from tilewright.isa.modulo_solver import (
     is_schedule,
     place_in_few_stages,
     place_operations,
     shorten,
 )
+from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
 
 COUNT = 3

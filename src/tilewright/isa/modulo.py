@@ -22,17 +22,14 @@ from tilewright.common.digest import PACKAGE, digest, digest_of_code, names_belo
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import (
-    FEW_STAGES,
-    Effort,
     IntervalBounds,
-    Placement,
-    Verdict,
     binding_edges,
     control_operations,
     crossings,
     crossings_within,
     interval_bounds,
 )
+from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
 
@@ -142,7 +139,11 @@ class NothingFound:
 
 
 def search_interval(
-    graph: DependenceGraph, rules: IssueRules, bounds: IntervalBounds, ceiling: int, effort: Effort
+    graph: DependenceGraph,
+    rules: IssueRules,
+    bounds: IntervalBounds,
+    ceiling: int,
+    effort: Effort,
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
     control = tuple(sorted(control_operations(graph)))
@@ -257,7 +258,10 @@ def _check_registers(operations: Sequence[Operation], limit: int | None) -> None
 
 
 def _list_fallback(
-    graph: DependenceGraph, rules: IssueRules, aliases: AliasRules | None, bounds: IntervalBounds
+    graph: DependenceGraph,
+    rules: IssueRules,
+    aliases: AliasRules | None,
+    bounds: IntervalBounds,
 ) -> ModuloSchedule:
     """The better of given order and list schedule, as a loop without overlap of iterations."""
     schedule = list_schedule(graph.operations, rules, aliases=aliases)

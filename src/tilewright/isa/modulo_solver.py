@@ -17,14 +17,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
-from tilewright.isa.modulo_bounds import (
-    FEW_STAGES,
-    Effort,
-    Placement,
-    Verdict,
-    binding_edges,
-    crossings_within,
-)
+from tilewright.isa.modulo_bounds import binding_edges, crossings_within
+from tilewright.isa.placement import FEW_STAGES, Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
 
 
@@ -67,7 +61,11 @@ def place_in_few_stages(
 
 
 def _first_placement(
-    graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort, limits: Sequence[int]
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    effort: Effort,
+    limits: Sequence[int],
 ) -> Placement:
     """The schedule of the first of these numbers of stages that has one, or what is known of the
     last. Where operations keep a unit for several cycles its own ones may not fit: that is seen
@@ -222,7 +220,11 @@ def _stage_limit(graph: DependenceGraph, interval: int) -> int:
 
 
 def _build(
-    model: cp_model.CpModel, graph: DependenceGraph, rules: IssueRules, interval: int, stages: int
+    model: cp_model.CpModel,
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    stages: int,
 ) -> _Variables:
     count = len(graph.operations)
     slots = [model.new_int_var(0, interval - 1, f"slot{i}") for i in range(count)]

@@ -22,7 +22,8 @@ from tilewright.isa.dependence import (
     build_dependences,
 )
 from tilewright.isa.modulo import Effort, ModuloSchedule, pipelined_schedule
-from tilewright.isa.modulo_bounds import Verdict, interval_bounds
+from tilewright.isa.modulo_bounds import interval_bounds
+from tilewright.isa.placement import Verdict
 from tilewright.isa.table import IssueRules
 
 if TYPE_CHECKING:

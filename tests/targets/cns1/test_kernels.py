@@ -11,8 +11,8 @@ from support.cns1_shapes import KINDS, Shape, agrees
 from tilewright.common.errors import CapacityError, ShapeError
 from tilewright.isa import load_table
 from tilewright.isa.dependence import build_dependences
-from tilewright.isa.modulo_bounds import Effort, Verdict
 from tilewright.isa.modulo_solver import place_operations
+from tilewright.isa.placement import Effort, Verdict
 from tilewright.machine import load_machine
 from tilewright.targets.cns1.emit.calls import ROUNDING
 from tilewright.targets.cns1.kernels import reference, run

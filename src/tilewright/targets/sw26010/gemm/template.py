@@ -26,8 +26,9 @@ from tilewright.common.errors import ScheduleError
 from tilewright.isa import load_table
 from tilewright.isa.dependence import Dependence, DependenceGraph, DependenceKind
 from tilewright.isa.modulo import Effort, ModuloSchedule, pipelined_schedule
-from tilewright.isa.modulo_bounds import Placement, Verdict, interval_bounds
+from tilewright.isa.modulo_bounds import interval_bounds
 from tilewright.isa.operations import operations_of
+from tilewright.isa.placement import Placement, Verdict
 from tilewright.isa.table import IssueRules
 from tilewright.isa.versions import build_version_dependences, schedule_versions
 from tilewright.targets.sw26010.gemm.parts import (
