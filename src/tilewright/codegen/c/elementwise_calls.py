@@ -25,7 +25,7 @@ from tilewright.codegen.c.loop_nest import (
 )
 from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.winograd_text import transform_name
-from tilewright.codegen.c.writer import CWriter, c_text
+from tilewright.codegen.c.writer import CWriter, library_text
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
@@ -53,7 +53,7 @@ from tilewright.ir.winograd import KERNEL_POINTS
 # over the loops of `elementwise_text`. Shifts of negative numbers are arithmetic, as all
 # compilers have them; nothing overflows on the way.
 
-_REQUANTISE = c_text("requantise.h")
+_REQUANTISE = library_text("requantise.h")
 
 _UP: dict[Rounding, str] = {
     "even": "rest > half || (rest == half && (down & 1))",

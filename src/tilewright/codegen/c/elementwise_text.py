@@ -12,16 +12,16 @@ from functools import cache
 
 from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS
 from tilewright.codegen.c.winograd_text import winograd_functions, winograd_prototypes
-from tilewright.codegen.c.writer import c_text
+from tilewright.codegen.c.writer import library_text
 from tilewright.common.dtypes import FLOATS, DType
 
 STRIDED_ARGUMENTS = "const long *count,\n        const long *y_stride, const long *x_stride"
 
 _LIMITS = f"enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};"
 
-_ARITHMETIC = c_text("arithmetic.h")
+_ARITHMETIC = library_text("arithmetic.h")
 
-_LOOPS = c_text("loops.h")
+_LOOPS = library_text("loops.h")
 
 
 def _over_elements(
@@ -61,9 +61,9 @@ _SCALE_ADD = _over_elements(
 )
 _ELEMENTWISE = f"{_FILL}\n{_COPY}\n{_SCALE_ADD}"
 
-_REPACK = c_text("repack.h")
+_REPACK = library_text("repack.h")
 
-_REPACK_ROWS = c_text("repack_rows.h")
+_REPACK_ROWS = library_text("repack_rows.h")
 
 
 _PROTOTYPES = """\

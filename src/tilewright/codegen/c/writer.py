@@ -34,7 +34,7 @@ _BF16 = "bf16.h"
 
 
 @cache
-def c_text(name: str) -> str:
+def library_text(name: str) -> str:
     """C that generated code contains: the text of a file beside this module."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
@@ -117,7 +117,7 @@ class CWriter:
         self.lines(f"#ifndef {guard}\n#define {guard}")
         self.line()
         if BF16.name in kinds:
-            self.lines(c_text(_BF16).removesuffix("\n"))
+            self.lines(library_text(_BF16).removesuffix("\n"))
             self.line()
         yield
         self.line()
