@@ -16,7 +16,7 @@ from support.partitions import GRIDS, check_layers, random_case, residual_block
 from tilewright.graph import network
 from tilewright.machine import Machine, load_machine
 from tilewright.partition.parts import by_reference
-from tilewright.targets.bwdsp.core import core_machine
+from tilewright.targets.bwdsp.sections import core_machine
 from tilewright.targets.bwdsp.division import programs_of
 
 

@@ -14,8 +14,8 @@ from tilewright.ops import Pool2d, conv2d, relu
 from tilewright.partition.layers import layers_of
 from tilewright.partition.parts import Task, tasks_of
 from tilewright.partition.plan import fixed_plan
-from tilewright.targets.bwdsp.core import READ, RESULTS, core_machine
 from tilewright.targets.bwdsp.division import programs_of
+from tilewright.targets.bwdsp.sections import READ, RESULTS, core_machine
 
 MACHINE = load_machine("bwdsp-56")
 CORE = core_machine(MACHINE)

@@ -44,7 +44,7 @@ from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times
 from tilewright.partition.placement import placed_plan
 from tilewright.partition.plan import space
 from tilewright.partition.strategies import EQUAL
-from tilewright.targets.bwdsp.core import READ, RESULTS, core_machine
+from tilewright.targets.bwdsp.sections import READ, RESULTS, core_machine
 
 _LOG = logging.getLogger(__name__)
 

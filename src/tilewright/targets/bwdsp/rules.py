@@ -13,7 +13,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
 from tilewright.passes.lowering import Lowering
-from tilewright.targets.bwdsp.core import READ, RESULTS
+from tilewright.targets.bwdsp.sections import READ, RESULTS
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,22 @@
-"""Sections of a BWDSP's description beyond those of every machine: the cycles of its primitives."""
+"""Sections of a BWDSP's description beyond those of every machine: cycles of its primitives. And one
+of its cores as a machine that programs run on.
+
+A core's three rotating buffers are two memories: what is read and what comes next lie in the one,
+of two buffers, results in the other. Both are joined to all that lies outside by a port of their
+own, of the grid's rate: the regions of other cores, and main memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import ClassVar
 
+from msgspec import structs
+
 from tilewright.machine import Machine, Section, Sections, VectorPrimitive
-from tilewright.machine.model import Contradiction
-from tilewright.machine.parts import Fabric, NonNegativeFloat
+from tilewright.machine.model import Contradiction, Mesh
+from tilewright.machine.parts import Direction, Engine, Fabric, NonNegativeFloat
 
 _BUFFERS = 3
 """One buffer is read, one receives the next data, one takes results."""
@@ -60,3 +69,32 @@ def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[Co
 SECTIONS = Sections(
     required=(ProductRates, VectorPrimitive), needs=("memory.buffers", "memory.main")
 )
+
+
+READ, RESULTS = "read", "results"
+"""The memories of a core's buffers."""
+
+
+@cache
+def core_machine(machine: Machine) -> Machine:
+    """One core of `machine` as a machine, with a memory for reads and one for results."""
+    whole, (fabric,) = machine.space("buffers"), machine.fabrics.values()
+    buffer = whole.available_bytes // whole.banks
+    rate = fabric.bytes_per_cycle * machine.clock_hz
+    memory = {
+        READ: structs.replace(whole, capacity_bytes=buffer * (whole.banks - 1), reserved_bytes=0),
+        RESULTS: structs.replace(whole, capacity_bytes=buffer, reserved_bytes=0),
+        "main": structs.replace(machine.main, scope="core"),
+    }
+    engines = {
+        port: Engine(
+            transaction_bytes=whole.alignment_bytes,
+            latency_cycles=round(fabric.send_cycles + fabric.hop_cycles),
+            scope="core",
+            directions={"get": Direction("main", name, rate), "put": Direction(name, "main", rate)},
+        )
+        for port, name in (("dma", READ), ("results", RESULTS))
+    }
+    return structs.replace(
+        machine, name=f"{machine.name} core", mesh=Mesh(1, 1), memory=memory, engines=engines
+    )
