@@ -1,5 +1,5 @@
-"""Sections of a BWDSP's description beyond those of every machine: cycles of its primitives. And one
-of its cores as a machine that programs run on.
+"""Sections of a BWDSP's description beyond those of every machine: cycles of its primitives. And
+one of its cores as a machine that programs run on.
 
 A core's three rotating buffers are two memories: what is read and what comes next lie in the one,
 of two buffers, results in the other. Both are joined to all that lies outside by a port of their
