@@ -1,6 +1,7 @@
 """Primitives that compute any function of elements: one by one (`map`), or gathered along axes
 (`reduce`, windows included). They compute in double precision and round once per call; `map` also
-computes in integers, which wrap.
+computes in integers, which wrap. Look-ups find elements in a table (ICSI TR-93-046, 4.2.3: the
+sigmoid function of sums).
 """
 
 from __future__ import annotations
@@ -27,6 +28,57 @@ from tilewright.ir.scalar import (
     wrapped,
 )
 from tilewright.ir.verify_types import check_one_type, element_types
+
+
+def table_index(x: Array, entries: int, shift: int) -> Array:
+    """The index x / 2 ** `shift`, rounded down, from the table's middle, clamped to its ends."""
+    middle = entries // 2
+    shifted = np.asarray(x, np.int64) >> shift
+    return np.asarray(np.clip(shifted + middle, 0, entries - 1))
+
+
+@register
+class Lookup(Primitive, frozen=True):
+    """y = table[x over 2 ** `shift`, counted from the middle of the table, which lies along k]."""
+
+    name: ClassVar[str] = "lookup"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("", "writes"),
+        Argument(""),
+        Argument("k"),
+    )
+    broadcasts: ClassVar[bool] = True
+
+    shift: int = 0
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        y, x, table = operands
+        entries = table.shape[2]
+        index = np.broadcast_to(table_index(x, entries, self.shift), y.shape)
+        cores = y.shape[:2]
+        found = np.take_along_axis(
+            table.reshape(*cores, entries), index.reshape(*cores, -1), axis=2
+        )
+        return found.reshape(y.shape)
+
+    def dependence(self, operands: tuple[Array, ...]) -> Array:
+        y, x, table = operands
+        total: Array = np.zeros(y.shape) + 0.0 * x + (0.0 * table).sum(axis=2)
+        return total
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        if len(operands) != len(self.arguments):
+            raise place.error(f"{self.name} takes 3 operands, found {len(operands)}")
+        result, index, element = element_types(operands, place)
+        if index.kind != "integer" or result != element:
+            raise place.error(
+                f"lookup takes integers and gives elements of its table, found {index} for the "
+                f"integers, {element} for the table and {result} for the result"
+            )
+        roles = operands[-1].roles.replace(".", "")
+        if set(roles) != {"k"}:
+            raise place.error(f"the table of lookup lies along k alone, found the roles {roles!r}")
+
 
 Gathering: TypeAlias = Literal["sum", "max", "prod"]
 _GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax, "prod": np.multiply}
@@ -190,56 +242,3 @@ class Reduce(ScalarPrimitive, frozen=True):
         y, x = operands
         total: Array = y + (0.0 * x).sum(axis=2)
         return total
-
-
-# Look-ups.
-
-
-def table_index(x: Array, entries: int, shift: int) -> Array:
-    """The index x / 2 ** `shift`, rounded down, from the table's middle, clamped to its ends."""
-    middle = entries // 2
-    shifted = np.asarray(x, np.int64) >> shift
-    return np.asarray(np.clip(shifted + middle, 0, entries - 1))
-
-
-@register
-class Lookup(Primitive, frozen=True):
-    """y = table[x over 2 ** `shift`, counted from the middle of the table, which lies along k]."""
-
-    name: ClassVar[str] = "lookup"
-    arguments: ClassVar[tuple[Argument, ...]] = (
-        Argument("", "writes"),
-        Argument(""),
-        Argument("k"),
-    )
-    broadcasts: ClassVar[bool] = True
-
-    shift: int = 0
-
-    def meaning(self, operands: tuple[Array, ...]) -> Array:
-        y, x, table = operands
-        entries = table.shape[2]
-        index = np.broadcast_to(table_index(x, entries, self.shift), y.shape)
-        cores = y.shape[:2]
-        found = np.take_along_axis(
-            table.reshape(*cores, entries), index.reshape(*cores, -1), axis=2
-        )
-        return found.reshape(y.shape)
-
-    def dependence(self, operands: tuple[Array, ...]) -> Array:
-        y, x, table = operands
-        total: Array = np.zeros(y.shape) + 0.0 * x + (0.0 * table).sum(axis=2)
-        return total
-
-    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
-        if len(operands) != len(self.arguments):
-            raise place.error(f"{self.name} takes 3 operands, found {len(operands)}")
-        result, index, element = element_types(operands, place)
-        if index.kind != "integer" or result != element:
-            raise place.error(
-                f"lookup takes integers and gives elements of its table, found {index} for the "
-                f"integers, {element} for the table and {result} for the result"
-            )
-        roles = operands[-1].roles.replace(".", "")
-        if set(roles) != {"k"}:
-            raise place.error(f"the table of lookup lies along k alone, found the roles {roles!r}")
