@@ -16,8 +16,8 @@ from support.partitions import GRIDS, check_layers, random_case, residual_block
 from tilewright.graph import network
 from tilewright.machine import Machine, load_machine
 from tilewright.partition.parts import by_reference
-from tilewright.targets.bwdsp.sections import core_machine
 from tilewright.targets.bwdsp.division import programs_of
+from tilewright.targets.bwdsp.sections import core_machine
 
 
 def main() -> int:
