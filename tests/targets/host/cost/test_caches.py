@@ -238,6 +238,25 @@ def test_rows_that_share_sets_cost_nothing_where_they_are_fetched_ahead() -> Non
     assert cycles_per_column(1024, near) > 1.04 * cycles_per_column(1040, near)
 
 
+def test_a_short_step_has_no_time_for_lines_that_come_twice() -> None:
+    """Of 64 rows by 1024 columns there are 11 x 64 blocks of 6 x 16 with AVX2. Each of 128 steps
+    loads 6 elements and 2 vectors and fetches a line ahead; two lines come meanwhile. Blocks of
+    14 x 32 with AVX-512 multiply and add for longer than that.
+    """
+    prepared = take_apart(parse(PRODUCT))
+    values = {"m": 64, "n": 1024, "k": 128, "m_tile": 64, "n_tile": 1024}
+
+    def waits(name: str, load_cycles: float) -> float:
+        host = load_machine(name, {"primitives.vector.load_cycles": str(load_cycles)})
+        return float(exposed_cycles(prepared, host, values, 0, 1e9))
+
+    avx2 = load_machine("host_avx2")
+    step = 9 * 1.0 + 2 * 64 / avx2.section(Caches).l1.fill_bytes_per_cycle
+    late = step - avx2.section(GemmPrimitive).given_timing("f32").cycles_per_k
+    assert waits("host_avx2", 1.0) - waits("host_avx2", 0.0) == pytest.approx(11 * 64 * 128 * late)
+    assert waits("host", 1.0) == waits("host", 0.0)
+
+
 def test_rows_on_pages_of_their_own_cost_each_block_that_loads_them() -> None:
     """Blocks of 14 rows and 32 columns: each of 5 x 32 loads 128 rows of B, 4 KB apart."""
     prepared = take_apart(parse(PRODUCT))
