@@ -127,19 +127,27 @@ def exposed_cycles(
     waits, fills = _set_conflicts(program, machine, at_start, operands, loops)
     far = buffer_bytes > machine.spm_available_bytes
     near = buffer_bytes - far * waiting_bytes(program, machine, at_start)
-    for cache, threads in ((caches.l2, 1), (caches.l3, machine.thread_count)):
+    l1, l2, l3 = caches.levels
+    for nearer, cache, threads in ((l1, l2, 1), (l2, l3, machine.thread_count)):
         taken = near if cache is caches.l2 else buffer_bytes
         moved = _traffic(operands, counts, cache, taken, threads)
         moved = moved * (crowding(machine) if threads > 1 else 1)
         if cache is caches.l2:
             again = _swept_again(program, machine, at_start, operands, near)
             moved = moved + prod(counts) * (again + far * _streamed(program, at_start))
-        waits = waits + moved * cache.exposed_cycles_per_byte
+        waits = waits + moved * _further_cycles(nearer, cache)
         moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
     handed = _handed_over(operands, counts, program, machine) * caches.handed_cycles_per_byte
     waits = np.maximum(waits, fills - busy_cycles) + handed
     return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
+
+
+def _further_cycles(nearer: CoreCache, cache: CoreCache) -> float:
+    """Cycles of a byte from behind a cache beyond those of one from behind the nearer one, which it
+    comes through.
+    """
+    return max(0.0, cache.exposed_cycles_per_byte - nearer.exposed_cycles_per_byte)
 
 
 def _handed_over(
