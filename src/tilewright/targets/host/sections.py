@@ -24,9 +24,10 @@ _RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
 class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
-    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
-    Addresses a multiple of `capacity_bytes / ways` apart share a set.
+    """A cache of one core: `exposed_cycles_per_byte` is all that a byte from the level behind it
+    costs the core beyond what overlaps with computing, in nearer caches too; no more than
+    `fill_bytes_per_cycle` come at all. Addresses a multiple of `capacity_bytes / ways` apart share
+    a set.
     """
 
     capacity_bytes: PositiveInt

@@ -29,11 +29,12 @@ from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, Vie
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive, VectorPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.targets.host.cost.stores import is_fetched_ahead, passes_caches, whole_bytes
 from tilewright.targets.host.cost.threads import crowding, has_own
 from tilewright.targets.host.sections import Caches, CoreCache, Pages
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 _L1_SHARE = 0.5
 """Share of the level 1 cache for one factor: the other one is streamed through it."""
@@ -126,19 +127,27 @@ def exposed_cycles(
     waits, fills = _set_conflicts(program, machine, at_start, operands, loops)
     far = buffer_bytes > machine.spm_available_bytes
     near = buffer_bytes - far * waiting_bytes(program, machine, at_start)
-    for cache, threads in ((caches.l2, 1), (caches.l3, machine.thread_count)):
+    l1, l2, l3 = caches.levels
+    for nearer, cache, threads in ((l1, l2, 1), (l2, l3, machine.thread_count)):
         taken = near if cache is caches.l2 else buffer_bytes
         moved = _traffic(operands, counts, cache, taken, threads)
         moved = moved * (crowding(machine) if threads > 1 else 1)
         if cache is caches.l2:
             again = _swept_again(program, machine, at_start, operands, near)
             moved = moved + prod(counts) * (again + far * _streamed(program, at_start))
-        waits = waits + moved * cache.exposed_cycles_per_byte
+        waits = waits + moved * _further_cycles(nearer, cache)
         moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
     handed = _handed_over(operands, counts, program, machine) * caches.handed_cycles_per_byte
     waits = np.maximum(waits, fills - busy_cycles) + handed
     return waits + prod(counts) * _cut_panels(program, machine, at_start) * caches.pages.miss_cycles
+
+
+def _further_cycles(nearer: CoreCache, cache: CoreCache) -> float:
+    """Cycles of a byte from behind a cache beyond those of one from behind the nearer one, which it
+    comes through.
+    """
+    return max(0.0, cache.exposed_cycles_per_byte - nearer.exposed_cycles_per_byte)
 
 
 def _handed_over(
@@ -336,7 +345,8 @@ def _set_conflicts(
 ) -> tuple[Value, Value]:
     """Cycles for factors whose part in one register block the nearer caches do not keep, though it
     is small: rows that share sets, or lie on too many pages. Each line comes anew at every use:
-    cycles that the core waits, and those in which what is fetched ahead comes meanwhile.
+    cycles that the core waits, and those in which what is fetched ahead comes meanwhile; into sets
+    that do not keep it until it is used it comes twice.
     """
     call, _ = next(calls_of(program.body, MatrixProduct))
     kind, shape = program.element_type(call.operands[0]), _shape(program, machine, env)
@@ -348,7 +358,7 @@ def _set_conflicts(
     cycles: Value = 0.0
     meanwhile: Value = 0.0
     each: Value
-    ahead: Value
+    times_in: Value = 1
     for number, factor in enumerate(call.operands[1:]):
         loaded = factor is shape.loaded
         whole, part = (columns, width) if loaded else (scalars, height + 2)
@@ -366,12 +376,27 @@ def _set_conflicts(
                 blocks = prod(count for _, count in loops) * used / width
                 cycles = cycles + blocks * _row_miss_cycles(block, caches.pages)
             each = np.maximum(each, _anew(block, caches, height))
-        ahead = False
-        if loaded and isinstance(factor, Tile):
-            ahead = is_fetched_ahead(program.tensor(factor.tensor), caches, env)
-        cycles = cycles + np.where(ahead, 0, used * times * each)
-        meanwhile = meanwhile + np.where(ahead, used * times * each, 0)
+            times_in = 1 + _is_crowded(block, caches.l1)
+        again = used * times * each
+        if loaded and isinstance(factor, Tile) and dtype(kind).is_float:
+            ahead = is_fetched_ahead(program.tensor(factor.tensor), caches, env) & (each > 0)
+            steps = sweeps * -(-scalars // height) * shape.k
+            meanwhile = meanwhile + np.where(ahead, again, 0)
+            again = np.where(ahead, steps * _late_cycles(times_in, kind, machine), again)
+        cycles = cycles + again
     return cycles, meanwhile
+
+
+def _late_cycles(times_in: Value, kind: str, machine: Machine) -> Value:
+    """Cycles that a step of k takes beyond its multiply-adds in a full register block whose lines
+    are fetched ahead and come into the level 1 cache so many times: it loads nothing meanwhile.
+    """
+    gemm, caches = machine.section(GemmPrimitive), machine.section(Caches)
+    row = machine.core.lanes(kind) * gemm.register_block_vectors * dtype(kind).size_bytes
+    loads = gemm.register_block_scalars + gemm.register_block_vectors + -(-row // LINE_BYTES)
+    taken = loads * machine.section(VectorPrimitive).load_cycles
+    taken = taken + times_in * row / caches.l1.fill_bytes_per_cycle
+    return np.maximum(0.0, taken - gemm.given_timing(kind).cycles_per_k)
 
 
 def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str, Value]) -> Value:
@@ -401,10 +426,17 @@ def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
     l1, l2, pages = caches.l1, caches.l2, caches.pages
     touched = np.minimum(block.pitch, pages.page_bytes) * (block.rows + 2 * height)
     scattered = touched > pages.count * pages.page_bytes
-    crowded = (block.room(l1) > _L1_SHARE * l1.capacity_bytes) & (block.room(l1) > block.bytes)
+    crowded = _is_crowded(block, l1)
     far = (block.room(l2) > l2.capacity_bytes) & (block.room(l2) > block.bytes)
     near = np.where(crowded | scattered, 1 / l1.fill_bytes_per_cycle, 0.0)
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
+
+
+def _is_crowded(block: TouchedRows, l1: CoreCache) -> Value:
+    """True if the rows of a register block's operand share sets of the level 1 cache, and fill
+    them.
+    """
+    return (block.room(l1) > _L1_SHARE * l1.capacity_bytes) & (block.room(l1) > block.bytes)
 
 
 def _row_miss_cycles(block: TouchedRows, pages: Pages) -> Value:
