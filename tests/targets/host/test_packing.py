@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.compiled import kernel_of
 from support.host_matrices import CANARY, GUARD, packed, pointer
-from support.native import NATIVE_HOSTS
+from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from tilewright.common.dtypes import FLOATS
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
@@ -96,6 +96,12 @@ def test_products_of_parts_of_one_constant_share_its_panels():
     assert made.panels is not None
 
 
+def computed(text, numbers):
+    """The result of a program by this processor's own instruction set."""
+    machine = load_machine("host", NATIVE_SETTINGS)
+    return CODE.run(CODE.emit(parse(text), machine), machine, numbers)["y"]
+
+
 @pytest.mark.parametrize(
     ("loops", "shape"),
     [
@@ -115,9 +121,10 @@ def test_panels_lie_in_the_order_in_which_products_read_them(loops, shape):
         "x": np.arange(96.0).reshape(12, 8),
         "w": np.arange(3072.0).reshape(3, 8, 128) % 31,
     }
-    found = CODE.run(artifact, load_machine("host"), numbers)
     expected = [numbers["x"][tap : tap + 10] @ numbers["w"][tap] for tap in range(3)]
-    np.testing.assert_array_equal(found["y"], expected)
+    np.testing.assert_array_equal(
+        computed(PARTS.format(outer=outer, inner=inner), numbers), expected
+    )
 
 
 PARTS = """\
@@ -158,9 +165,8 @@ def test_panels_read_once_lie_as_others_are_read(loops, channel, shape):
         "x": np.arange(96.0).reshape(12, 8),
         "w": np.arange(3072.0).reshape(3, 8, 128) % 31,
     }
-    found = CODE.run(artifact, load_machine("host"), numbers)
     expected = [numbers["x"][tap : tap + 10] @ numbers["w"][tap] for tap in range(3)]
-    np.testing.assert_array_equal(found["y"], expected)
+    np.testing.assert_array_equal(computed(text, numbers), expected)
 
 
 LAST_TAP = """\
@@ -199,8 +205,7 @@ def test_panels_of_a_block_of_the_depth_lie_together():
         "a": np.arange(160.0).reshape(10, 16),
         "b": np.arange(2048.0).reshape(16, 128) % 31,
     }
-    found = CODE.run(artifact, load_machine("host"), numbers)
-    np.testing.assert_array_equal(found["y"], numbers["a"] @ numbers["b"])
+    np.testing.assert_array_equal(computed(HALVES, numbers), numbers["a"] @ numbers["b"])
 
 
 HALVES = """\
@@ -223,13 +228,11 @@ def halves():
 
 def test_rows_of_results_come_in_runs_that_the_edge_cuts():
     """Columns by threes of five: runs of three rows of the product, then of two."""
-    artifact = CODE.emit(parse(CUT), load_machine("host"))
     numbers = {
         "x": np.arange(160.0).reshape(4, 5, 8),
         "w": np.arange(256.0).reshape(8, 32) % 31,
     }
-    found = CODE.run(artifact, load_machine("host"), numbers)
-    np.testing.assert_array_equal(found["y"], numbers["x"] @ numbers["w"])
+    np.testing.assert_array_equal(computed(CUT, numbers), numbers["x"] @ numbers["w"])
 
 
 CUT = """\
