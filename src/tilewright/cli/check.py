@@ -19,6 +19,7 @@ from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
 from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
+from tilewright.common.progress import told
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.compiler.artifact import read_network as read_layers
 from tilewright.compiler.settings import Workload
@@ -143,8 +144,7 @@ def _all_written(
     folders: Sequence[Path], machine: Machine, output: OutputOptions
 ) -> Iterator[Finding]:
     with progress_bar(output) as progress:
-        for done, folder in enumerate(folders):
-            progress("check", done, len(folders))
+        for folder in told(progress, "check", folders):
             yield from _written_kernel_findings(folder, machine)
 
 
@@ -377,8 +377,7 @@ def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> 
         return (_finding(network.name, "cores compute its operators and elements", error),)
     found: dict[object, Finding] = {}
     with progress_bar(output) as progress:
-        for number, layer in enumerate(layers):
-            progress("check", number, len(layers))
+        for layer in told(progress, "check", layers):
             if layer.shape_key not in found:
                 fits = partial(space, [layer], machine.cores, model=model)
                 found[layer.shape_key] = _finding(layer.name, _FITS, _problem(fits))

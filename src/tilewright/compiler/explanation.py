@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.common.errors import GraphError
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, silent, told
 from tilewright.cost.causes import copy_cycles, model_causes
 from tilewright.cost.prices import prices_of
 from tilewright.cost.timing import moved_bytes
@@ -445,12 +445,10 @@ def simulated_stage(run: PlanRun, name: str) -> view.StageExplanation:
 def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, ...]:
     """The calls of each stage's code, those of equal stages simulated once."""
     single, found = one_group(plan.machine), dict[int, Routines]()
-    for number, stage in enumerate(plan.stages):
-        progress("routines", number, len(plan.stages))
+    for stage in told(progress, "routines", plan.stages):
         chosen = stage.candidate
         if id(chosen) not in found:
             found[id(chosen)] = routines_of(chosen.program(single), single, simulated=True)
-    progress("routines", len(plan.stages), len(plan.stages))
     return tuple(found[id(stage.candidate)] for stage in plan.stages)
 
 

@@ -26,7 +26,7 @@ from tilewright.codegen.artifact import (
 )
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, silent, told
 from tilewright.compiler.adding import simulated_option
 from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
@@ -405,11 +405,9 @@ class Kernels:
         layers = (structs.replace(x, artifact=folders[x.name]) for x in found.layers)
         with new_folder(Path(directory)) as folder:
             Kernel.arrange(distinct, self.machine)
-            for written, kernel in enumerate(distinct):
-                progress("write", written, len(distinct))
+            for kernel in told(progress, "write", distinct):
                 (folder / kernel.name).mkdir()
                 kernel.write_into(folder / kernel.name)
-            progress("write", len(distinct), len(distinct))
             write_network(
                 folder, self.machine, folders, structs.replace(found, layers=tuple(layers))
             )

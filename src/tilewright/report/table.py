@@ -134,11 +134,10 @@ def time_digits(total_milliseconds: float) -> int:
     return 3 + max(0, -math.floor(math.log10(total_milliseconds)))
 
 
-def plain_table(title: str | None = None) -> Table:
-    """An empty table in the style of all reports."""
-    return Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0)
-    )
+def plain_table(title: str | None = None, heads: Iterable[str] = ()) -> Table:
+    """An empty table in the style of all reports, with columns of these heads."""
+    look = {"title_justify": "left", "title_style": "bold", "padding": (0, 1, 0, 0)}
+    return Table(*heads, title=title, box=box.SIMPLE, **look)  # type: ignore[arg-type]  # mixed
 
 
 def _times(layer: LayerResult, clock_hz: int, digits: int) -> tuple[str, ...]:

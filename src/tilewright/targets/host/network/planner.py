@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from tilewright.common.dtypes import DType, dtype
-from tilewright.common.progress import Progress, Steps
+from tilewright.common.progress import Progress, Steps, told
 from tilewright.common.remembered import remembered
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.definitions import gathered_bodies
@@ -28,7 +28,7 @@ from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.placed import PlaceMap
 from tilewright.network.planning.planner import Planner
-from tilewright.network.planning.products import Ranked, by_cycles
+from tilewright.network.planning.products import Ranked, by_cycles, first_layers
 from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.search import Search
 from tilewright.network.waits import moving_cycles
@@ -199,7 +199,7 @@ def _choices(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> list[Choice]:
     """The choice for each distinct product."""
-    firsts = _firsts(network)
+    firsts = first_layers(network)
     choices: list[Choice] = []
 
     def steps(done: int, total: int) -> None:
@@ -227,7 +227,7 @@ def rank_beside(network: Network, machine: Machine, search: Search, progress: Pr
     of one seed are priced together.
     """
     calls: list[Callable[[], object]] = []
-    for ops, algorithm in _searched(_firsts(network), network, search):
+    for ops, algorithm in _searched(first_layers(network), network, search):
         apart: dict[frozenset[int], list[Op]] = {}
         every = ways(ops, machine, algorithm=algorithm, max_error=search.max_error, strict=False)
         for op, own in zip(ops, every, strict=True):
@@ -239,11 +239,6 @@ def rank_beside(network: Network, machine: Machine, search: Search, progress: Pr
             for own in apart.values()
         ]  # fmt: skip
     call_beside(calls, partial(progress, "choose"))
-
-
-def _firsts(network: Network) -> dict[Op, str]:
-    """The distinct products, each with the name of its first layer."""
-    return {op: layer for layer, op in reversed(list(network.layers()))}
 
 
 def _searched(
@@ -260,12 +255,9 @@ def _confirmed(
     choices: Sequence[Choice], top: int, machine: Machine, progress: Progress
 ) -> list[Choice]:
     """The choices with the `top` best candidates of each measured."""
-    measure, confirmed = NativeMeasure(), list[Choice]()
-    for choice in choices:
-        progress("confirm", len(confirmed), len(choices))
-        confirmed.append(confirm_choice(choice, top, machine, measure))
-    progress("confirm", len(confirmed), len(choices))
-    return confirmed
+    measure = NativeMeasure()
+    every = told(progress, "confirm", choices)
+    return [confirm_choice(choice, top, machine, measure) for choice in every]
 
 
 def _takes_weights(op: Op, network: Network) -> bool:
