@@ -36,7 +36,7 @@ from tilewright.graph.rewriting import simplified
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.network.requirements import own_part, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op

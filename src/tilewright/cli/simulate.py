@@ -20,16 +20,16 @@ from tilewright.cli.workload import (
     show,
 )
 from tilewright.codegen.folder import read_text, write_text
-from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.compiler.explanation import simulated_account
+from tilewright.compiler.kernel import simulated_run
 from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.compiler.written import read_written
 from tilewright.graph.zoo import list_networks
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.ops import OPERATORS
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.table import duration

@@ -50,7 +50,7 @@ from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.network.results import Comparison
 from tilewright.ops import OPERATORS, Op
 from tilewright.ops.definition import Definition

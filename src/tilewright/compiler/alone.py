@@ -21,12 +21,11 @@ from msgspec import structs
 from tilewright.codegen.artifact import EMITS, READIES, Array, Arrays
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.adding import adding_program, simulated_option
 from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating
 from tilewright.compiler.explanation import routines_of
-from tilewright.compiler.kernel import Kernel, Kernels
+from tilewright.compiler.kernel import Kernel, Kernels, adding_program, simulated_option
 from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine

@@ -22,10 +22,8 @@ from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.network.explain import explained as explained_run
 from tilewright.network.explain import measured_explanation
-from tilewright.network.plans import NativeNetwork, Other, Session
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import NativeNetwork, Other, Search, Session, require_networks
 from tilewright.network.results import NetworkRun
-from tilewright.network.search import Search
 
 if TYPE_CHECKING:
     from tilewright.compiler import explanation

@@ -29,8 +29,7 @@ from tilewright.common.expr import (
     product,
     substitute,
 )
-from tilewright.cost.nests import nest_dims
-from tilewright.cost.reductions import gathered_axes
+from tilewright.cost.nests import gathered_axes, nest_dims
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,

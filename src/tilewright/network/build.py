@@ -70,6 +70,7 @@ from tilewright.network.planning.products import (
 )
 from tilewright.network.planning.together import asked_shares, parts_of_all, shares_of
 from tilewright.network.planning.variants import Variant
+from tilewright.network.plans import BY_THE_MODEL, Search
 from tilewright.network.requirements import (
     own_part,
     refuse_crowded,
@@ -79,7 +80,6 @@ from tilewright.network.requirements import (
     within_memory,
 )
 from tilewright.network.results import LayoutChoice
-from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.waits import StageUse, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import operand_name

@@ -28,6 +28,7 @@ from tilewright.partition import Partition
 from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, bindings, parameters
 from tilewright.seeds.steps import Schedule, Spread, parse_schedule
+from tilewright.tune.accuracy import few_roundings
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.executors import call_beside
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
@@ -35,7 +36,6 @@ from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all, schedule_text
 from tilewright.tune.records import Records
 from tilewright.tune.refills import lacks_refills, steadied, with_refills
-from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.sums import adding
 from tilewright.tune.ways import Way, ways

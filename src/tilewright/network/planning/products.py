@@ -19,15 +19,15 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.pieces import Share
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.waits import MOST_SPARED
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
+from tilewright.tune.accuracy import few_roundings
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.refills import Refills, steadied
-from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Floors, Ranking
 from tilewright.tune.ways import ways
 

@@ -32,7 +32,7 @@ from tilewright.network.planning.shares import (
     least_cycles_alone,
     share_of,
 )
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.waits import MOST_SPARED, next_cycles
 from tilewright.ops import Op
 from tilewright.partition import Partition

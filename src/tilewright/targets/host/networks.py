@@ -8,7 +8,7 @@ from importlib import import_module
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.targets.host.network.native import HostNetwork, compile_network
 
 

@@ -16,8 +16,8 @@ from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
+from tilewright.network.plans import Search
 from tilewright.network.requirements import require_lowered, without_look_ups
-from tilewright.network.search import Search
 
 if TYPE_CHECKING:
     from tilewright.targets.sw26010.emulation import run as emulation

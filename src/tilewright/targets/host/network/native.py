@@ -51,11 +51,10 @@ from tilewright.graph.rewrites.constants import WithAhead, without_ahead
 from tilewright.graph.rewrites.definitions import lines_of_images
 from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.machine import Machine
-from tilewright.network.plans import Other
+from tilewright.network.plans import BY_THE_MODEL, Other, Search
 from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.rival import compare_outputs, compare_with_onnxruntime, onnxruntime_session
-from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own

@@ -19,9 +19,9 @@ from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place, place_centred
 from tilewright.targets.host.emit.header import pack_name, stored_elements
-from tilewright.targets.host.network.constants import PlacedConstant
-from tilewright.targets.host.network.epilogues import first_place
 from tilewright.targets.host.network.kernels import ProductKernel, StageKernels, arguments
+from tilewright.targets.host.network.planner import first_place
+from tilewright.targets.host.network.run import PlacedConstant
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
 Place: TypeAlias = tuple[Where, int]

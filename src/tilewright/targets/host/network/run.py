@@ -27,11 +27,13 @@ from tilewright.codegen.c.compiler import (
     is_gcc,
     loaded_library,
 )
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
+from tilewright.ir.scalar import parse_scalar
+from tilewright.network.planning.form import Form
 from tilewright.network.results import StageResult
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.native import (
@@ -43,9 +45,38 @@ from tilewright.targets.host.native import (
     native_instruction_sets,
     page_aligned,
 )
-from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
+
+
+class PlacedConstant(Struct, frozen=True):
+    """A constant that starts at byte `at`, in a form: an expression over the elements of `weights`,
+    or known `numbers`; `pack` names the C function that packs it, if any.
+    """
+
+    at: int
+    elements: int
+    form: Form
+    made: str
+    weights: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+    pack: str = ""
+    dtype: str = "f64"
+
+
+def made(constant: PlacedConstant, weights: Mapping[str, Array], kind: DType) -> Array:
+    """The elements of a constant in the order of its form, computed in double precision."""
+    if constant.made == "x0":
+        found = np.asarray(weights[constant.weights[0]])
+    elif constant.made:
+        operands = [np.asarray(weights[name], np.float64) for name in constant.weights]
+        with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+            found = np.asarray(parse_scalar(constant.made).value(operands))
+    else:
+        found = np.array(constant.numbers)
+    elements = np.asarray(found.reshape(constant.form.shape), kind.numpy)
+    return constant.form.stored(elements)
+
 
 Seconds = float
 
