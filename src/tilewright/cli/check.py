@@ -89,9 +89,7 @@ def _is_written(path: Path) -> bool:
 
 
 def _require_answerable(asked: Check, chain: Toolchain) -> None:
-    """Raise UsageProblem for options that do not go with the subject, ToolError for a machine
-    without code.
-    """
+    """UsageProblem for options the subject does not take, ToolError for a machine without code."""
     subject, path, machine = asked.subject, Path(asked.subject), chain.machine
     written, operator = _is_written(path), is_operator(subject)
     if not (written or operator or asked.layers or chain.divides):
@@ -215,9 +213,7 @@ def _shortly(names: Sequence[str]) -> str:
 
 
 def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
-    """Findings on all nodes together, and on the tensors of one group's part of them, before any
-    search.
-    """
+    """Findings on all nodes together, and on the tensors of a group's part, before any search."""
     machine = chain.machine
     part, _ = own_part(network, machine)
     runs = partial(require_networks(machine).require, simplified(network), machine)

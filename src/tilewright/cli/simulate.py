@@ -140,9 +140,7 @@ def _simulate(
     limit: int,
     output: OutputOptions,
 ) -> None:
-    """Simulate programs one after the other, write the timeline of the first and show where the
-    time goes.
-    """
+    """Simulate programs in turn, write the timeline of the first, show where the time goes."""
     program = programs[0]
     run = simulated_run(programs, target, limit if trace else 0)
     if trace:

@@ -115,9 +115,7 @@ class Checks:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, kernels: Iterable[Kernel]) -> None:
-        """Start the wanted checks of these layers, the largest first, so that none of them is left
-        over for the end.
-        """
+        """Start the wanted checks of these layers, the largest first: none is left for the end."""
         of_op = {kernel.op: kernel for kernel in kernels}
         own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
         for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):

@@ -62,9 +62,7 @@ class StoredPiece(Struct, frozen=True):
 
 
 class StoredKernel(Stored, frozen=True):
-    """`kernel.json`; `digests` are the SHA-256 of the files beside it, by name, none where an older
-    version wrote it.
-    """
+    """`kernel.json`; `digests`: SHA-256 of the files beside it by name, none in older versions."""
 
     op: dict[str, Any]
     pieces: tuple[StoredPiece, ...]

@@ -32,9 +32,7 @@ which `report.figures` shows as text."""
 
 @dataclass(frozen=True)
 class Simulating:
-    """Requests to a simulation: a network also `unfused`, `operands` of an operator, and up to
-    `trace_limit` of its events.
-    """
+    """Requests to a simulation: a network also `unfused`, an operator's `operands` and trace."""
 
     unfused: bool
     trace_limit: int

@@ -110,9 +110,7 @@ def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
 
 
 def _run_as_one(inner: _Loop, outer: _Loop) -> bool:
-    """True if two loops are contiguous and so run as one: each outer stride is the inner extent
-    times the inner stride.
-    """
+    """True if two loops are contiguous: each outer stride is the inner extent times stride."""
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(o == inner.extent * i for o, i in pairs)
 

@@ -35,9 +35,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """A session with its inputs and results bound beforehand; `model` is its file, empty where it
-    was given our network.
-    """
+    """A session, its inputs and results bound; `model` is its file, empty for our own network."""
 
     version: str
     model: str

@@ -47,9 +47,7 @@ def write_native(
     outputs: Shapes,
     result: NetworkRun,
 ) -> None:
-    """Write the code of a whole network and its constants, part by part, into an existing
-    folder.
-    """
+    """Write a whole network's code, and its constants part by part, into an existing folder."""
     block, sources = f"{artifact.name}.bin", dict(sorted(artifact.files.items()))
     found = hashlib.sha256()
     with (folder / block).open("wb") as file:

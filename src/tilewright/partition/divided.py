@@ -61,9 +61,7 @@ class CoreMemory:
         self._parts.setdefault(name, []).append((box, values))
 
     def read(self, name: str, box: Box) -> Array:
-        """A region, assembled from the parts that are present. Raises PartitionError for missing
-        elements.
-        """
+        """A region, put together of the parts that are there; PartitionError if one is missing."""
         found, missing = np.zeros(box.shape), np.ones(box.shape, bool)
         for own, values in self._parts.get(name, ()):
             common = own & box
@@ -272,9 +270,7 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Plan of one layer: the part of each core, the moves before it and, for sums, those behind
-    it.
-    """
+    """Plan of one layer: the part of each core, the moves before it, those of its sums behind."""
 
     name: str
     result: str

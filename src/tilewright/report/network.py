@@ -304,9 +304,7 @@ def _shares_of(causes: dict[str, int], whole: int) -> str:
 
 
 def _measured_stages(run: NetworkRun) -> Iterator[str]:
-    """The slowest stages: of a product the causes of its estimate, of others how fast they move
-    what they read and write.
-    """
+    """The slowest stages: a product's causes of its estimate, of others how fast they move data."""
     if run.milliseconds is None:
         return
     total = sum(stage.measured_milliseconds or 0.0 for stage in run.stages) or 1.0

@@ -30,9 +30,7 @@ def _text_of(columns: int, width: int) -> int:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its texts, of which figures stand at the right. Where lines are short it may go
-    `below` the one before it.
-    """
+    """A column of texts, figures at the right; it may go `below` the one before in short lines."""
 
     head: str
     texts: tuple[str, ...]

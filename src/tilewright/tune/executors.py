@@ -51,9 +51,7 @@ _IN_FLIGHT = 32
 
 
 class _Workers(ProcessPoolExecutor):
-    """Processes that leave an interrupt to this one, from their first imports on: a terminal sends
-    it to all of them.
-    """
+    """Processes that leave interrupts to this one from their first imports on."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Submit with interrupts blocked, so that the processes started here inherit the block."""

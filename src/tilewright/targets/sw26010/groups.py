@@ -120,9 +120,7 @@ class Driver:
 
     @property
     def arrays(self) -> list[tuple[str, TensorInfo]]:
-        """The arrays that all groups share, with their C expressions: shared tensors and partial
-        results.
-        """
+        """Arrays that all groups share, with C expressions: shared tensors and partial results."""
         found = [(self.part(info), info) for info, _ in self.shared]
         if self.sums is None:
             return found
@@ -260,9 +258,7 @@ def _sums(
 
 
 def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
-    """The kernel's steps with new routines after its first `routines`, then the movers and the
-    driver.
-    """
+    """The kernel's steps, new routines after its first `routines`, then movers and driver."""
     *steps, archive = driver.kernel.build.steps
     files, headers = [m.name for m in driver.launched], [f"{driver.kernel.name}.h"]
     headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]

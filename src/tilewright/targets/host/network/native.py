@@ -381,9 +381,7 @@ def _worker() -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT meanwhile. A process started inside is interrupted once it unblocks the signal,
-    not while it starts.
-    """
+    """Block SIGINT meanwhile: a process started inside is interrupted when it unblocks it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

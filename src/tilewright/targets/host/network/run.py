@@ -191,9 +191,7 @@ class BoundNetwork:
         return self.arrays[-2]
 
     def give(self, inputs: Mapping[str, Array]) -> None:
-        """Copy inputs to where the network reads them; GraphError or ShapeError if they do not
-        fit.
-        """
+        """Copy inputs to where the network reads them; GraphError or ShapeError for wrong ones."""
         self._require(inputs)
         for name, _ in self.network.code.inputs:
             self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)

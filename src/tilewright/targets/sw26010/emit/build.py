@@ -25,9 +25,7 @@ _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 def build_steps(
     naming: LaunchNaming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
 ) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`; `routines` are the assembly files
-    of primitives.
-    """
+    """Steps from sources to `lib<name>.a`; `routines` are the primitives' assembly files."""
     name = naming.artifact
     gemm_flags = (*SLAVE_FLAGS, *own_names(name, chains=chains)) if has_gemm else SLAVE_FLAGS
     steps = [
@@ -54,9 +52,7 @@ def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
 
 
 def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """The files of map routines among `routines`, with another suffix; their C twins are in their
-    headers.
-    """
+    """The files of map routines among `routines`, with another suffix; headers hold C twins."""
     stems = (file.rpartition(".")[0] for file in routines if file.startswith("tw_map_"))
     return tuple(f"{stem}.{suffix}" for stem in stems)
 

@@ -124,9 +124,7 @@ def entry_prototype(infos: tuple[TensorInfo, ...], naming: LaunchNaming) -> str:
 
 
 def gemm_header(*, chains: bool = False) -> str:
-    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together; with `chains` the sum
-    of several products too.
-    """
+    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores; `chains`: sums of products."""
     products = [f"{gemm_prototype(k)};\n" for k in FLOATS]
     linked = [_CHAIN_HEAD, *(f"{chain_prototype(k)};\n" for k in FLOATS)] if chains else []
     return "\n".join([_GEMM_HEAD, *products, *linked, "#endif\n"])
@@ -211,9 +209,7 @@ def declare_core_function(writer: CWriter, kernels: Iterable[str]) -> None:
 
 
 def launch_kernel(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]]) -> None:
-    """Start a kernel on all cores and wait; `places` are the addresses of its tensors, each by the
-    tensor's identifier.
-    """
+    """Start a kernel on all cores and wait; `places` has (tensor's identifier, address) pairs."""
     writer.line(f"struct {kernel}{PARAMETERS_SUFFIX} parameters;")
     for tensor, place in places:
         writer.line(f"parameters.{tensor} = {place};")

@@ -216,9 +216,7 @@ class _Data:
                 self._fill(place, t)
 
     def _fill(self, place: int, t: TensorInfo) -> None:
-        """Write to the file that nothing is computed yet: pages that are first written in memory
-        are cleared before.
-        """
+        """Write to the file that nothing is computed yet: in memory, pages are cleared before."""
         kind, size = dtype(t.dtype), tensor_bytes(t)
         portion = np.full(_PORTION_BYTES // kind.size_bytes, kind.nothing, kind.numpy)
         self._file.seek(place)
@@ -281,9 +279,7 @@ _ORDERS: tuple[Layout, Layout] = ("column", "row")
 
 @dataclass
 class SimulatedProducts:
-    """Simulates the products of one emulated artifact; `cycles` lists those of each product that
-    was run.
-    """
+    """Simulates the products of an emulated artifact; `cycles` lists those of each that was run."""
 
     artifact: Artifact
     table: InstructionTable

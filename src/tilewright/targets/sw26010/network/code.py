@@ -253,9 +253,7 @@ def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
 def _layout(
     plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
 ) -> _Layout:
-    """Lay out the constants consecutively, the arena by liveness, and the stages' own scratch after
-    it.
-    """
+    """Lay out constants consecutively, the arena by liveness, the stages' own scratch after it."""
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
     offsets, arena_bytes = plan.arena
