@@ -43,6 +43,7 @@ from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.plan import space
 from tilewright.passes.lowering import lowering_of
+from tilewright.report.network import some
 from tilewright.report.view import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
@@ -201,15 +202,9 @@ def _any_ways(
         except ScheduleError as error:
             reasons.setdefault((error.message, error.fix), []).append(name)
     return found, tuple(
-        Finding(_shortly(names), "an algorithm for the machine", "refused", *reason)
+        Finding(some(names, _NAMED), "an algorithm for the machine", "refused", *reason)
         for reason, names in reasons.items()
     )
-
-
-def _shortly(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:

@@ -50,7 +50,6 @@ class CompiledDivided(Compiled[DividedNetwork]):
 
     @staticmethod
     def planned(workload: Workload, chain: Toolchain, settings: Settings) -> DividedNetwork:
-        """The division that costs least as the settings count."""
         return DIVIDES.required(chain.machine).divide(
             workload.whole,
             chain.machine,
@@ -63,7 +62,6 @@ class CompiledDivided(Compiled[DividedNetwork]):
 
     @property
     def title(self) -> str:
-        """The network and its cores."""
         return f"{self.name}: divided over {self.plan.plan.cores} cores of {self.machine.name}"
 
     def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
@@ -79,11 +77,9 @@ class CompiledDivided(Compiled[DividedNetwork]):
         return self.plan.run({**(weights or {}), **feeds})
 
     def figures(self, progress: Progress = silent) -> DividedRun:
-        """The plan with its times."""
         return DividedRun(**structs.asdict(self.plan.result(progress)))
 
     def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> DividedRun:
-        """The figures, compared with the reference if that is wanted."""
         if not check:
             return self.figures(progress)
         return self.measure(compare="reference", progress=progress)[0]
@@ -107,7 +103,6 @@ class CompiledDivided(Compiled[DividedNetwork]):
         return structs.replace(found, comparison=other), outputs
 
     def _simulated(self, asked: Simulating, progress: Progress) -> DividedRun:
-        """The times of all cores."""
         return self.figures(progress)
 
     def _explained(self, asked: Explaining, progress: Progress) -> DividedExplanation:

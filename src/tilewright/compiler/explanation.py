@@ -42,7 +42,6 @@ from tilewright.passes.split_ahead import split_ahead
 from tilewright.report import view
 from tilewright.simulate.kernel.level import KernelTime, simulate
 from tilewright.tune.accuracy import expected_error
-from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.refills import simulated
@@ -336,13 +335,10 @@ def _why(own: tuple[float, float], best: tuple[float, float], measured: int | No
 
 def _parts(option: Option) -> tuple[float, float]:
     """(cycles of computing, other cycles) by the model."""
-    nests = (*option.candidate.nests, *_adding_nests(option))
+    adding = () if option.adding is None else option.adding.best.candidate.nests
+    nests = (*option.candidate.nests, *adding)
     compute = sum(nest.compute_cycles for nest in nests)
     return compute, option.cycles - compute
-
-
-def _adding_nests(option: Option) -> tuple[NestChoice, ...]:
-    return () if option.adding is None else option.adding.best.candidate.nests
 
 
 def changes_that_help(

@@ -78,13 +78,11 @@ class CompiledWhole(Compiled[NativeNetwork]):
         self.plan.weights.update(random_weights(self.workload.whole))
 
     def figures(self, progress: Progress = silent) -> NetworkRun:
-        """The figures that need no run: simulated where the machine is not this computer."""
         if not self.toolchain.executes_here:
             progress("simulate", 0, 1)
         return self.plan.described(self.seconds)
 
     def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> NetworkRun:
-        """Compared with the reference, or run and timed, as far as that is wanted."""
         here = self.toolchain.executes_here
         if check and not here:
             run, found = self._checked(progress), self.figures(progress)

@@ -261,7 +261,8 @@ def _rejected(e: view.Explanation) -> Iterator[str]:
         return
     yield "best rejected candidates (model)"
     for rejected in e.rejected:
-        yield f"  {_option(rejected)}: {rejected.estimate_cycles} cycles"
+        how = f"{rejected.algorithm} over {rejected.partition}, {short_schedule(rejected.schedule)}"
+        yield f"  {how}: {rejected.estimate_cycles} cycles"
         yield from _other_lines(rejected, e)
         yield f"    {rejected.why}"
 
@@ -276,11 +277,6 @@ def _other_lines(rejected: view.Rejected, e: view.Explanation) -> Iterator[str]:
         for before, after in zip_longest(pick.schedule.splitlines(), own, fillvalue="nothing"):
             if before != after:
                 yield f"    {after} where the pick has {before}"
-
-
-def _option(rejected: view.Rejected) -> str:
-    schedule = short_schedule(rejected.schedule)
-    return f"{rejected.algorithm} over {rejected.partition}, {schedule}"
 
 
 def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:

@@ -267,7 +267,8 @@ def network_explanation_text(e: NetworkExplanation) -> str:
     """Lines below the table of the stages of a simulated network."""
     called = list(_routine_rows(e))
     called += [""] * bool(called)
-    return "\n".join((*_stages(e), "", *called, *_layout_rows(e), "", *_whole(e.run, e.rewrites)))
+    whole = (plan_totals(e.run), *_rewritten(e.rewrites))
+    return "\n".join((*_stages(e), "", *called, *_layout_rows(e), "", *whole))
 
 
 def measured_explanation_text(e: MeasuredExplanation) -> str:
@@ -295,6 +296,12 @@ def _how_many(shown: int, count: int) -> str:
     if shown == count:
         return f"the {f'{count} ' if count > 1 else ''}stage{'s' * (count > 1)}, the slowest first"
     return f"the {shown} slowest of {count} stages"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _shares_of(causes: dict[str, int], whole: int) -> str:
@@ -387,11 +394,6 @@ def _row(change: LayoutChange) -> tuple[str, ...]:
     else:
         how = f"({change.before}) -> ({change.after})"
     return f"  {change.stage}", change.tensor, how, f"{change.cycles} cycles"
-
-
-def _whole(run: NetworkRun, rewrites: tuple[str, ...]) -> Iterator[str]:
-    yield plan_totals(run)
-    yield from _rewritten(rewrites)
 
 
 def _rewritten(rewrites: tuple[str, ...]) -> Iterator[str]:

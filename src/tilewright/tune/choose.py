@@ -400,7 +400,8 @@ def option_like(option: Option, op: Op, machine: Machine) -> Option:
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:
     op, shared = part.piece, shared_operands(part, seed)
     if said.blocks not in list(seed.blocks(parameters(op))):
-        raise _foreign(f"blocks of these sizes, {_sizes_text(said.blocks)},", op, machine)
+        sizes = ", ".join(f"{name}={size}" for name, size in said.blocks.items()) or "none"
+        raise _foreign(f"blocks of these sizes, {sizes},", op, machine)
     names = [space.nest.name for space in seed.spaces]
     if list(said.nests) != names:
         raise ScheduleError(
@@ -427,10 +428,6 @@ def _foreign(what: str, op: Op, machine: Machine) -> ScheduleError:
         f"{what} is not in the space of {op.describe()} on {machine.name}, or does not fit",
         fix="replay it for the operator and the machine that it was found for",
     )
-
-
-def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "none"
 
 
 def _parse_schedule_text(text: str) -> _Text:

@@ -85,7 +85,7 @@ def open_executor(name: str) -> Iterator[Executor | None]:
                 executor.shutdown(cancel_futures=True)
                 raise
     elif cluster := _CLUSTER.fullmatch(name):
-        with _cluster_executor(cluster["address"], _IN_FLIGHT) as executor:
+        with _cluster_executor(cluster["address"]) as executor:
             yield executor
     else:
         raise ToolError(
@@ -146,8 +146,8 @@ class _Waiting(ThreadPoolExecutor):
 
 
 @contextmanager
-def _cluster_executor(address: str, calls: int) -> Iterator[Executor]:
-    """An executor on the scheduler at HOST:PORT, for `calls` calls at a time.
+def _cluster_executor(address: str) -> Iterator[Executor]:
+    """An executor on the scheduler at HOST:PORT, for so many calls at a time.
 
     What a lost worker computed is computed by another. Raises ToolError where the scheduler cannot
     be reached or is lost, and where one call ends several workers.
@@ -161,7 +161,7 @@ def _cluster_executor(address: str, calls: int) -> Iterator[Executor]:
     client = _connected(distributed, address)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # told by the error alone
     try:
-        with _Waiting(client, calls) as executor, client:  # closing the client ends every wait
+        with _Waiting(client, _IN_FLIGHT) as executor, client:  # closing the client ends every wait
             yield executor
     except distributed.KilledWorker as error:
         raise _lost("workers end") from error

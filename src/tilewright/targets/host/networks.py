@@ -19,14 +19,9 @@ class HostNetworks:
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> HostNetwork:
-        """Choose kernels and layouts, generate and load the code of a network.
-
-        Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
-        """
         return compile_network(network, machine, search, progress=progress)
 
     def require(self, network: Network, machine: Machine) -> None:
-        """Raise GraphError for operators that cannot be run here."""
         import_module("tilewright.network.requirements").require_lowered(network, machine)
 
 

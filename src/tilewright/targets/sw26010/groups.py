@@ -268,7 +268,11 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
         *(compile_step(file, SLAVE_FLAGS, ()) for file in all_routines[routines:]),
         *steps[behind:],
         *(
-            compile_step(f"{m.name}_slave.c", SLAVE_FLAGS, _needed_headers(m))
+            compile_step(
+                f"{m.name}_slave.c",
+                SLAVE_FLAGS,
+                (f"{m.name}.h", *_HEADERS, *expression_headers([m.program])),
+            )
             for m in driver.launched
         ),
         compile_step(f"{driver.name}.c", HOST_FLAGS, tuple(headers)),
@@ -276,10 +280,6 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
     objects, library = tuple(step.output for step in steps), archive.output
     command = ("ar", "rcs", library, *objects)
     return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
-
-
-def _needed_headers(mover: Launched) -> tuple[str, ...]:
-    return (f"{mover.name}.h", *_HEADERS, *expression_headers([mover.program]))
 
 
 def _pointer(info: TensorInfo) -> str:

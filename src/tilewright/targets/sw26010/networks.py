@@ -37,10 +37,6 @@ class Sw26010Networks:
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> PlannedNetwork:
-        """Choose the schedules and layouts of a network.
-
-        Raises GraphError for operators without a lowering, CapacityError where nothing fits.
-        """
         own = without_look_ups(network)
         plan = build_plan(own, machine, search, progress=progress)
         return PlannedNetwork(own, plan, dict(own.values), self)

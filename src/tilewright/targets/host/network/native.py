@@ -77,11 +77,8 @@ _ADDRESSABLE_BYTES = 1 << 47
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HostNetwork:
-    """A whole network as one function on this computer.
-
-    `weights` are the numbers that are known, until the constants have been made of them and of what
-    the nodes `ahead` compute of them; others are given to `run`. What stays in memory is constants,
-    arena, inputs and outputs.
+    """A `NativeNetwork` on this computer. Constants are also made of what the nodes `ahead` compute
+    of weights. What stays in memory is constants, arena, inputs and outputs.
     """
 
     code: NetworkCode
@@ -98,11 +95,6 @@ class HostNetwork:
     def run(
         self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
-        """The outputs by name. Inputs are given in order or by name. Not for several threads.
-
-        `weights` are needed once where the network came without numbers, as those of the zoo do.
-        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
-        """
         given = self.given(inputs, named)
         if weights is not None:
             self.give_weights(weights)
@@ -146,10 +138,8 @@ class HostNetwork:
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write C, header, Makefile, the constants and the result, times included where it has
-        them; the folder appears when it is complete.
-
-        Nothing of tilewright is needed to build and call it. Raises as `run` does for weights.
+        """Write C, header, Makefile, constants and result: nothing of tilewright is needed to build
+        and call it. Raises as `run` does for weights.
         """
         if weights is not None:
             self.give_weights(weights)
@@ -169,7 +159,6 @@ class HostNetwork:
         )
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """Describe the network without running it."""
         code = self.code
         return NetworkRun(
             code.name,
@@ -193,12 +182,8 @@ class HostNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(figures, outputs by name), of these inputs by name. With `compare` the same is computed
-        by another, from `network` and `weights`, and timed in turn with ours where that is
-        onnxruntime; `bound` replaces that of `network.results`. Where the computer is too busy to
-        be measured, a warning says so and the figures have no times.
-
-        Raises ToolError where onnxruntime is asked for and not installed.
+        """Times, and those of onnxruntime in turn with ours where it is compared. Where the
+        computer is too busy to be measured, a warning says so and the figures have no times.
         """
         ours = self.bind(inputs)
         ours.repeat(1)
