@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import typer
@@ -43,7 +43,7 @@ from tilewright.common.errors import CheckFailed, GraphError
 from tilewright.common.files import read_file_text
 from tilewright.compiler.compiled import Compiled, Figures
 from tilewright.compiler.entry import compiled, load
-from tilewright.compiler.settings import Check, Settings, Workload
+from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import define, network_of, read_notes
 from tilewright.graph.graph import Network
@@ -277,26 +277,18 @@ def compile_workload(
     alone: bool = False,
     division: DivisionOptions | None = None,
     clock: StageClock | None = None,
-    top: int = 0,
-    keep: int = Settings.keep,
-    check: Check = "none",
-    writes: bool = False,
-    measure: bool = True,
-    schedule: str | None = None,
+    **others: Unpack[Options],
 ) -> Compiled[Any]:
-    """Compile with the records and the executor that the options name; layers `alone` if asked."""
+    """Compile with the records and the executor that the options name, and with the `others` as
+    they are; layers `alone` if asked.
+    """
     division = division or DivisionOptions()
-    settings = Settings(
+    settings = replace(
+        Settings(**others),
         algorithm=search.algorithm,
         partition=search.partition,
         max_error=search.max_error,
         max_roundings=search.max_roundings,
-        keep=keep,
-        top=top,
-        check=check,
-        writes=writes,
-        measure=measure,
-        schedule=schedule,
         objective=_objective(division.objective),
         most_work=division.most_work or 1.0,
         place=division.place,

@@ -36,6 +36,7 @@ from tilewright.targets.sw26010.emit.launch import (
     declare_core_function,
     launch_kernel,
     launched,
+    pointer,
     tensor_bytes,
     write_group_threads,
 )
@@ -282,12 +283,8 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
     return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
 
 
-def _pointer(info: TensorInfo) -> str:
-    return f"{'' if info.kind == 'output' else 'const '}{dtype(info.dtype).c_name} *"
-
-
 def _prototype(driver: Driver) -> str:
-    arguments = ", ".join(f"{_pointer(t)}{t.identifier}" for t in driver.whole)
+    arguments = ", ".join(f"{pointer(t)}{t.identifier}" for t in driver.whole)
     return f"int {driver.name}({arguments})"
 
 
@@ -335,7 +332,7 @@ def _state(writer: CWriter, driver: Driver) -> None:
     writer.comment("The call that the groups work on; of shared operands the arranged array.")
     with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
         for info, _ in driver.cuts:
-            writer.line(f"{_pointer(info)}{info.identifier};")
+            writer.line(f"{pointer(info)}{info.identifier};")
         for info, _ in driver.shared:
             writer.line(f"{dtype(info.dtype).c_name} *shared_{info.identifier};")
         if driver.sums is not None:

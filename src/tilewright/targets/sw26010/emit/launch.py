@@ -49,7 +49,7 @@ def emit_header(program: Program, naming: LaunchNaming) -> str:
         if infos:
             with writer.block(f"struct {naming.parameters}", "};"):
                 for info in infos:
-                    writer.line(f"{_pointer(info)}{info.identifier};")
+                    writer.line(f"{pointer(info)}{info.identifier};")
             writer.line()
         writer.comment(
             "Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing."
@@ -112,14 +112,15 @@ def initialize_once(writer: CWriter) -> None:
         writer.line("ready = 1;")
 
 
-def _pointer(info: TensorInfo) -> str:
+def pointer(info: TensorInfo) -> str:
+    """The C type of a tensor as the code takes it."""
     const = "const " if info.is_given else ""
     return f"{const}{dtype(info.dtype).c_name} *"
 
 
 def entry_prototype(infos: tuple[TensorInfo, ...], naming: LaunchNaming) -> str:
     """The head of the entry function: inputs, constants, outputs."""
-    public = [f"{_pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
+    public = [f"{pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
     return f"int {naming.artifact}({', '.join(public) or 'void'})"
 
 

@@ -50,6 +50,7 @@ from tilewright.targets.sw26010.emit.launch import (
     gemm_header,
     initialize_once,
     launched,
+    pointer,
     tensor_bytes,
     write_group_threads,
 )
@@ -497,8 +498,7 @@ class NetworkDriver:
         writer.comment("The call that the groups work on.")
         with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
             for info in self.infos:
-                const = "const " if info.is_given else ""
-                writer.line(f"{const}{dtype(info.dtype).c_name} *{info.identifier};")
+                writer.line(f"{pointer(info)}{info.identifier};")
         writer.line()
         writer.line(f"static pthread_barrier_t {name}_begin, {name}_end;")
         if self.code.meets:
