@@ -16,10 +16,9 @@ from typing import Any, TypeAlias
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent, told
-from tilewright.cost.causes import copy_cycles, model_causes
 from tilewright.cost.prices import prices_of
 from tilewright.cost.timing import moved_bytes
-from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.cost.totals import CallGroup, TransferGroup, copy_cycles, executed, model_causes
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ir.nodes import SCRATCHPAD, Program

@@ -23,8 +23,7 @@ from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan, MovePlan, PartPlan
 from tilewright.report.figures import Shown, figure_lines
 from tilewright.report.network import comparison_text, counted, some
-from tilewright.report.stage_table import wrapped_line
-from tilewright.report.table import duration, plain_table, time_digits
+from tilewright.report.table import duration, plain_table, time_digits, wrapped_line
 
 _KINDS = ("activations", "inputs", "weights", "sums")
 """Values that move."""

@@ -13,8 +13,7 @@ from typing import assert_never
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Level, Roofline, Stream
 from tilewright.report import view
-from tilewright.report.stage_table import clipped, wrapped_line
-from tilewright.report.table import duration, short_schedule
+from tilewright.report.table import clipped, duration, short_schedule, wrapped_line
 
 # The calls of routines of generated code as rows of a table.
 #

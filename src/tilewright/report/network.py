@@ -22,8 +22,15 @@ from tilewright.network.results import (
     StageResult,
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
-from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
-from tilewright.report.table import duration, simulated_on, time_digits
+from tilewright.report.table import (
+    STUCK,
+    Column,
+    duration,
+    simulated_on,
+    stage_table,
+    time_digits,
+    wrapped_line,
+)
 
 
 def network_table(found: NetworkRun, width: int = PAGE) -> Table:

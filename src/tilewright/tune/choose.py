@@ -37,8 +37,7 @@ from tilewright.tune.measure import Advance, Measure, Measured, measure_all, sch
 from tilewright.tune.records import Records
 from tilewright.tune.refills import lacks_refills, steadied, with_refills
 from tilewright.tune.search import Counts, choice_of
-from tilewright.tune.sums import adding
-from tilewright.tune.ways import Way, ways
+from tilewright.tune.ways import Way, adding, ways
 
 _Case = tuple[int, Partition, Seed]
 """A way to compute the operator of this number."""

@@ -39,8 +39,7 @@ from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.search import Ranking
-from tilewright.tune.sums import divided_sums
-from tilewright.tune.ways import ways
+from tilewright.tune.ways import divided_sums, ways
 
 
 def asked_shares(

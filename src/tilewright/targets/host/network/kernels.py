@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tilewright.codegen.artifact import Artifact, TensorInfo
-from tilewright.cost.causes import model_causes
+from tilewright.cost.totals import model_causes
 from tilewright.graph.names import safe_name
 from tilewright.machine import Machine
 from tilewright.network.plan import Stage
