@@ -32,7 +32,7 @@ from typing import IO, NoReturn
 import msgspec
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.artifact import Array, Arrays, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
@@ -93,34 +93,32 @@ class HostNetwork:
         return f"<HostNetwork {self.code.name}: {stages} stages on {self.machine.name}>"
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self, *inputs: Array, weights: Arrays | None = None, **named: Array
     ) -> dict[str, Array]:
         given = self.given(inputs, named)
         if weights is not None:
             self.give_weights(weights)
         return (self._bound.for_shapes if self.code.cases else self._bound.computed)(given)
 
-    def bind(
-        self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
-    ) -> BoundNetwork:
+    def bind(self, inputs: Arrays, weights: Arrays | None = None) -> BoundNetwork:
         """The network with its memory, which the next call takes over, to be run repeatedly."""
         if weights is not None:
             self.give_weights(weights)
         self._bound.give(inputs)
         return self._bound
 
-    def session(self, states: Mapping[str, Array]) -> HostSession:
+    def session(self, states: Arrays) -> HostSession:
         """The network with its states, which begin like this, in memory of its own."""
         return HostSession(self.loaded.bind(self._constants), self.states, states)
 
-    def give_weights(self, weights: Mapping[str, Array]) -> None:
+    def give_weights(self, weights: Arrays) -> None:
         """Compute the constants from these weights and the known ones that are not among them."""
         made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
         self.__dict__["_constants"] = made
         self.__dict__["_bound"] = self.loaded.bind(made)
 
-    def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
+    def given(self, inputs: Sequence[Array], named: Arrays) -> dict[str, Array]:
         """Inputs by name; raises GraphError for more, or other ones, than there are."""
         names = self.code.given
         found = {**dict(zip(names, inputs, strict=False)), **named}
@@ -134,7 +132,7 @@ class HostNetwork:
     def write(
         self,
         directory: str | Path,
-        weights: Mapping[str, Array] | None = None,
+        weights: Arrays | None = None,
         *,
         result: NetworkRun | None = None,
     ) -> Path:
@@ -175,8 +173,8 @@ class HostNetwork:
     def measured(
         self,
         network: Network,
-        weights: Mapping[str, Array],
-        inputs: Mapping[str, Array],
+        weights: Arrays,
+        inputs: Arrays,
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,
