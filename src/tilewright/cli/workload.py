@@ -59,6 +59,7 @@ from tilewright.ops.notation import Size
 from tilewright.ops.recognition import as_named
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.report.figures import Shown, figure_lines
+from tilewright.report.view import difference
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
 
@@ -343,11 +344,4 @@ def _require_alike(other: Comparison | None, output: OutputOptions) -> None:
         return
     if output.json:
         raise typer.Exit(CheckFailed.exit_code)
-    whose = "those of the reference" if other.other == "reference" else "onnxruntime's"
-    raise CheckFailed(
-        f"outputs differ from {whose} by {other.largest_difference:.2e} of the largest "
-        f"magnitude, beyond {other.bound:g}",
-        fix="--compare reference shows which of both is right"
-        if other.other == "onnxruntime"
-        else "",
-    )
+    raise difference(other)
