@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from tilewright.common.errors import ShapeError, ToolError
+from tilewright.common.errors import ProgramError, ShapeError, ToolError
 from tilewright.ir.nodes import SCRATCHPAD, Program, TensorKind
 from tilewright.machine import Capability, Machine
 
@@ -196,6 +196,15 @@ class Readies(Protocol):
 
     def make_ready(self, machine: Machine) -> None:
         """Make it beforehand; raises ToolError as a run does."""
+
+
+def require_bound(program: Program) -> None:
+    """Raise ProgramError for a program with parameters, which have to be bound before."""
+    if program.parameters:
+        raise ProgramError(
+            f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
+            fix="instantiate it before code is generated",
+        )
 
 
 class BoundKernel(Protocol):

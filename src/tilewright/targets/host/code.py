@@ -21,6 +21,7 @@ from tilewright.codegen.artifact import (
     BuildPlan,
     BuildStep,
     TensorInfo,
+    require_bound,
 )
 from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
 from tilewright.codegen.c.scalar_calls import has_expressions
@@ -76,12 +77,7 @@ class HostCode:
         instruction set of the host has, a product of operands that cannot be walked, or sums that
         cannot take the epilogue (`can_fuse`).
         """
-        if program.parameters:
-            unbound = ", ".join(program.parameters)
-            raise ProgramError(
-                f"program {program.name!r} still has parameters: {unbound}",
-                fix="instantiate it before code is generated",
-            )
+        require_bound(program)
         if machine.cores > 1:
             raise ProgramError(
                 f"machine {machine.name!r} has a mesh of {machine.cores} cores, a thread is one",
