@@ -21,7 +21,7 @@ from tilewright.ops import Conv2d, conv2d
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose, replay
 from tilewright.tune.measure import schedule_text
-from tilewright.tune.sums import divided_sums
+from tilewright.tune.ways import divided_sums
 
 MACHINE = load_machine("sw26010")
 OP = conv2d(batch=1, in_channels=512, out_channels=64, height=7, width=7, kernel=3, padding=1)

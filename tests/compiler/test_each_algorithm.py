@@ -10,8 +10,8 @@ import pytest
 
 from tilewright.common.errors import CheckFailed, SimulationError
 from tilewright.compiler import alone
-from tilewright.compiler.adding import simulated_option
 from tilewright.compiler.alone import compile_layers, with_option
+from tilewright.compiler.kernel import simulated_option
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm

@@ -14,7 +14,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ir.scalar import COMPARISONS, Apply, Number, Scalar, expanded
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import Binary, Pool2d, Unary, max_pool2d
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.host.native import FLAGS

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from tilewright.compiler import compiled, explanation, kernel
-from tilewright.compiler.compiled import Compiled
+from tilewright.compiler.alone import CompiledAlone
 from tilewright.compiler.explanation import _why, arranging_copies, lower_bounds, rejected_options
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Settings
@@ -203,8 +203,8 @@ def test_routines_of_a_folder_and_of_a_text_are_not_simulated(monkeypatch) -> No
     assert Kernel.priced_routines.func(made) is False
     asked = []
     monkeypatch.setattr(compiled, "figures_text", lambda figures, machine: figures)
-    way = SimpleNamespace(explained=lambda made, explaining, progress: asked.append(explaining))
-    Compiled(None, SimpleNamespace(machine=MACHINE), None, way, Settings(), 0.0).explain("stage")
+    monkeypatch.setattr(CompiledAlone, "_explained", lambda _, own, progress: asked.append(own))
+    CompiledAlone(None, SimpleNamespace(machine=MACHINE), None, Settings()).explain("stage")
     assert [(own.part, own.routines) for own in asked] == [("stage", False)]
 
 

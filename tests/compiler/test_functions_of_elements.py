@@ -23,7 +23,7 @@ from tilewright.graph.graph import Network
 from tilewright.ir.scalar import FUNCTIONS, composite, derivative
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Unary
 from tilewright.targets.host.native import FLAGS

@@ -19,7 +19,7 @@ from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import Conv2d, conv2d
 from tilewright.seeds.convolution import direct as conv2d_direct
 from tilewright.seeds.space import Seed, seed, unregister

@@ -36,7 +36,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planning.products import Ranked
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import (
     Bias,
     Binary,

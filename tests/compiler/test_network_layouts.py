@@ -19,7 +19,7 @@ from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import NodeChain, WholeNetwork
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import Conv2d, Op, add, conv2d, relu
 from tilewright.ops.definition import Definition
 from tilewright.seeds.space import seeds_for

@@ -16,7 +16,7 @@ from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
 from tilewright.codegen.artifact import Array
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.targets.host.network.generate import generated
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")

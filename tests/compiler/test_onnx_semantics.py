@@ -19,7 +19,7 @@ from support.onnx_backend import host_results
 from support.onnx_cases import RECENT, Case, every_case
 from support.onnx_models import model, node
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 
 pytestmark = one_in(3)
 

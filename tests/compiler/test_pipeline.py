@@ -11,7 +11,6 @@ from tilewright.compiler import alone
 from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.entry import _has_kernels, compile, load
 from tilewright.compiler.settings import Settings
-from tilewright.compiler.whole import WAY
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
@@ -196,11 +195,11 @@ def test_each_step_on_a_whole_network_is_told(tmp_path):
     net = NetworkBuilder("net", "f64")
     small = net.build((net.apply(relu((4, 8)), net.input("x", (4, 8)), name="y"),))
     made, here = (compile(small, machine) for machine in (ONE_GROUP, load_machine("host_portable")))
-    found = WAY.judged(made, check=True, measure=False, **steps)
+    found = made.judged(check=True, measure=False, **steps)
     assert found.comparison is not None
-    WAY.write(made, tmp_path / "net", None, found, **steps)
-    WAY.judged(here, check=False, measure=True, **steps)
-    WAY.figures(here, **steps)
+    made.write(tmp_path / "net", result=found, **steps)
+    here.judged(check=False, measure=True, **steps)
+    here.figures(**steps)
     assert told == [("check", 0, 1), ("simulate", 0, 1), ("write", 0, 1), ("run", 0, 1)]
 
 

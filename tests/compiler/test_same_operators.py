@@ -9,8 +9,8 @@ from support.every_operator import ALONE, TOGETHER, every_operator, named_classe
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
 from support.plans import GROUP
+from tilewright.network.plans import Search
 from tilewright.network.requirements import require_lowered
-from tilewright.network.search import Search
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definition import Definition
 from tilewright.ops.moves import FromGroup

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tilewright.compiler import explanation
-from tilewright.compiler.compiled import Explaining
 from tilewright.compiler.settings import Settings
-from tilewright.compiler.whole import WAY
+from tilewright.compiler.whole import CompiledWhole
 from tilewright.graph.weights import random_inputs
 from tilewright.graph.zoo import network
 
@@ -25,23 +24,17 @@ def measured(net: Any, weights: Any, given: Any, *, compare: Any, **_: Any) -> A
 
 
 @pytest.fixture
-def made() -> SimpleNamespace:
+def made() -> CompiledWhole:
     """A network on this computer whose run says what it was given."""
     plan = SimpleNamespace(weights=WEIGHTS, measured=measured, described=lambda seconds: "figures")
-    return SimpleNamespace(
-        workload=SimpleNamespace(whole=NETWORK), plan=plan, seconds=0.1, settings=Settings(),
-        toolchain=SimpleNamespace(executes_here=True),
-    )  # fmt: skip
-
-
-def silent(*_: object) -> None:
-    pass
+    workload, chain = SimpleNamespace(whole=NETWORK), SimpleNamespace(executes_here=True)
+    return CompiledWhole(workload, chain, plan, Settings(), 0.1)
 
 
 def test_a_network_runs_on_its_inputs_or_on_random_ones(made) -> None:
     given = {"images": np.zeros((1, 1, 28, 28))}
-    assert WAY.measured(made, given, None, silent)[0]["given"] is given
-    drawn = WAY.measured(made, None, None, silent)[0]["given"]
+    assert made.measure(given)[0]["given"] is given
+    drawn = made.measure()[0]["given"]
     expected = random_inputs(NETWORK)
     assert drawn.keys() == expected.keys()
     assert all(np.array_equal(drawn[name], values) for name, values in expected.items())
@@ -51,16 +44,15 @@ def test_a_network_runs_on_its_inputs_or_on_random_ones(made) -> None:
     ("check", "weights"), [(True, WEIGHTS), (False, {})], ids=["compared", "timed"]
 )
 def test_weights_are_kept_for_a_comparison(made, check, weights) -> None:
-    found = WAY.judged(made, check=check, measure=True, progress=silent)
+    found = made.judged(check=check, measure=True)
     assert (found["weights"], found["compare"]) == (weights, "reference" if check else None)
 
 
 def test_what_is_neither_compared_nor_timed_is_not_run(made) -> None:
-    assert WAY.judged(made, check=False, measure=False, progress=silent) == "figures"
+    assert made.judged(check=False, measure=False) == "figures"
 
 
 def test_a_stage_is_explained_by_the_run_that_was_measured(made, monkeypatch) -> None:
-    monkeypatch.setattr(type(WAY), "draw_weights", lambda way, made: None)
+    monkeypatch.setattr(CompiledWhole, "draw_weights", lambda made: None)
     monkeypatch.setattr(explanation, "measured_stage", lambda run, part: (run["compare"], part))
-    asked = Explaining("pool1", False, False, False)
-    assert WAY.explained(made, asked, silent) == (None, "pool1")
+    assert made.explanation("pool1") == (None, "pool1")

@@ -20,8 +20,7 @@ from tilewright.graph.frontends.notation import define, network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import load_machine
-from tilewright.network.plans import NETWORKS
-from tilewright.network.search import Search
+from tilewright.network.plans import NETWORKS, Search
 from tilewright.ops import Bias, gemm, relu
 from tilewright.targets.host.network.native import HostNetwork, compile_network
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.causes import _whole, model_causes
+from tilewright.cost.totals import _whole, model_causes
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 

@@ -19,8 +19,8 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Value, Var, evaluate
 from tilewright.cost.calls import Costs, PricedCall, call_cycles, priced_call
 from tilewright.cost.elementwise import LoopForm, elementwise_costs, matrix_operations
+from tilewright.cost.nests import starts_of_vectors
 from tilewright.cost.prices import call_costs
-from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import (
     TransferShape,
     _parts_of_line,

@@ -21,7 +21,7 @@ from tilewright.network.planning.memory import Draft, Heading, unbordered
 from tilewright.network.planning.memory import with_border as with_border
 from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import one_group
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, conv2d, relu
 from tilewright.ops.access import straight

@@ -24,7 +24,7 @@ from tilewright.network.planning.placed import (
     places_within,
     places_written,
 )
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import conv2d
 from tilewright.ops.access import Access, straight

@@ -13,8 +13,8 @@ from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
+from tilewright.network.plans import Search
 from tilewright.network.requirements import without_look_ups
-from tilewright.network.search import Search
 from tilewright.ops.gradient import gradient
 from tilewright.ops.normal_form import normal_form
 from tilewright.ops.notation import operator_of

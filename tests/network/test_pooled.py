@@ -15,7 +15,7 @@ from tilewright.network.planned import PlannedNetwork
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.pieces import Spacing, pieces_of
 from tilewright.network.planning.variants import variants
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
 from tilewright.seeds.convolution.winograd import applies

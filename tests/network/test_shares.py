@@ -21,7 +21,7 @@ from tilewright.network.planning.pieces import Spacing, pieces_of
 from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import Ranked, ranked_stages, steady
 from tilewright.network.planning.shares import StageDivision, least_cycles_alone, share_of
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.access import Access, straight

@@ -12,7 +12,7 @@ from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Concat, gemm
 from tilewright.ops.notation import operator_of

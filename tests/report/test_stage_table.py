@@ -8,7 +8,7 @@ from rich.console import Console
 from tilewright.common.limits import PAGE as COLUMNS
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.report.network import network_table, plan_table
-from tilewright.report.stage_table import wrapped_line
+from tilewright.report.table import wrapped_line
 
 CONV = StageResult(
     "res2a_branch2b", "conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu", "implicit_rows", 0.267,

@@ -27,8 +27,8 @@ from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
+from tilewright.network.plans import Search
 from tilewright.network.requirements import without_look_ups
-from tilewright.network.search import Search
 from tilewright.targets.host.network.generate import generated
 
 Arrays = dict[str, Any]

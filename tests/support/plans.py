@@ -17,7 +17,7 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan, rank_network
 from tilewright.network.plan import Plan
 from tilewright.network.planning.products import Ranked
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import Conv2d
 
 GROUP = load_machine("sw26010_cg")

@@ -19,7 +19,7 @@ from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.refills import best_first, with_refills
 from tilewright.tune.search import rank
-from tilewright.tune.sums import adding, divided_sums
+from tilewright.tune.ways import adding, divided_sums
 
 ONE_GROUP = load_machine("sw26010_cg")
 FOUR_GROUPS = load_machine("sw26010")

@@ -41,9 +41,9 @@ from tilewright.ops.numerics import real_types
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.cambricon.code import CODE
 from tilewright.targets.cambricon.primitives import SaturatingAdd
+from tilewright.tune.accuracy import roundings
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.legal import structures_on
-from tilewright.tune.roundings import roundings
 from tilewright.tune.search import _Case, _price
 
 STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-cambricon"

@@ -44,9 +44,7 @@ def _calibrates(machine: str | None) -> Calibrates:
 
 
 def _table(found: CalibrationTable) -> Table:
-    table = plain_table(found.title)
-    for column in found.columns:
-        table.add_column(column)
+    table = plain_table(found.title, found.columns)
     for row in found.rows:
         table.add_row(*row)
     return table

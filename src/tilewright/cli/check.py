@@ -19,6 +19,7 @@ from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
 from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
+from tilewright.common.progress import told
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.compiler.artifact import read_network as read_layers
 from tilewright.compiler.settings import Workload
@@ -35,13 +36,14 @@ from tilewright.graph.rewriting import simplified
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.network.requirements import own_part, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.plan import space
 from tilewright.passes.lowering import lowering_of
+from tilewright.report.network import some
 from tilewright.report.view import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
@@ -88,9 +90,7 @@ def _is_written(path: Path) -> bool:
 
 
 def _require_answerable(asked: Check, chain: Toolchain) -> None:
-    """Raise UsageProblem for options that do not go with the subject, ToolError for a machine
-    without code.
-    """
+    """UsageProblem for options the subject does not take, ToolError for a machine without code."""
     subject, path, machine = asked.subject, Path(asked.subject), chain.machine
     written, operator = _is_written(path), is_operator(subject)
     if not (written or operator or asked.layers or chain.divides):
@@ -143,8 +143,7 @@ def _all_written(
     folders: Sequence[Path], machine: Machine, output: OutputOptions
 ) -> Iterator[Finding]:
     with progress_bar(output) as progress:
-        for done, folder in enumerate(folders):
-            progress("check", done, len(folders))
+        for folder in told(progress, "check", folders):
             yield from _written_kernel_findings(folder, machine)
 
 
@@ -203,21 +202,13 @@ def _any_ways(
         except ScheduleError as error:
             reasons.setdefault((error.message, error.fix), []).append(name)
     return found, tuple(
-        Finding(_shortly(names), "an algorithm for the machine", "refused", *reason)
+        Finding(some(names, _NAMED), "an algorithm for the machine", "refused", *reason)
         for reason, names in reasons.items()
     )
 
 
-def _shortly(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
 def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
-    """Findings on all nodes together, and on the tensors of one group's part of them, before any
-    search.
-    """
+    """Findings on all nodes together, and on the tensors of a group's part, before any search."""
     machine = chain.machine
     part, _ = own_part(network, machine)
     runs = partial(require_networks(machine).require, simplified(network), machine)
@@ -377,8 +368,7 @@ def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> 
         return (_finding(network.name, "cores compute its operators and elements", error),)
     found: dict[object, Finding] = {}
     with progress_bar(output) as progress:
-        for number, layer in enumerate(layers):
-            progress("check", number, len(layers))
+        for layer in told(progress, "check", layers):
             if layer.shape_key not in found:
                 fits = partial(space, [layer], machine.cores, model=model)
                 found[layer.shape_key] = _finding(layer.name, _FITS, _problem(fits))

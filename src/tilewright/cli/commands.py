@@ -32,9 +32,7 @@ _KNOWN = (
 
 
 class Command(TyperCommand):
-    """A command that tells its help before it reads any option: what reads them loads longer than
-    all that help needs.
-    """
+    """A command that tells its help before it reads options: what reads them takes long to load."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments that are left over, as click has it."""

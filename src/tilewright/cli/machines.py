@@ -53,9 +53,8 @@ def run(asked: Machines) -> None:
 def _list(output: OutputOptions) -> None:
     lines = [_line(load_machine(name)) for name in list_machines()]
     output.value({"machines": lines})
-    table = plain_table()
-    for column in ("name", "core groups", "cores", "Gflop/s peak", "scratchpad", "description"):
-        table.add_column(column)
+    heads = ("name", "core groups", "cores", "Gflop/s peak", "scratchpad", "description")
+    table = plain_table(heads=heads)
     for line in lines:
         table.add_row(
             line.name,

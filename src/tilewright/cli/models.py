@@ -58,9 +58,7 @@ def run(asked: Models) -> None:
     count = sum(not line.refused for line in lines)
     asked.output.show(f"{count} of {len(lines)} files are read")
     if reasons:
-        table = plain_table()
-        for column in ("files", "lacking"):
-            table.add_column(column)
+        table = plain_table(heads=("files", "lacking"))
         for reason, count in reasons.most_common():
             table.add_row(str(count), reason)
         asked.output.show(table)

@@ -103,9 +103,7 @@ class OwnMachineOptions(MachineOptions):
 
 
 def given_options(options: DataclassInstance, *only: str) -> list[str]:
-    """Options that differ from their defaults, as the user writes them: `--sum-dtype`; with `only`
-    those of these fields.
-    """
+    """Options that differ from their defaults, as users write them; `only` those of some fields."""
     hints = get_type_hints(type(options), include_extras=True)
     return [
         get_args(hints[f.name])[1].names(f.name)[0]

@@ -17,12 +17,12 @@ from itertools import islice
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import TilewrightError
 from tilewright.common.interrupts import STANDARD_OUTPUT
+from tilewright.common.json import to_json
 from tilewright.common.limits import PAGE
 
 if TYPE_CHECKING:
@@ -84,9 +84,8 @@ class OutputOptions:
 
 def print_json(value: Any) -> None:
     """One JSON value on standard output."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     with _standard_output():
-        typer.echo(text)
+        typer.echo(to_json(value))
 
 
 @contextmanager

@@ -14,7 +14,8 @@ import msgspec
 from tilewright.cli.arguments import RECORDS, Reproduce
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.codegen.folder import write_bytes, write_text
+from tilewright.codegen.folder import write_text
+from tilewright.common.json import to_json
 from tilewright.papers.discovery import Experiment, load_experiment, select, titles
 from tilewright.papers.lab import Lab, ResultRecords
 from tilewright.papers.model import Result, Row
@@ -70,8 +71,7 @@ def _refuse_unread(words: Mapping[str, str], names: Sequence[str]) -> None:
 def _list(output: OutputOptions) -> None:
     known = titles()
     output.value({"experiments": [{"name": n, "title": title} for n, title in known.items()]})
-    table = plain_table()
-    table.add_column("experiment")
+    table = plain_table(heads=("experiment",))
     table.add_column("title", overflow="fold")
     for name, title in known.items():
         table.add_row(name, title)
@@ -93,8 +93,7 @@ def _write(experiment: Experiment, result: Result, directory: Path) -> None:
     """`DIR/PAPER/EXPERIMENT.json`, `.csv` and, where it has a picture, `.svg` and `.png`."""
     stem = directory / experiment.name
     stem.parent.mkdir(parents=True, exist_ok=True)
-    text = msgspec.json.format(msgspec.json.encode(result), indent=2)
-    write_bytes(stem.with_name(f"{stem.name}.json"), text + b"\n")
+    write_text(stem.with_name(f"{stem.name}.json"), f"{to_json(result)}\n")
     table = io.StringIO(newline="")
     writer = csv.writer(table)
     writer.writerow(Row.__struct_fields__)

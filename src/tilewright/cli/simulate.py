@@ -20,15 +20,16 @@ from tilewright.cli.workload import (
     show,
 )
 from tilewright.codegen.folder import read_text, write_text
-from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
+from tilewright.compiler.explanation import simulated_account
+from tilewright.compiler.kernel import simulated_run
 from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.compiler.written import read_written
 from tilewright.graph.zoo import list_networks
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.ops import OPERATORS
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.table import duration
@@ -139,9 +140,7 @@ def _simulate(
     limit: int,
     output: OutputOptions,
 ) -> None:
-    """Simulate programs one after the other, write the timeline of the first and show where the
-    time goes.
-    """
+    """Simulate programs in turn, write the timeline of the first, show where the time goes."""
     program = programs[0]
     run = simulated_run(programs, target, limit if trace else 0)
     if trace:
@@ -181,18 +180,14 @@ def _stored_programs(folder: Path, layer: str | None) -> tuple[tuple[Program, ..
 def _result(
     run: KernelRun, program: Program, machine: Machine, trace: Path | None
 ) -> SimulateResult:
+    account = simulated_account(run)
     return SimulateResult(
         machine=machine.name,
         program=program.name,
         cycles=run.cycles,
         milliseconds=run.seconds * 1e3,
-        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
-        traffic=tuple(
-            TrafficRow(
-                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
-            )
-            for t in run.tensors
-        ),
+        causes=account.causes,
+        traffic=account.traffic,
         scratchpad_bytes=run.allocated_bytes,
         scratchpad_peak_bytes=run.peak_bytes,
         trace=str(trace) if trace else None,

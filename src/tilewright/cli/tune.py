@@ -49,9 +49,8 @@ def run(asked: Tune) -> None:
 
 def _candidates(kernel: Kernel) -> Table:
     """The best candidates of one operator, as they were judged."""
-    table = plain_table(f"{kernel.name}: {kernel.op.describe()}")
-    for column in ("algorithm", "divided over", "schedule"):
-        table.add_column(column)
+    title = f"{kernel.name}: {kernel.op.describe()}"
+    table = plain_table(title, ("algorithm", "divided over", "schedule"))
     table.add_column("cycles (model)", justify="right")
     if any(option.measured_cycles is not None for option in _shown(kernel)):
         judge = "measured" if kernel.simulated is None else "simulated"

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import typer
@@ -43,14 +43,14 @@ from tilewright.common.errors import CheckFailed, GraphError
 from tilewright.common.files import read_file_text
 from tilewright.compiler.compiled import Compiled, Figures
 from tilewright.compiler.entry import compiled, load
-from tilewright.compiler.settings import Check, Settings, Workload
+from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import define, network_of, read_notes
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.network.results import Comparison
 from tilewright.ops import OPERATORS, Op
 from tilewright.ops.definition import Definition
@@ -59,6 +59,7 @@ from tilewright.ops.notation import Size
 from tilewright.ops.recognition import as_named
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.report.figures import Shown, figure_lines
+from tilewright.report.view import difference
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
 
@@ -277,26 +278,18 @@ def compile_workload(
     alone: bool = False,
     division: DivisionOptions | None = None,
     clock: StageClock | None = None,
-    top: int = 0,
-    keep: int = Settings.keep,
-    check: Check = "none",
-    writes: bool = False,
-    measure: bool = True,
-    schedule: str | None = None,
+    **others: Unpack[Options],
 ) -> Compiled[Any]:
-    """Compile with the records and the executor that the options name; layers `alone` if asked."""
+    """Compile with the records and the executor that the options name, and with the `others` as
+    they are; layers `alone` if asked.
+    """
     division = division or DivisionOptions()
-    settings = Settings(
+    settings = replace(
+        Settings(**others),
         algorithm=search.algorithm,
         partition=search.partition,
         max_error=search.max_error,
         max_roundings=search.max_roundings,
-        keep=keep,
-        top=top,
-        check=check,
-        writes=writes,
-        measure=measure,
-        schedule=schedule,
         objective=_objective(division.objective),
         most_work=division.most_work or 1.0,
         place=division.place,
@@ -351,11 +344,4 @@ def _require_alike(other: Comparison | None, output: OutputOptions) -> None:
         return
     if output.json:
         raise typer.Exit(CheckFailed.exit_code)
-    whose = "those of the reference" if other.other == "reference" else "onnxruntime's"
-    raise CheckFailed(
-        f"outputs differ from {whose} by {other.largest_difference:.2e} of the largest "
-        f"magnitude, beyond {other.bound:g}",
-        fix="--compare reference shows which of both is right"
-        if other.other == "onnxruntime"
-        else "",
-    )
+    raise difference(other)

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from tilewright.common.errors import ToolError
+from tilewright.common.errors import ProgramError, ShapeError, ToolError
 from tilewright.ir.nodes import SCRATCHPAD, Program, TensorKind
 from tilewright.machine import Capability, Machine
 
@@ -97,6 +97,17 @@ class TensorInfo:
     def is_result(self) -> bool:
         """True if it holds a result of the code."""
         return self.kind in ("output", "updated")
+
+    def among(self, inputs: Arrays) -> Array:
+        """Its array by name; raises ShapeError where it is missing or of another shape."""
+        if self.name not in inputs:
+            raise ShapeError(f"input tensor {self.name!r} is missing")
+        given = inputs[self.name]
+        if given.shape != self.shape:
+            raise ShapeError(
+                f"input tensor {self.name!r} has shape {given.shape}, expected {self.shape}"
+            )
+        return given
 
 
 @dataclass(frozen=True)
@@ -183,6 +194,15 @@ class Readies(Protocol):
 
     def make_ready(self, machine: Machine) -> None:
         """Make it beforehand; raises ToolError as a run does."""
+
+
+def require_bound(program: Program) -> None:
+    """Raise ProgramError for a program with parameters, which have to be bound before."""
+    if program.parameters:
+        raise ProgramError(
+            f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
+            fix="instantiate it before code is generated",
+        )
 
 
 class BoundKernel(Protocol):

@@ -5,33 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError, failing, read_text
 from tilewright.common.digest import digest_of_file
+from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 
 _FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z]+)?")
 
 
-class Description(Protocol):
-    """A stored value with the document of the machine that code was generated for."""
+class _Header(Struct, frozen=True):
+    format: str
+
+
+class Stored(_Header, frozen=True):
+    """The first fields of every stored file: its format, the version that wrote it, and the
+    document of the machine that code was generated for.
+    """
+
+    version: str
+    description: dict[str, Any] = field(name="machine")
 
     @property
-    def description(self) -> dict[str, Any]:
-        """The machine's document."""
+    def machine(self) -> Machine:
+        """The machine that the code was generated for."""
+        return stored_machine(self.description)
 
 
-Stored = TypeVar("Stored", bound=Description)
-
-
-class _Header(Struct, frozen=True):
-    """The first fields of every stored file."""
-
-    format: str
+Kind = TypeVar("Kind", bound=Stored)
 
 
 def network_kind(directory: Path) -> Literal["", "layers", "native", "divided"]:
@@ -75,7 +80,7 @@ def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator
         yield name, "" if found == expected else "has changed since it was written"
 
 
-def read_stored(path: Path, kind: type[Stored], expected: str) -> Stored:
+def read_stored(path: Path, kind: type[Kind], expected: str) -> Kind:
     """A stored value of this format; raises ArtifactError, MachineError for a broken machine."""
     found = _format(path)
     if found != expected:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, how many are done, of how many)."""
@@ -18,3 +21,11 @@ def uncounted(done: int, total: int) -> None:
 
 def silent(stage: str, done: int, total: int) -> None:
     """No progress is shown."""
+
+
+def told(progress: Progress, stage: str, items: Sequence[Item]) -> Iterator[Item]:
+    """The items, with how many are done told before each of them and behind the last."""
+    for done, item in enumerate(items):
+        progress(stage, done, len(items))
+        yield item
+    progress(stage, len(items), len(items))

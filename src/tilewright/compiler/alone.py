@@ -14,19 +14,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from msgspec import structs
 
 from tilewright.codegen.artifact import EMITS, READIES, Array, Arrays
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.adding import adding_program, simulated_option
 from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
-from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
+from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating
 from tilewright.compiler.explanation import routines_of
-from tilewright.compiler.kernel import Kernel, Kernels
+from tilewright.compiler.kernel import Kernel, Kernels, adding_program, simulated_option
 from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
@@ -37,10 +36,10 @@ from tilewright.report.view import (
     AlgorithmCheck,
     CheckResult,
     Explanation,
-    LayerResult,
     NetworkResult,
     RunResult,
 )
+from tilewright.simulate.kernel.level import KernelRun
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice, option_like, replay
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -116,9 +115,7 @@ class Checks:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, kernels: Iterable[Kernel]) -> None:
-        """Start the wanted checks of these layers, the largest first, so that none of them is left
-        over for the end.
-        """
+        """Start the wanted checks of these layers, the largest first: none is left for the end."""
         of_op = {kernel.op: kernel for kernel in kernels}
         own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
         for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):
@@ -389,63 +386,53 @@ def _share(settings: Settings, before: int, count: int, every: int, done: int, t
     settings.progress("confirm", before + count * done // total, every)
 
 
-def _located(found: NetworkResult, folder: Callable[[str], str]) -> tuple[LayerResult, ...]:
-    """The layers with their folders."""
-    return tuple(structs.replace(layer, artifact=folder(layer.name)) for layer in found.layers)
-
-
-class AloneWay(Way[Kernels]):
+class CompiledAlone(Compiled[Kernels]):
     """Kernels compiled alone."""
 
-    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:
+    @staticmethod
+    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:
         return compile_layers(workload.name, workload.layers, chain.machine, settings)
 
-    def title(self, made: Compiled[Kernels]) -> str:
+    @property
+    def title(self) -> str:
         """The chosen algorithm with its time, or how many layers take how long in all."""
-        if made.workload.is_operator:
-            return repr(made.plan.only).removeprefix("<Kernel ").removesuffix(">")
-        layers, found = len(made.plan.kernels), made.plan.result()
+        if self.workload.is_operator:
+            return repr(self.plan.only).removeprefix("<Kernel ").removesuffix(">")
+        layers, found = len(self.plan.kernels), self.plan.result()
         return (
-            f"{made.name}: {layers} layers alone on {made.machine.name}, "
+            f"{self.name}: {layers} layers alone on {self.machine.name}, "
             f"{found.total_milliseconds:.3f} ms {found.timed_by}"
         )
 
-    def arguments(self, made: Compiled[Kernels]) -> tuple[Argument, ...]:
-        kernel = made.plan.only
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        kernel = self.plan.only
         op, names = kernel.op, kernel.option.candidate.seed.operands
         return tuple(zip(names, op.input_shapes, op.numerics.operands, strict=True))
 
-    def run(
-        self,
-        made: Compiled[Kernels],
-        inputs: Sequence[Array],
-        named: Arrays,
-        _weights: Arrays | None,
-    ) -> Outputs:
-        names = (name for name, _, _ in self.arguments(made))
-        return made.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
+    def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
+        names = (name for name, _, _ in self.arguments)
+        return self.plan.only.run(**dict(zip(names, inputs, strict=False)), **named)
 
-    def figures(self, made: Compiled[Kernels], _progress: Progress = silent) -> NetworkResult:
-        return made.plan.result()
+    def figures(self, progress: Progress = silent) -> NetworkResult:
+        return self.plan.result()
 
-    def checked(self, made: Compiled[Kernels], _progress: Progress) -> CheckResult:
-        found = {kernel.check() for kernel in set(made.plan.kernels.values())}
+    def check(self, progress: Progress = silent) -> CheckResult:
+        found = {kernel.check() for kernel in set(self.plan.kernels.values())}
         return "exact" if found == {"exact"} else "within bound"
 
-    def judged(
-        self, made: Compiled[Kernels], *, check: bool, measure: bool, progress: Progress
-    ) -> NetworkResult:
-        return self.figures(made, progress)
+    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> NetworkResult:
+        return self.figures()
 
-    def measured(
+    def measure(
         self,
-        made: Compiled[Kernels],
-        inputs: Arrays | None,
-        _compare: Other | None,
-        _progress: Progress,
+        inputs: Arrays | None = None,
+        *,
+        compare: Other | None = None,
+        progress: Progress = silent,
     ) -> tuple[RunResult, Outputs]:
         """The operator on these operands or random ones, judged by its reference."""
-        kernel = made.plan.only
+        kernel = self.plan.only
         names = kernel.option.candidate.seed.operands
         if inputs is None:
             operands = random_operands(kernel.op, "floats", 0)
@@ -455,15 +442,13 @@ class AloneWay(Way[Kernels]):
         (result,) = outputs.values()
         check = judged_by_reference(kernel.op, operands, result, kernel.option.algorithm)
         error = relative_error(kernel.op, operands, result)
-        return RunResult(kernel.result, made.machine.name, check, error=error), outputs
+        return RunResult(kernel.result, self.machine.name, check, error=error), outputs
 
-    def simulated(self, made: Compiled[Kernels], asked: Simulating, progress: Progress) -> Any:
-        return made.plan.only.simulate(trace_limit=asked.trace_limit, **asked.operands)
+    def _simulated(self, asked: Simulating, progress: Progress) -> KernelRun:
+        return self.plan.only.simulate(trace_limit=asked.trace_limit, **asked.operands)
 
-    def explained(
-        self, made: Compiled[Kernels], asked: Explaining, progress: Progress
-    ) -> Explanation:
-        kernel = made.plan.kernel(asked.part or made.plan.slowest)
+    def _explained(self, asked: Explaining, progress: Progress) -> Explanation:
+        kernel = self.plan.kernel(asked.part or self.plan.slowest)
         found = kernel.explanation(what_if=asked.changes, progress=progress)
         if asked.routines:
             progress("routines", 0, 1)
@@ -471,29 +456,22 @@ class AloneWay(Way[Kernels]):
             found = structs.replace(found, routines=simulated)
         return structs.replace(found, roofline=kernel.roofline() if asked.levels else None)
 
-    def write(
-        self,
-        made: Compiled[Kernels],
-        directory: Path,
-        _weights: Arrays | None,
-        found: NetworkResult,
-        progress: Progress,
+    def _write(
+        self, directory: Path, weights: Arrays | None, found: NetworkResult, progress: Progress
     ) -> NetworkResult:
         """Write the files of an operator; of a network a folder for each distinct layer, and the
         file that ties them together. The result names the folders, and says how long writing took.
         """
         started = time.perf_counter()
-        if made.workload.is_operator:
-            made.plan.only.write(directory)
-            written = structs.replace(found, layers=_located(found, lambda _: str(directory)))
+        if self.workload.is_operator:
+            self.plan.only.write(directory)
+            places = dict.fromkeys((layer.name for layer in found.layers), directory)
         else:
-            made.plan.write(directory, progress)
-            folders = made.plan.folders
-            written = structs.replace(
-                found, layers=_located(found, lambda name: str(directory / folders[name]))
-            )
+            self.plan.write(directory, progress)
+            places = {name: directory / own for name, own in self.plan.folders.items()}
+        layers = (structs.replace(x, artifact=str(places[x.name])) for x in found.layers)
         timings = {**found.timings, "write": time.perf_counter() - started}
-        return structs.replace(written, timings=timings)
+        return structs.replace(found, layers=tuple(layers), timings=timings)
 
 
-WAY = AloneWay()
+WAY = CompiledAlone

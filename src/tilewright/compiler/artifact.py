@@ -27,7 +27,7 @@ from tilewright.codegen.folder import (
     ArtifactError,
     read_text,
 )
-from tilewright.codegen.stored import network_kind, read_stored, require_file_names
+from tilewright.codegen.stored import Stored, network_kind, read_stored, require_file_names
 from tilewright.common.digest import digest
 from tilewright.common.errors import TilewrightError
 from tilewright.common.json import to_json
@@ -37,7 +37,6 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
-from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
 from tilewright.network.stored import read_native
 from tilewright.ops import OPERATORS, Op, Shape
@@ -62,39 +61,21 @@ class StoredPiece(Struct, frozen=True):
     result: tuple[Interval, ...]
 
 
-class StoredKernel(Struct, frozen=True):
-    """`kernel.json`; `digests` are the SHA-256 of the files beside it, by name, none where an older
-    version wrote it.
-    """
+class StoredKernel(Stored, frozen=True):
+    """`kernel.json`; `digests`: SHA-256 of the files beside it by name, none in older versions."""
 
-    format: str
-    version: str
     op: dict[str, Any]
-    description: dict[str, Any] = field(name="machine")
     pieces: tuple[StoredPiece, ...]
     files: tuple[str, ...]
     explanation: Explanation
-    digests: dict[str, str] = {}
-
-    @property
-    def machine(self) -> Machine:
-        """The machine that the kernel was generated for."""
-        return stored_machine(self.description)
+    digests: dict[str, str] = field(default_factory=dict)
 
 
-class StoredNetwork(Struct, frozen=True):
+class StoredNetwork(Stored, frozen=True):
     """`network.json`; `folders` gives each layer's kernel folder."""
 
-    format: str
-    version: str
-    description: dict[str, Any] = field(name="machine")
     folders: dict[str, str]
     result: NetworkResult
-
-    @property
-    def machine(self) -> Machine:
-        """The machine that the network was generated for."""
-        return stored_machine(self.description)
 
 
 def write_kernel(
@@ -113,8 +94,8 @@ def write_kernel(
     stored = StoredKernel(
         _KERNEL_FORMAT,
         tool_version(),
-        _op_fields(partition.op),
         document_of(machine),
+        _op_fields(partition.op),
         tuple(
             StoredPiece(
                 _op_fields(piece.op),

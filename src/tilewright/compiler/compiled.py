@@ -1,14 +1,13 @@
-"""The result of compiling anything: a plan, the toolchain that made it, and the way it is used.
+"""The result of compiling anything: a plan, the toolchain that made it, and what is done with it.
 
-There is one class for operators and layers alone, whole networks and networks divided over cores.
-A `Way` works on one kind of plan (`alone`, `whole`, `divided`), in a module that is imported when
+Operators and layers alone, whole networks and networks divided over cores are used alike. Each of
+these ways has its own kind of plan, in a module (`alone`, `whole`, `divided`) that is imported when
 it is first used, so that a network that only runs waits for no cost model.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -33,9 +32,7 @@ which `report.figures` shows as text."""
 
 @dataclass(frozen=True)
 class Simulating:
-    """Requests to a simulation: a network also `unfused`, `operands` of an operator, and up to
-    `trace_limit` of its events.
-    """
+    """Requests to a simulation: a network also `unfused`, an operator's `operands` and trace."""
 
     unfused: bool
     trace_limit: int
@@ -52,73 +49,8 @@ class Explaining:
     routines: bool
 
 
-class Way(ABC, Generic[Plan]):
-    """Functions on plans of one kind. Errors are those of `Compiled`."""
-
-    @abstractmethod
-    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Plan:
-        """Choose and generate."""
-
-    @abstractmethod
-    def title(self, made: Compiled[Plan]) -> str:
-        """The result in a few words."""
-
-    def arguments(self, made: Compiled[Plan]) -> tuple[Argument, ...]:
-        """Arrays that a run takes: the inputs of a network."""
-        return made.workload.arguments
-
-    @abstractmethod
-    def run(
-        self, made: Compiled[Plan], inputs: Sequence[Array], named: Arrays, weights: Arrays | None
-    ) -> Outputs:
-        """The outputs by name."""
-
-    def draw_weights(self, made: Compiled[Plan]) -> None:
-        """Take random numbers for weights that have none and that no run draws."""
-
-    @abstractmethod
-    def figures(self, made: Compiled[Plan], progress: Progress = silent) -> Figures:
-        """Figures that need no run of generated code."""
-
-    def checked(self, made: Compiled[Plan], progress: Progress) -> CheckResult:
-        """Run the code and compare with the reference."""
-        found = self.judged(made, check=True, measure=False, progress=progress)
-        return checked_by(found.comparison)
-
-    @abstractmethod
-    def judged(
-        self, made: Compiled[Plan], *, check: bool, measure: bool, progress: Progress
-    ) -> Figures:
-        """The figures, with a comparison and times as far as that is wanted."""
-
-    @abstractmethod
-    def measured(
-        self, made: Compiled[Plan], inputs: Arrays | None, compare: Other | None, progress: Progress
-    ) -> tuple[Figures, Outputs]:
-        """(figures of a run, outputs by name); random inputs where none are given."""
-
-    @abstractmethod
-    def simulated(self, made: Compiled[Plan], asked: Simulating, progress: Progress) -> Any:
-        """The simulated run."""
-
-    @abstractmethod
-    def explained(self, made: Compiled[Plan], asked: Explaining, progress: Progress) -> Figures:
-        """Where the time goes."""
-
-    @abstractmethod
-    def write(
-        self,
-        made: Compiled[Plan],
-        directory: Path,
-        weights: Arrays | None,
-        found: Figures,
-        progress: Progress,
-    ) -> Figures:
-        """Write all files; the figures with the folder."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Compiled(Generic[Plan]):
+class Compiled(ABC, Generic[Plan]):
     """A workload on one machine: the plan that was chosen, and what can be done with it.
 
     `seconds` is how long compiling took. Methods raise GraphError for names that are not there,
@@ -129,12 +61,21 @@ class Compiled(Generic[Plan]):
     workload: Workload
     toolchain: Toolchain
     plan: Plan
-    way: Way[Plan]
     settings: Settings
     seconds: float = 0.0
 
+    @staticmethod
+    @abstractmethod
+    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> Any:
+        """Choose and generate: a plan of this kind."""
+
     def __repr__(self) -> str:
-        return f"<Compiled {self.way.title(self)}>"
+        return f"<Compiled {self.title}>"
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The result in a few words."""
 
     @property
     def name(self) -> str:
@@ -148,45 +89,41 @@ class Compiled(Generic[Plan]):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """Arrays that `run` takes, in order."""
-        return self.way.arguments(self)
+        """Arrays that `run` takes, in order: the inputs of a network."""
+        return self.workload.arguments
 
+    @abstractmethod
     def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
         """The outputs by name. Inputs are given in order or by name; not for several threads.
 
         `weights` are needed once where a network came without numbers, as those of the zoo do.
         """
-        return self.way.run(self, inputs, named, weights)
 
     def session(self, states: Arrays) -> Session:
         """A network compiled as a whole with its states, which begin like this.
 
         Raises GraphError where it is compiled in another way.
         """
-        begin = getattr(self.plan, "session", None)
-        if begin is None:
-            raise GraphError(f"{self.name} is not compiled as a whole: it keeps no states")
-        session: Session = begin(states)
-        return session
+        raise GraphError(f"{self.name} is not compiled as a whole: it keeps no states")
 
     def draw_weights(self) -> None:
-        """Take random numbers for weights that have none."""
-        self.way.draw_weights(self)
+        """Take random numbers for weights that have none and that no run draws."""
 
+    @abstractmethod
     def figures(self, progress: Progress = silent) -> Figures:
         """Figures that need no run of generated code; simulated times included."""
-        return self.way.figures(self, progress)
 
     def check(self, progress: Progress = silent) -> CheckResult:
         """Run the generated code on this computer, emulated where it is for another machine, and
         compare with the reference: "exact", or "within bound" of what rounding may make.
         """
-        return self.way.checked(self, progress)
+        return checked_by(self.judged(check=True, measure=False, progress=progress).comparison)
 
+    @abstractmethod
     def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> Figures:
         """The figures; compared and timed as far as that is wanted and the machine allows."""
-        return self.way.judged(self, check=check, measure=measure, progress=progress)
 
+    @abstractmethod
     def measure(
         self,
         inputs: Arrays | None = None,
@@ -197,7 +134,6 @@ class Compiled(Generic[Plan]):
         """(figures of a run, outputs by name), of random inputs where none are given; a network's
         outputs are compared with another computation's where `compare` names it.
         """
-        return self.way.measured(self, inputs, compare, progress)
 
     def simulate(
         self,
@@ -210,7 +146,10 @@ class Compiled(Generic[Plan]):
         """The simulated run: of an operator with every operand given also its result, and up to
         `trace_limit` events; of a network, `unfused` with a stage for every operator beside it.
         """
-        return self.way.simulated(self, Simulating(unfused, trace_limit, operands), progress)
+        return self._simulated(Simulating(unfused, trace_limit, operands), progress)
+
+    @abstractmethod
+    def _simulated(self, asked: Simulating, progress: Progress) -> Any: ...
 
     def explanation(
         self,
@@ -225,7 +164,10 @@ class Compiled(Generic[Plan]):
         `changes` of the machine would help, and the roofline of all `levels` of memory; with
         `routines`, which are simulated for seconds, the calls of generated code.
         """
-        return self.way.explained(self, Explaining(part, changes, levels, routines), progress)
+        return self._explained(Explaining(part, changes, levels, routines), progress)
+
+    @abstractmethod
+    def _explained(self, asked: Explaining, progress: Progress) -> Figures: ...
 
     def explain(self, part: str | None = None) -> str:
         """Where the time goes, as text; without the routines of generated code."""
@@ -243,12 +185,17 @@ class Compiled(Generic[Plan]):
         complete. `weights` are as for `run`.
         """
         found = self.figures(progress) if result is None else result
-        self.way.write(self, Path(directory), weights, found, progress)
+        self._write(Path(directory), weights, found, progress)
         return Path(directory)
 
     def written(self, directory: Path, result: Figures, progress: Progress = silent) -> Figures:
         """Write, and return the figures with the folder."""
-        return self.way.write(self, directory, None, result, progress)
+        return self._write(directory, None, result, progress)
+
+    @abstractmethod
+    def _write(
+        self, directory: Path, weights: Arrays | None, found: Any, progress: Progress
+    ) -> Figures: ...
 
     def _repr_html_(self) -> str:
         """The figures as a notebook shows them."""

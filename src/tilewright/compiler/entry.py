@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError, ToolError
-from tilewright.compiler.compiled import Compiled, Way
+from tilewright.compiler.compiled import Compiled
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import network_of
@@ -20,7 +20,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import require_networks
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
@@ -107,10 +107,10 @@ def compiled(
             f"{chain.machine.name} computes one",
             fix="one shape of each input, or --machine host",
         )
-    way: Way[Any] = _WAYS[chain.way(alone=alone)].WAY
+    kind: type[Compiled[Any]] = _WAYS[chain.way(alone=alone)].WAY
     started = time.perf_counter()
-    plan = way.planned(workload, chain, settings)
-    return Compiled(workload, chain, plan, way, settings, time.perf_counter() - started)
+    plan = kind.planned(workload, chain, settings)
+    return kind(workload, chain, plan, settings, time.perf_counter() - started)
 
 
 def _require_whole(chain: Toolchain, settings: Settings) -> None:

@@ -15,11 +15,10 @@ from typing import Any, TypeAlias
 
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.common.errors import GraphError
-from tilewright.common.progress import Progress, silent
-from tilewright.cost.causes import copy_cycles, model_causes
+from tilewright.common.progress import Progress, silent, told
 from tilewright.cost.prices import prices_of
 from tilewright.cost.timing import moved_bytes
-from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.cost.totals import CallGroup, TransferGroup, copy_cycles, executed, model_causes
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ir.nodes import SCRATCHPAD, Program
@@ -42,7 +41,6 @@ from tilewright.passes.split_ahead import split_ahead
 from tilewright.report import view
 from tilewright.simulate.kernel.level import KernelTime, simulate
 from tilewright.tune.accuracy import expected_error
-from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.refills import simulated
@@ -336,13 +334,10 @@ def _why(own: tuple[float, float], best: tuple[float, float], measured: int | No
 
 def _parts(option: Option) -> tuple[float, float]:
     """(cycles of computing, other cycles) by the model."""
-    nests = (*option.candidate.nests, *_adding_nests(option))
+    adding = () if option.adding is None else option.adding.best.candidate.nests
+    nests = (*option.candidate.nests, *adding)
     compute = sum(nest.compute_cycles for nest in nests)
     return compute, option.cycles - compute
-
-
-def _adding_nests(option: Option) -> tuple[NestChoice, ...]:
-    return () if option.adding is None else option.adding.best.candidate.nests
 
 
 def changes_that_help(
@@ -445,12 +440,10 @@ def simulated_stage(run: PlanRun, name: str) -> view.StageExplanation:
 def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, ...]:
     """The calls of each stage's code, those of equal stages simulated once."""
     single, found = one_group(plan.machine), dict[int, Routines]()
-    for number, stage in enumerate(plan.stages):
-        progress("routines", number, len(plan.stages))
+    for stage in told(progress, "routines", plan.stages):
         chosen = stage.candidate
         if id(chosen) not in found:
             found[id(chosen)] = routines_of(chosen.program(single), single, simulated=True)
-    progress("routines", len(plan.stages), len(plan.stages))
     return tuple(found[id(stage.candidate)] for stage in plan.stages)
 
 

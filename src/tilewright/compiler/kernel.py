@@ -6,7 +6,7 @@ things to do with it: run, explain, check, write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,7 @@ from tilewright.codegen.artifact import (
 )
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
-from tilewright.common.progress import Progress, silent
-from tilewright.compiler.adding import simulated_option
+from tilewright.common.progress import Progress, silent, told
 from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
@@ -62,6 +61,37 @@ from tilewright.report import view
 from tilewright.report.explain import explain_text
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import Choice, Option
+from tilewright.tune.refills import simulated
+
+SUMS = "sums"
+"""Prefix of the causes and tensors of adding up."""
+
+
+def adding_program(option: Option, machine: Machine) -> Program | None:
+    """The program that adds up the results of the option's pieces; None if they are not partial."""
+    return None if option.adding is None else option.adding.best.candidate.program(machine)
+
+
+def simulated_run(programs: Sequence[Program], machine: Machine, trace_limit: int = 0) -> KernelRun:
+    """The simulated run of a piece, and of the program that adds up behind it."""
+    first, *others = programs
+    runs = (simulate(other, machine) for other in others)
+    return _behind(simulate(first, machine, trace_limit=trace_limit), runs)
+
+
+def simulated_option(option: Option, machine: Machine) -> KernelRun:
+    """`simulated_run` of the programs of an option, kept as the search keeps its runs."""
+    adding = () if option.adding is None else (option.adding.best.candidate,)
+    times = (simulated(own, machine) for own in (option.candidate, *adding))
+    first, *others = (KernelRun(**vars(time)) for time in times)
+    return _behind(first, others)
+
+
+def _behind(run: KernelRun, others: Iterable[KernelRun]) -> KernelRun:
+    for other in others:
+        run = run.then(other, SUMS)
+    return run
+
 
 # The result of an operator by the meaning of the programs of all core groups.
 #
@@ -405,11 +435,9 @@ class Kernels:
         layers = (structs.replace(x, artifact=folders[x.name]) for x in found.layers)
         with new_folder(Path(directory)) as folder:
             Kernel.arrange(distinct, self.machine)
-            for written, kernel in enumerate(distinct):
-                progress("write", written, len(distinct))
+            for kernel in told(progress, "write", distinct):
                 (folder / kernel.name).mkdir()
                 kernel.write_into(folder / kernel.name)
-            progress("write", len(distinct), len(distinct))
             write_network(
                 folder, self.machine, folders, structs.replace(found, layers=tuple(layers))
             )

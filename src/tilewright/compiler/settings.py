@@ -98,6 +98,7 @@ class Options(TypedDict, total=False):
     executor: Executor | None
     progress: Progress
     check: Check
+    writes: bool
     measure: bool
     schedule: str | None
     objective: Weights

@@ -42,9 +42,7 @@ class Toolchain:
         return DIVIDES.of(self.machine)
 
     def way(self, *, alone: bool) -> str:
-        """The way of a workload, a module of this package: kernels `alone`, or a whole network on
-        this machine.
-        """
+        """The way of a workload: kernels `alone`, or a network as this machine computes one."""
         if alone:
             return "alone"
         return "whole" if self.divides is None else "divided"

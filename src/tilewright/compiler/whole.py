@@ -5,7 +5,6 @@ In: a network. Out: what the machine's family compiled of it, compared, timed an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from msgspec import structs
 from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
+from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating
 from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewrites.images import batch_of, fewer_images
@@ -23,10 +22,8 @@ from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.network.explain import explained as explained_run
 from tilewright.network.explain import measured_explanation
-from tilewright.network.plans import NativeNetwork, Other
-from tilewright.network.refusal import require_networks
+from tilewright.network.plans import NativeNetwork, Other, Search, Session, require_networks
 from tilewright.network.results import NetworkRun
-from tilewright.network.search import Search
 
 if TYPE_CHECKING:
     from tilewright.compiler import explanation
@@ -42,39 +39,11 @@ _CHECKED_FLOPS = 40 * 10**9
 _DEFAULT_ERROR = 1e-5
 """Default limit on the deviation of algorithms on this computer."""
 
-Made = Compiled[NativeNetwork]
-
 
 def _search(settings: Settings) -> Search:
     return Search(
         settings.algorithm, settings.max_error, settings.keep, settings.top, settings.max_roundings
     )
-
-
-def _checked(made: Made, progress: Progress) -> NetworkRun:
-    """The run of emulated code beside the reference, of as many images as emulation computes in a
-    minute or so; fewer images than the network's have a plan of their own.
-    """
-    network, plan = made.workload.whole, made.plan
-    batch = batch_of(network) or 1
-    flops = sum(op.flops for _, op in network.layers())
-    count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
-    few = fewer_images(network, count)
-    if few is not network:
-        how = replace(made.settings, progress=progress)
-        plan = made.way.planned(Workload.of(few), made.toolchain, how)
-        plan.weights.update(made.plan.weights)
-    progress("check", 0, 1)
-    found, _ = plan.measured(
-        few,
-        dict(made.plan.weights),
-        random_inputs(few),
-        compare="reference",
-        bound=_largest_deviation(made.settings),
-    )
-    if few is network or found.comparison is None:
-        return found
-    return structs.replace(found, comparison=structs.replace(found.comparison, images=count))
 
 
 def _largest_deviation(settings: Settings) -> float | None:
@@ -86,111 +55,133 @@ def _largest_deviation(settings: Settings) -> float | None:
     return 10 * settings.max_error
 
 
-def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
-    """The run of a plan with a stage for every operator."""
-    network = requirements.without_look_ups(simplified(made.workload.whole))
-    plan = build.build_plan(
-        network, made.machine, _search(made.settings), fuse=False, progress=progress
-    )
-    return simulate.simulate_plan(plan, progress=progress)
-
-
-class WholeWay(Way[NativeNetwork]):
+class CompiledWhole(Compiled[NativeNetwork]):
     """Networks that a machine runs as one."""
 
-    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
+    @staticmethod
+    def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
         networks, network = require_networks(chain.machine), workload.whole
         how = _search(settings)
         return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
 
-    def title(self, made: Made) -> str:
-        return f"{made.name}: whole network on {made.machine.name}"
+    @property
+    def title(self) -> str:
+        return f"{self.name}: whole network on {self.machine.name}"
 
-    def run(
-        self, made: Made, inputs: Sequence[Array], named: Arrays, weights: Arrays | None
-    ) -> Outputs:
-        return made.plan.run(*inputs, weights=weights, **named)
+    def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
+        return self.plan.run(*inputs, weights=weights, **named)
 
-    def draw_weights(self, made: Made) -> None:
-        made.plan.weights.update(random_weights(made.workload.whole))
+    def session(self, states: Arrays) -> Session:
+        return self.plan.session(states)
 
-    def figures(self, made: Made, progress: Progress = silent) -> NetworkRun:
-        """The figures that need no run: simulated where the machine is not this computer."""
-        if not made.toolchain.executes_here:
+    def draw_weights(self) -> None:
+        self.plan.weights.update(random_weights(self.workload.whole))
+
+    def figures(self, progress: Progress = silent) -> NetworkRun:
+        if not self.toolchain.executes_here:
             progress("simulate", 0, 1)
-        return made.plan.described(made.seconds)
+        return self.plan.described(self.seconds)
 
-    def judged(self, made: Made, *, check: bool, measure: bool, progress: Progress) -> NetworkRun:
-        """Compared with the reference, or run and timed, as far as that is wanted."""
-        here = made.toolchain.executes_here
+    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> NetworkRun:
+        here = self.toolchain.executes_here
         if check and not here:
-            run, found = _checked(made, progress), self.figures(made, progress)
+            run, found = self._checked(progress), self.figures(progress)
             return structs.replace(found, comparison=run.comparison, saturated=run.saturated)
         if check or (measure and here):
-            return self.measured(made, None, "reference" if check else None, progress)[0]
-        return self.figures(made, progress)
+            other: Other | None = "reference" if check else None
+            return self.measure(compare=other, progress=progress)[0]
+        return self.figures(progress)
 
-    def measured(
-        self, made: Made, inputs: Arrays | None, compare: Other | None, progress: Progress
+    def _checked(self, progress: Progress) -> NetworkRun:
+        """The run of emulated code beside the reference, of as many images as emulation computes
+        in a minute or so; fewer images than the network's have a plan of their own.
+        """
+        network, plan = self.workload.whole, self.plan
+        batch = batch_of(network) or 1
+        flops = sum(op.flops for _, op in network.layers())
+        count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
+        few = fewer_images(network, count)
+        if few is not network:
+            how = replace(self.settings, progress=progress)
+            plan = self.planned(Workload.of(few), self.toolchain, how)
+            plan.weights.update(self.plan.weights)
+        progress("check", 0, 1)
+        found, _ = plan.measured(
+            few,
+            dict(self.plan.weights),
+            random_inputs(few),
+            compare="reference",
+            bound=_largest_deviation(self.settings),
+        )
+        if few is network or found.comparison is None:
+            return found
+        return structs.replace(found, comparison=structs.replace(found.comparison, images=count))
+
+    def measure(
+        self,
+        inputs: Arrays | None = None,
+        *,
+        compare: Other | None = None,
+        progress: Progress = silent,
     ) -> tuple[NetworkRun, Outputs]:
         """The run of the network on these inputs. Without a comparison the weights are not kept,
         since the plan has constants of its own.
         """
-        network, weights = made.workload.whole, dict(made.plan.weights)
+        network, weights = self.workload.whole, dict(self.plan.weights)
         if compare is None:
             network, weights = replace(network, values={}), {}
         given = random_inputs(network) if inputs is None else inputs
         progress("run", 0, 1)
-        return made.plan.measured(
+        return self.plan.measured(
             network,
             weights,
             given,
             compare=compare,
-            compile_seconds=made.seconds,
-            bound=_largest_deviation(made.settings),
+            compile_seconds=self.seconds,
+            bound=_largest_deviation(self.settings),
         )
 
-    def simulated(self, made: Made, asked: Simulating, progress: Progress) -> NetworkRun:
+    def _simulated(self, asked: Simulating, progress: Progress) -> NetworkRun:
         """The figures of the plan on the simulator, beside those of the `unfused` one."""
-        made.toolchain.require_simulated()
-        found = made.plan.described(made.seconds)
+        self.toolchain.require_simulated()
+        found = self.plan.described(self.seconds)
         if not asked.unfused:
             return found
-        return structs.replace(found, unfused_cycles=_unfused(made, progress).cycles)
+        return structs.replace(found, unfused_cycles=self._unfused(progress).cycles)
 
-    def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
-        here, rewrites = made.toolchain.executes_here, list[str]()
+    def _unfused(self, progress: Progress) -> simulate.PlanRun:
+        """The run of a plan with a stage for every operator."""
+        network = requirements.without_look_ups(simplified(self.workload.whole))
+        plan = build.build_plan(
+            network, self.machine, _search(self.settings), fuse=False, progress=progress
+        )
+        return simulate.simulate_plan(plan, progress=progress)
+
+    def _explained(self, asked: Explaining, progress: Progress) -> Figures:
+        here, rewrites = self.toolchain.executes_here, list[str]()
         if here:
-            self.draw_weights(made)
+            self.draw_weights()
         part = asked.part
         if part is not None:
             if here:
-                return explanation.measured_stage(
-                    self.measured(made, None, None, progress)[0], part
-                )
-            return explanation.simulated_stage(made.plan.simulated, part)
-        simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
+                return explanation.measured_stage(self.measure(progress=progress)[0], part)
+            return explanation.simulated_stage(self.plan.simulated, part)
+        simplified(self.workload.whole, lambda name, *_: rewrites.append(name))
         if here:
-            return measured_explanation(
-                self.measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
-            )
-        found = self.simulated(made, Simulating(unfused=True, trace_limit=0, operands={}), progress)
+            run, _ = self.measure(progress=progress)
+            return measured_explanation(run, rewrites=tuple(rewrites))
+        found = self.simulate(unfused=True, progress=progress)
         called = (
-            explanation.stage_routines(made.plan.simulated.plan, progress) if asked.routines else ()
+            explanation.stage_routines(self.plan.simulated.plan, progress) if asked.routines else ()
         )
         return explained_run(found, rewrites=tuple(rewrites), routines=called)
 
-    def write(
-        self,
-        made: Made,
-        directory: Path,
-        weights: Arrays | None,
-        found: NetworkRun,
-        progress: Progress,
+    def _write(
+        self, directory: Path, weights: Arrays | None, found: NetworkRun, progress: Progress
     ) -> NetworkRun:
         progress("write", 0, 1)
-        made.plan.write(directory, weights, result=found)
+        self.plan.write(directory, weights, result=found)
         return structs.replace(found, output=str(directory))
 
 
-WAY = WholeWay()
+WAY = CompiledWhole

@@ -23,7 +23,6 @@ from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.network.explain import explained, measured_explanation
-from tilewright.network.results import NetworkRun
 from tilewright.network.stored import read_native
 from tilewright.report.division import DividedExplanation
 from tilewright.report.view import Explanation, NetworkResult
@@ -74,7 +73,8 @@ def read_written(folder: Path) -> Written:
     match network_kind(folder):
         case "native":
             native = read_native(folder)
-            return Written(folder, native.machine, {}, explained=_explained_run(native.result))
+            explain = measured_explanation if native.result.cycles is None else explained
+            return Written(folder, native.machine, {}, explained=explain(native.result))
         case "divided":
             division = read_divided(folder)
             found = DividedExplanation(**structs.asdict(division.divided))
@@ -90,10 +90,6 @@ def read_written(folder: Path) -> Written:
 def no_layer(name: str, known: Iterable[str]) -> GraphError:
     """The error for a layer that is not there."""
     return GraphError(f"there is no layer {quoted(name)}", fix=f"the layers are {', '.join(known)}")
-
-
-def _explained_run(run: NetworkRun) -> Figures:
-    return measured_explanation(run) if run.cycles is None else explained(run)
 
 
 def _explained_kernel(

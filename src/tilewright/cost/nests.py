@@ -3,17 +3,30 @@
 In: a call on buffers, and which symbols are known where code is generated. Out: the extents that
 its time depends on. The code's loops are those of `codegen.c.elementwise_calls`: axis by axis in
 the order of the result's, each with a distance for every operand. Which of them vanish or become
-one depends on the factors, so that is found in their values, where a call is priced.
+one depends on the factors, so that is found in their values, where a call is priced. So are the
+axes along which a reduction gathers joined, and of its operands, and of a product's by factors, it
+is said how often they start with a whole vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.common.expr import Const, Expr, binary, free_vars, product, substitute, total
-from tilewright.ir.nodes import CORE_SYMBOLS, Call, View
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    binary,
+    coefficient,
+    free_vars,
+    maximum,
+    product,
+    substitute,
+    total,
+)
+from tilewright.ir.nodes import CORE_SYMBOLS, Call, Operand, View
 from tilewright.ir.primitives import (
     Copy,
     Fill,
@@ -97,9 +110,7 @@ def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
 
 
 def _run_as_one(inner: _Loop, outer: _Loop) -> bool:
-    """True if two loops are contiguous and so run as one: each outer stride is the inner extent
-    times the inner stride.
-    """
+    """True if two loops are contiguous: each outer stride is the inner extent times stride."""
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(o == inner.extent * i for o, i in pairs)
 
@@ -204,3 +215,65 @@ def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
         else:
             return None
     return [_Loop(a.extent, tuple(s[i] for s in strides)) for i, a in enumerate(most)]
+
+
+def gathered_axes(call: Call) -> dict[str, Expr]:
+    """`gathered_n`, the extent of axis n of those along which a reduction gathers, innermost first,
+    and `gathered_apart_n`, one more than the elements from one index of it to the next.
+    """
+    found: dict[str, Expr] = {}
+    source = call.operands[1]
+    if not isinstance(source, View):
+        return found
+    axes = list(zip(source.roles, source.ranges, strides_of(source.shape), strict=True))
+    taken = [(r, stride) for role, r, stride in axes if role == "k" and r.extent != Const(1)]
+    for n, (r, stride) in enumerate(reversed(taken)):
+        found |= {f"gathered_{n}": r.extent, f"gathered_apart_{n}": 1 + r.step * stride}
+    return found
+
+
+def starts_of_vectors(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
+    """`y_starts` and `x_starts`: in one of so many iterations of the loops around the call, which
+    have `turns`, does the operand start with a vector of four, 1, 2 or 4. Of a product by factors
+    `x_turns` are the iterations in which x starts elsewhere within a vector.
+    """
+    names = ("y_starts", "x_starts")
+    found = {n: _vector_starts(o, turns.keys()) for n, o in zip(names, call.operands, strict=False)}
+    if isinstance(call.primitive, MultiplyAccumulate):
+        found["x_turns"] = _shifting_turns(call.operands[1], turns)
+    return found
+
+
+def _vector_starts(operand: Operand, loops: Set[str]) -> Expr:
+    if not isinstance(operand, View):
+        return Const(1)
+    found: Expr = Const(1)
+    for r, stride in zip(operand.ranges, strides_of(operand.shape), strict=True):
+        walked = loops & free_vars(r.start)
+        try:
+            moves = [coefficient(r.start, name) for name in sorted(walked)]
+        except ProgramError:
+            return Const(ALIGNED_ELEMENTS)
+        first = substitute(r.start, dict.fromkeys(walked, 0))
+        for distance in (first, *moves):
+            odd, single = (binary("!=", distance * stride % n, 0) for n in (2, ALIGNED_ELEMENTS))
+            found = maximum(found, 1 + single + 2 * odd)
+    return found
+
+
+def _shifting_turns(operand: Operand, turns: Mapping[str, Expr]) -> Expr:
+    """The iterations of the loops that move a view by other than whole vectors."""
+    found: Expr = Const(1)
+    if not isinstance(operand, View):
+        return found
+    axes = list(zip(operand.ranges, strides_of(operand.shape), strict=True))
+    for name, count in turns.items():
+        shifts: Expr = Const(0)
+        for r, stride in axes:
+            try:
+                move = coefficient(r.start, name) * stride
+            except ProgramError:
+                move = Const(1)
+            shifts = maximum(shifts, binary("!=", move % ALIGNED_ELEMENTS, 0))
+        found = found * (shifts * (count - 1) + 1)
+    return found

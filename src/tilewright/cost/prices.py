@@ -101,9 +101,7 @@ class Prices:
         return GET if direction == "get" else PUT
 
     def unit(self, step: CallStep | TransferStep) -> int:
-        """The number of the unit that executes a call or a transfer where cores keep a window of
-        operations in flight.
-        """
+        """The number of the unit of a call or transfer, where cores keep a window of operations."""
         return int(isinstance(step, CallStep))
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:

@@ -95,9 +95,7 @@ def require_tile(
 def product_roofline(
     product: Product, machine: Machine, tiles: Mapping[str | None, ProductTile]
 ) -> ProductRoofline:
-    """The roofline with tiles by memory (None: those of one core); each operand passes once where
-    no tile is given.
-    """
+    """The roofline with tiles by memory (None: a core's); without one each operand passes once."""
     peak = machine.peak_flops_of(product.element)
     compute = product.flops * machine.clock_hz / peak
     levels = tuple(

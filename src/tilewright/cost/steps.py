@@ -30,7 +30,7 @@ from tilewright.common.expr import (
     substitute,
     total,
 )
-from tilewright.cost.reductions import starts_of_vectors
+from tilewright.cost.nests import starts_of_vectors
 from tilewright.cost.timing import (
     TransferShape,
     call_dims,

@@ -29,8 +29,7 @@ from tilewright.common.expr import (
     product,
     substitute,
 )
-from tilewright.cost.nests import nest_dims
-from tilewright.cost.reductions import gathered_axes
+from tilewright.cost.nests import gathered_axes, nest_dims
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -388,9 +387,7 @@ def call_dims(
 
 
 def chain_dims(chain: Chain) -> dict[str, Expr]:
-    """`call_dims` for a chain of products in one call: k is that of all its links together, `links`
-    their number.
-    """
+    """`call_dims` for a chain of products in one call: k of all its links, `links` of them."""
     dims, links = call_dims(chain.call), chain.links
     return {**dims, "k": dims["k"] * links, "links": links}
 

@@ -70,6 +70,7 @@ from tilewright.network.planning.products import (
 )
 from tilewright.network.planning.together import asked_shares, parts_of_all, shares_of
 from tilewright.network.planning.variants import Variant
+from tilewright.network.plans import BY_THE_MODEL, Search
 from tilewright.network.requirements import (
     own_part,
     refuse_crowded,
@@ -79,7 +80,6 @@ from tilewright.network.requirements import (
     within_memory,
 )
 from tilewright.network.results import LayoutChoice
-from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.waits import StageUse, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import operand_name
@@ -273,9 +273,7 @@ class _Builder:
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
 
     def leave_whole(self, schedules: Schedules, alone: Schedules, machine: Machine) -> None:
-        """Have the first group compute `alone` what saves less if divided than the groups' waiting
-        for each other takes.
-        """
+        """Have the first group compute `alone` what division saves less than meetings take."""
         uses, meet_cycles = self.uses(schedules), machine.groups.meet_cycles
         meets = sum(meetings(uses))
         for number, draft in enumerate(self.memory.drafts):
@@ -361,9 +359,7 @@ class _Builder:
         self._keep(self.network.states)
 
     def share(self) -> dict[int, Op]:
-        """Mark what all groups see; returns the operators of the drafts that write it, by the
-        drafts' numbers.
-        """
+        """Mark what all groups see; returns the operators of the drafts that write it, by draft."""
         alike, values = alike_in_groups(self.network), self.memory.values
         for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
             if name in alike:
@@ -430,9 +426,7 @@ class _Builder:
             self._merged(found)
 
     def compose(self, known: Schedules) -> None:
-        """Have one map do the work of one and of the copy behind it where that is `known` to be no
-        slower.
-        """
+        """Have one map do the work of a map and the copy behind it where `known` as no slower."""
         while found := compose(self.memory, known):
             self._merged(found)
 

@@ -159,9 +159,7 @@ def _missing(elements: Array) -> Array:
 def _results(
     plan: Plan, stage: Stage, memories: Sequence[Mapping[int, Array]]
 ) -> Iterator[tuple[int, Array]]:
-    """(place of the first element, elements) that each group writes; missing where it writes
-    none.
-    """
+    """(place of the first element, elements) that each group writes; missing if it writes none."""
     memory = memories[0]
     if stage.scheduled.candidate is None:
         operands = [

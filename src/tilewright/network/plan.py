@@ -205,9 +205,7 @@ class Plan:
 
     @property
     def together(self) -> int:
-        """Largest number of groups that compute one of its stages together; 1 where they have
-        images of their own.
-        """
+        """Most groups that compute one of its stages together; 1 where each has its own images."""
         alone = self.groups > 1
         return 1 if alone else max((stage.groups for stage in self.stages), default=1)
 

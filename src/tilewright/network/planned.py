@@ -65,8 +65,8 @@ class PlanCode(Protocol):
 
 @dataclass(eq=False)
 class PlannedNetwork:
-    """A network and the plan that each group of its machine runs on its own images: by its `code`,
-    or where the family generates none by the meaning of its programs.
+    """A `NativeNetwork` by the plan that each group of its machine runs on its own images: by its
+    `code`, or where the family generates none by the meaning of its programs.
     """
 
     network: Network
@@ -82,10 +82,6 @@ class PlannedNetwork:
         return self.plan.machine
 
     def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
-        """The outputs by name, computed group after group.
-
-        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
-        """
         compute = self.computed(self._known(weights))
         found, tensors = compute(self._inputs_by_name(inputs, named)), self.network.tensors
         outputs = Outputs(
@@ -170,10 +166,7 @@ class PlannedNetwork:
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write the code of all groups, its constants and the result, simulating the time if none
-        is given; the folder appears once it is complete.
-
-        Raises GraphError where the numbers of a weight are not known, ToolError where the family
+        """Raises GraphError where the numbers of a weight are not known, ToolError where the family
         generates no code.
         """
         if self.code is None:
@@ -204,11 +197,7 @@ class PlannedNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(simulated figures, outputs by name), with the comparison if one is asked for; simulated
-        times are not compared with times on this computer.
-
-        Raises ToolError where onnxruntime is asked for and not installed.
-        """
+        """Simulated figures, whose times are not compared with times on this computer."""
         outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
         found = structs.replace(self.described(compile_seconds), saturated=dict(outputs.saturated))
         if compare is None:

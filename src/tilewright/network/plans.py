@@ -1,26 +1,45 @@
-"""Whole networks compiled for this computer: the interface of a family."""
+"""Whole networks compiled for a machine: the interface of a family, and what others do instead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-import numpy.typing as npt
-
+from tilewright.codegen.artifact import EMITS, LOADS, Array, Arrays
+from tilewright.common.deferred import Deferred
+from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Capability, Machine
 from tilewright.network.results import NetworkRun
-from tilewright.network.search import Search
+from tilewright.partition.capability import DIVIDES
 
 if TYPE_CHECKING:
     from tilewright.network.simulate import PlanRun
+    from tilewright.simulate.window import hosted
+else:  # heavy: lark
+    hosted = Deferred("tilewright.simulate.window.hosted")
 
-Array: TypeAlias = npt.NDArray[Any]
-Arrays: TypeAlias = Mapping[str, Array]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
 """Computations that a network can be compared with."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Options of the search: candidates of `algorithm` where it applies, of at most `max_error` and
+    `max_roundings` of a sum, `keep` each, with the best `top` of them measured.
+    """
+
+    algorithm: str | None = None
+    max_error: float | None = None
+    keep: int = 4
+    top: int = 0
+    max_roundings: int | None = None
+
+
+BY_THE_MODEL = Search()
+"""Any algorithm, as the model ranks them."""
 
 
 class Session(Protocol):
@@ -120,3 +139,27 @@ class CompilesNetworks(Protocol):
 NETWORKS: Capability[CompilesNetworks] = Capability(
     "networks", ("compile", "require"), "code for whole networks"
 )
+
+
+def require_networks(
+    machine: Machine, layers: str = "", *, simulated: bool = False
+) -> CompilesNetworks:
+    """The compiler of networks for `machine`.
+
+    Raises ToolError where it runs none, with what it does instead (`layers` is how products are
+    taken alone) and the machines that do: not this computer where a network is `simulated`.
+    """
+    beside = (LOADS,) if simulated else ()
+    found = NETWORKS.of(machine)
+    return found or NETWORKS.required(machine, _instead(machine, layers), (DIVIDES,), beside)
+
+
+def _instead(machine: Machine, layers: str) -> str:
+    types = machine.core.types
+    if EMITS.of(machine) is None:
+        assembly = hosted.RUNTIMES.of(machine) is not None
+        return "simulate a program in its assembly language" if assembly else ""
+    if any(dtype(name).is_float for name in types):
+        return layers
+    # networks have activations that integers cannot compute, so that no option takes their products
+    return f"compile its matrix products one by one, in {machine.core.elements or ':'.join(types)}"

@@ -97,9 +97,7 @@ def require_lowered(network: Network, machine: Machine) -> None:
 
 
 def _has_types(node: Node, *, fixed: bool) -> bool:
-    """True if there are stages for its element types, on a machine that may compute in `fixed`
-    point.
-    """
+    """True if there are stages for its element types, on a machine that may compute in `fixed`."""
     numerics, narrow = node.op.numerics, node.op.dtype in [kind.name for kind in HALVES]
     if fixed and numerics.result.kind == "fixed":
         return numerics.in_reals or node.op.kind in CONTRACTIONS or moves(node.op)

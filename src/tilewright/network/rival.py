@@ -35,9 +35,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """A session with its inputs and results bound beforehand; `model` is its file, empty where it
-    was given our network.
-    """
+    """A session, its inputs and results bound; `model` is its file, empty for our own network."""
 
     version: str
     model: str
@@ -80,8 +78,9 @@ def onnxruntime_session(
         binding = _bound(session, inputs, network.outputs)
         session.run_with_iobinding(binding)
     except _refusals(onnxruntime) as error:
+        reason = next(iter(str(error).splitlines()), "")[:_LONGEST]
         raise ToolError(
-            f"onnxruntime {onnxruntime.__version__} does not run the model: {_first_line(error)}",
+            f"onnxruntime {onnxruntime.__version__} does not run the model: {reason}",
             where=network.source,
             fix="compare with the reference",
         ) from None
@@ -131,7 +130,3 @@ def _refusals(onnxruntime: Any) -> tuple[type[Exception], ...]:
     names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile",
              "NotImplemented", "RuntimeException")  # fmt: skip
     return tuple(getattr(state, name) for name in names)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")[:_LONGEST]

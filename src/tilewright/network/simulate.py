@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, silent, told
 from tilewright.cost.prices import prices_of
 from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.planning.form import form_text
@@ -68,13 +68,11 @@ def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
     single = one_group(plan.machine)
     known: dict[int, KernelTime] = {}
     runs = []
-    for number, stage in enumerate(plan.stages):
-        progress("simulate", number, len(plan.stages))
+    for stage in told(progress, "simulate", plan.stages):
         key = id(stage.candidate)
         if key not in known:
             known[key] = simulated(stage.candidate, single)
         runs.append(known[key])
-    progress("simulate", len(plan.stages), len(plan.stages))
     return PlanRun(plan, tuple(runs))
 
 

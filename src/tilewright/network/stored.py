@@ -6,19 +6,16 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from msgspec import Struct, field
 
 from tilewright.codegen.artifact import Array, Artifact, write_artifact
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
-from tilewright.codegen.stored import read_stored, require_file_names
+from tilewright.codegen.stored import Stored, read_stored, require_file_names
 from tilewright.common.digest import digest
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
-from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
 from tilewright.network.results import NetworkRun
 
@@ -28,25 +25,17 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of tensors with their shapes."""
 
 
-class StoredNative(Struct, frozen=True):
+class StoredNative(Stored, frozen=True):
     """`network.json` of a network that is one function on this computer; `files` are beside it.
 
     `digests` are the SHA-256 of the files, `result` what the compilation printed.
     """
 
-    format: str
-    version: str
-    description: dict[str, Any] = field(name="machine")
     files: tuple[str, ...]
     digests: tuple[str, ...]
     inputs: Shapes
     outputs: Shapes
     result: NetworkRun
-
-    @property
-    def machine(self) -> Machine:
-        """The machine that the network was generated for."""
-        return stored_machine(self.description)
 
 
 def write_native(
@@ -58,9 +47,7 @@ def write_native(
     outputs: Shapes,
     result: NetworkRun,
 ) -> None:
-    """Write the code of a whole network and its constants, part by part, into an existing
-    folder.
-    """
+    """Write a whole network's code, and its constants part by part, into an existing folder."""
     block, sources = f"{artifact.name}.bin", dict(sorted(artifact.files.items()))
     found = hashlib.sha256()
     with (folder / block).open("wb") as file:

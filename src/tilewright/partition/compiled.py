@@ -156,9 +156,7 @@ LINKS = 6
 
 @entry_point()
 def multicast_values(kept: Integers, need: Integers) -> Integers:
-    """Values sent for each pair of grids, where one message takes a box of an owner to several
-    cores.
-    """
+    """Values sent for each pair of grids; one message takes a box of an owner to several cores."""
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)

@@ -21,7 +21,7 @@ from tilewright.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.ops.box import Box
-from tilewright.ops.op import Array, Arrays, Op
+from tilewright.ops.op import Array, Arrays
 from tilewright.partition import timing
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.layers import Layer
@@ -61,9 +61,7 @@ class CoreMemory:
         self._parts.setdefault(name, []).append((box, values))
 
     def read(self, name: str, box: Box) -> Array:
-        """A region, assembled from the parts that are present. Raises PartitionError for missing
-        elements.
-        """
+        """A region, put together of the parts that are there; PartitionError if one is missing."""
         found, missing = np.zeros(box.shape), np.ones(box.shape, bool)
         for own, values in self._parts.get(name, ()):
             common = own & box
@@ -183,7 +181,10 @@ class Execution:
                 counted[target][place] += 1
         for core, counts in counted.items():
             _require_all_terms(layer, core, regions[core], counts, division.grid.parts)
-        return {core: _written_back(layer.op, total) for core, total in totals.items()}
+        if layer.op.numerics.is_float:
+            return totals
+        back = layer.op.numerics.write_back
+        return {core: back(total) for core, total in totals.items()}
 
     def _step_operands(self, layer: Layer, kept: Box) -> list[list[Array]]:
         """The weights of all steps but the first for the region that a core finishes."""
@@ -235,11 +236,6 @@ def _require_all_terms(layer: Layer, core: int, region: Box, counts: Array, part
         )
 
 
-def _written_back(op: Op, total: Array) -> Array:
-    """Sums of all terms in the type of the result."""
-    return total if op.numerics.is_float else op.numerics.write_back(total)
-
-
 Region = tuple[tuple[int, int], ...]
 """[first, one past the last] of each dimension."""
 
@@ -272,9 +268,7 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Plan of one layer: the part of each core, the moves before it and, for sums, those behind
-    it.
-    """
+    """Plan of one layer: the part of each core, the moves before it, those of its sums behind."""
 
     name: str
     result: str

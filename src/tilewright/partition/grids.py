@@ -206,9 +206,7 @@ class Grids:
 
 
 def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
-    """Grids of one layer together, each once, and for each the number of the first of `every` that
-    has it.
-    """
+    """Grids of one layer together, each once, and for each the first of `every` that has it."""
     first = every[0]
     axes: list[dict[Cut, int]] = [{} for _ in first.cuts]
     rows = []

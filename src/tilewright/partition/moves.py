@@ -36,9 +36,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Move:
-    """A region of a tensor sent from one core to others; with `adds` they add it to their own
-    values.
-    """
+    """A region of a tensor sent from one core to others; with `adds` they add it to their own."""
 
     source: int
     targets: tuple[int, ...]

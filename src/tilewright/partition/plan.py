@@ -200,9 +200,7 @@ _ROUNDS = 32
 
 @dataclass(frozen=True)
 class Planned:
-    """Division of one layer; part j is on core `cores[j]`. `work` is the busiest core's fraction
-    of the layer's operations.
-    """
+    """Division of one layer, part j on core `cores[j]`; `work`: the busiest core's fraction."""
 
     layer: Layer
     division: Division

@@ -52,9 +52,7 @@ _TOGETHER = 1 << 16
 
 @dataclass(frozen=True)
 class _Extents:
-    """Extents of one region in each grid: the longest sides of a cell's part, and the values of all
-    cells' parts.
-    """
+    """Extents of a region in each grid: a cell's longest sides, the values of all cells' parts."""
 
     longest: Integers
     values: Integers
@@ -186,9 +184,7 @@ def _axes(layer: Layer, op: Op) -> list[int | None] | None:
 def _regions(
     op: Op, axes: Sequence[int | None], grids: Grids, multicast: bool
 ) -> list[_Extents] | None:
-    """The region that is computed, and those needed of the operands; None where dimensions share
-    axes.
-    """
+    """The region computed, and those needed of the operands; None where dimensions share axes."""
     if op.follows is None:
         return None
     places = _Places(op, axes, grids)
@@ -245,9 +241,7 @@ class _Places:
         return [*product(dict.fromkeys(chain(*one)), dict.fromkeys(chain(*other)))]
 
     def measures(self, pair: Pair, table: Mapping[Question, Interval]) -> list[Integers]:
-        """Of each grid: the longest side of a region's dimension, the sum of all, and that of the
-        different ones.
-        """
+        """Of each grid: a dimension's longest side, the sum of all, that of the different ones."""
         one, other = self.cuts(pair)
         measured = [[_measures([table[q] for q in product(a, b)]) for b in other] for a in one]
         at = (
@@ -269,9 +263,7 @@ Exchange = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Classes:
-    """Grids that are alike to an exchange: a row of numbers for each class, and that of each
-    grid.
-    """
+    """Grids that are alike to an exchange: a row of numbers for each class, each grid's class."""
 
     rows: Integers
     of: NDArray[np.intp]

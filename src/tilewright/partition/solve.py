@@ -161,9 +161,7 @@ def _spread(table: _Table, nodes: tuple[int, ...]) -> Costs:
 def _order_of_tables(
     own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
 ) -> list[int] | None:
-    """The nodes with several options, that of the smallest table next; None where one is too
-    large.
-    """
+    """The nodes with several options, that of the smallest table next; None if one is too large."""
     beside = {node: {o for o in to[node] if own[o].size > 1} for node in own if own[node].size > 1}
     order = list[int]()
 
@@ -266,9 +264,7 @@ def refined(
 def _with_neighbours(
     picked: Iterable[Pair], nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]
 ) -> Iterator[Pair]:
-    """Pairs, and for each the cheapest others of one of its options: what is chosen next is likely
-    to be among them.
-    """
+    """Pairs, and for each the cheapest others of one of its options, likely to be chosen next."""
     for (i, j), first, second in picked:
         yield (i, j), first, second
         matrix = edges[i, j]
@@ -298,9 +294,7 @@ class _Elimination:
             self._join(i, j, matrix)
 
     def run(self) -> bool:
-        """Eliminate all nodes; False if the choice of the remaining ones is not proven to be the
-        cheapest.
-        """
+        """Eliminate all nodes; False unless what remains is proven to be the cheapest choice."""
         waiting = [self._turn(node) for node in self._own]
         heapify(waiting)
         while self._own:

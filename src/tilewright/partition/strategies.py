@@ -246,9 +246,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Choices:
-    """Grids, the strategy that each is of, and the part of the layer's work that one core may
-    have.
-    """
+    """Grids, the strategy of each, and the part of the layer's work that one core may have."""
 
     grids: Grids
     strategies: tuple[str, ...]

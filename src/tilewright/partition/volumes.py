@@ -90,9 +90,7 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
 
 
 def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]]:
-    """For each pair the regions, the result's and each operand's, and their dimensions that follow
-    it.
-    """
+    """For each pair the regions of result and operands, and their dimensions that follow it."""
     found: dict[Pair, list[tuple[int, int]]] = {}
     for which, dimensions in enumerate(follows):
         for dimension, pair in enumerate(dimensions):
@@ -118,9 +116,7 @@ def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, 
 def _ask(
     op: Op, questions: Mapping[Pair, Sequence[Question]], known: dict[Pair, dict[Question, Answer]]
 ) -> None:
-    """Add to what is known. One call of `asked` answers a question of every pair that has
-    dimensions of its own.
-    """
+    """Add to what is known; one call of `asked` answers a question of every distinct pair."""
     places = followers_of(op.follows or ())
     read = cache(op.needed)
     for pairs in _apart(questions):
@@ -222,9 +218,7 @@ class GridArrays:
 def grid_options(
     layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None, *, timed: bool = False
 ) -> GridArrays:
-    """The arrays of some grids of `layer` with at most `cores` cells each; with cycles of partial
-    sums where it is `timed`.
-    """
+    """Arrays of grids of `layer` of at most `cores` cells; `timed`: with cycles of partial sums."""
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
     summed, *_ = _back(layer, found.region)
@@ -390,9 +384,7 @@ def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
 def exchange_cycles_by_grids(
     owned: Regions, kept: Regions, need: Regions, model: CoreModel
 ) -> NDArray[np.float64]:
-    """Cycles of the exchange for each pair of grids: cores get from owners what they need and do
-    not have themselves.
-    """
+    """Cycles for each pair of grids: cores get from owners what they need and do not have."""
     found = busiest_links(owned, kept, need, model.fabric_sizes, model.multicasts)
     return model.exchange_cycles(*found)
 

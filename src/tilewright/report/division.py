@@ -22,9 +22,8 @@ from rich.table import Table
 from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan, MovePlan, PartPlan
 from tilewright.report.figures import Shown, figure_lines
-from tilewright.report.network import comparison_text, counted
-from tilewright.report.stage_table import wrapped_line
-from tilewright.report.table import duration, plain_table, time_digits
+from tilewright.report.network import comparison_text, counted, some
+from tilewright.report.table import duration, plain_table, time_digits, wrapped_line
 
 _KINDS = ("activations", "inputs", "weights", "sums")
 """Values that move."""
@@ -191,13 +190,7 @@ def _idle(layers: Sequence[DividedLayer]) -> str:
     for layer in layers:
         if layer.idle_cores:
             names.setdefault(layer.idle_cores, []).append(layer.name)
-    return "; ".join(f"{_ranges(cores)} in {_some(own)}" for cores, own in names.items())
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(f"{_ranges(cores)} in {some(own, _NAMED)}" for cores, own in names.items())
 
 
 def _ranges(cores: Sequence[int]) -> str:

@@ -13,8 +13,7 @@ from typing import assert_never
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Level, Roofline, Stream
 from tilewright.report import view
-from tilewright.report.stage_table import clipped, wrapped_line
-from tilewright.report.table import duration, short_schedule
+from tilewright.report.table import clipped, duration, short_schedule, wrapped_line
 
 # The calls of routines of generated code as rows of a table.
 #
@@ -261,7 +260,8 @@ def _rejected(e: view.Explanation) -> Iterator[str]:
         return
     yield "best rejected candidates (model)"
     for rejected in e.rejected:
-        yield f"  {_option(rejected)}: {rejected.estimate_cycles} cycles"
+        how = f"{rejected.algorithm} over {rejected.partition}, {short_schedule(rejected.schedule)}"
+        yield f"  {how}: {rejected.estimate_cycles} cycles"
         yield from _other_lines(rejected, e)
         yield f"    {rejected.why}"
 
@@ -276,11 +276,6 @@ def _other_lines(rejected: view.Rejected, e: view.Explanation) -> Iterator[str]:
         for before, after in zip_longest(pick.schedule.splitlines(), own, fillvalue="nothing"):
             if before != after:
                 yield f"    {after} where the pick has {before}"
-
-
-def _option(rejected: view.Rejected) -> str:
-    schedule = short_schedule(rejected.schedule)
-    return f"{rejected.algorithm} over {rejected.partition}, {schedule}"
 
 
 def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:

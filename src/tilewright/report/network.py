@@ -22,8 +22,15 @@ from tilewright.network.results import (
     StageResult,
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
-from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
-from tilewright.report.table import duration, simulated_on, time_digits
+from tilewright.report.table import (
+    STUCK,
+    Column,
+    duration,
+    simulated_on,
+    stage_table,
+    time_digits,
+    wrapped_line,
+)
 
 
 def network_table(found: NetworkRun, width: int = PAGE) -> Table:
@@ -267,7 +274,8 @@ def network_explanation_text(e: NetworkExplanation) -> str:
     """Lines below the table of the stages of a simulated network."""
     called = list(_routine_rows(e))
     called += [""] * bool(called)
-    return "\n".join((*_stages(e), "", *called, *_layout_rows(e), "", *_whole(e.run, e.rewrites)))
+    whole = (plan_totals(e.run), *_rewritten(e.rewrites))
+    return "\n".join((*_stages(e), "", *called, *_layout_rows(e), "", *whole))
 
 
 def measured_explanation_text(e: MeasuredExplanation) -> str:
@@ -297,6 +305,12 @@ def _how_many(shown: int, count: int) -> str:
     return f"the {shown} slowest of {count} stages"
 
 
+def some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _shares_of(causes: dict[str, int], whole: int) -> str:
     """Whole per cents, but those that would be shown as 0."""
     shares = {kind: f"{100 * cycles / whole:.0f}" for kind, cycles in causes.items()}
@@ -304,9 +318,7 @@ def _shares_of(causes: dict[str, int], whole: int) -> str:
 
 
 def _measured_stages(run: NetworkRun) -> Iterator[str]:
-    """The slowest stages: of a product the causes of its estimate, of others how fast they move
-    what they read and write.
-    """
+    """The slowest stages: a product's causes of its estimate, of others how fast they move data."""
     if run.milliseconds is None:
         return
     total = sum(stage.measured_milliseconds or 0.0 for stage in run.stages) or 1.0
@@ -389,11 +401,6 @@ def _row(change: LayoutChange) -> tuple[str, ...]:
     else:
         how = f"({change.before}) -> ({change.after})"
     return f"  {change.stage}", change.tensor, how, f"{change.cycles} cycles"
-
-
-def _whole(run: NetworkRun, rewrites: tuple[str, ...]) -> Iterator[str]:
-    yield plan_totals(run)
-    yield from _rewritten(rewrites)
 
 
 def _rewritten(rewrites: tuple[str, ...]) -> Iterator[str]:

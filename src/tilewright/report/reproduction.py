@@ -82,8 +82,8 @@ def reproduction_notes(result: Result) -> Iterator[str]:
 
 def verdict_table(results: Iterable[Result]) -> Table:
     """Printed numbers of each table by what became of them, then those of all."""
-    table, totals = plain_table("printed numbers by what became of them"), Counter[str]()
-    table.add_column("table")
+    title, totals = "printed numbers by what became of them", Counter[str]()
+    table = plain_table(title, ("table",))
     for verdict in get_args(Verdict):
         table.add_column(verdict, justify="right")
     for result in results:

@@ -27,11 +27,19 @@ def checked_by(other: Comparison | None) -> CheckResult:
     if other is None:
         return "not run"
     if not other.is_within_bound:
-        raise CheckFailed(
-            f"outputs differ from those of the reference by {other.largest_difference:.2e} of the "
-            f"largest magnitude, beyond {other.bound:g}"
-        )
+        raise difference(other)
     return "exact" if not other.largest_difference else "within bound"
+
+
+def difference(other: Comparison) -> CheckFailed:
+    """The error for outputs that differ by more than the bound of a comparison."""
+    theirs = other.other == "onnxruntime"
+    whose = "onnxruntime's" if theirs else "those of the reference"
+    return CheckFailed(
+        f"outputs differ from {whose} by "
+        f"{other.largest_difference:.2e} of the largest magnitude, beyond {other.bound:g}",
+        fix="--compare reference shows which of both is right" if theirs else "",
+    )
 
 
 class LayerResult(Struct, frozen=True):

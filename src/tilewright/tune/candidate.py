@@ -98,9 +98,7 @@ class Candidate:
         return tuple(sorted({t.name for t in tensors if t.shared}))
 
     def joint_layouts(self) -> dict[str, tuple[str, ...]]:
-        """A joint layout of the seed that agrees with every nest (tensors no nest uses follow
-        along).
-        """
+        """A joint layout of the seed that agrees with every nest; tensors of no nest follow."""
         own = frozenset().union(*(n.structure.layouts for n in self.nests))
         for joint in self.seed.layout_combinations():
             if own <= frozenset(joint):

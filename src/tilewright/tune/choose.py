@@ -28,6 +28,7 @@ from tilewright.partition import Partition
 from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, bindings, parameters
 from tilewright.seeds.steps import Schedule, Spread, parse_schedule
+from tilewright.tune.accuracy import few_roundings
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.executors import call_beside
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
@@ -35,10 +36,8 @@ from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all, schedule_text
 from tilewright.tune.records import Records
 from tilewright.tune.refills import lacks_refills, steadied, with_refills
-from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts, choice_of
-from tilewright.tune.sums import adding
-from tilewright.tune.ways import Way, ways
+from tilewright.tune.ways import Way, adding, ways
 
 _Case = tuple[int, Partition, Seed]
 """A way to compute the operator of this number."""
@@ -400,7 +399,8 @@ def option_like(option: Option, op: Op, machine: Machine) -> Option:
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:
     op, shared = part.piece, shared_operands(part, seed)
     if said.blocks not in list(seed.blocks(parameters(op))):
-        raise _foreign(f"blocks of these sizes, {_sizes_text(said.blocks)},", op, machine)
+        sizes = ", ".join(f"{name}={size}" for name, size in said.blocks.items()) or "none"
+        raise _foreign(f"blocks of these sizes, {sizes},", op, machine)
     names = [space.nest.name for space in seed.spaces]
     if list(said.nests) != names:
         raise ScheduleError(
@@ -427,10 +427,6 @@ def _foreign(what: str, op: Op, machine: Machine) -> ScheduleError:
         f"{what} is not in the space of {op.describe()} on {machine.name}, or does not fit",
         fix="replay it for the operator and the machine that it was found for",
     )
-
-
-def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "none"
 
 
 def _parse_schedule_text(text: str) -> _Text:

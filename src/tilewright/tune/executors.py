@@ -51,9 +51,7 @@ _IN_FLIGHT = 32
 
 
 class _Workers(ProcessPoolExecutor):
-    """Processes that leave an interrupt to this one, from their first imports on: a terminal sends
-    it to all of them.
-    """
+    """Processes that leave interrupts to this one from their first imports on."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Submit with interrupts blocked, so that the processes started here inherit the block."""
@@ -87,7 +85,7 @@ def open_executor(name: str) -> Iterator[Executor | None]:
                 executor.shutdown(cancel_futures=True)
                 raise
     elif cluster := _CLUSTER.fullmatch(name):
-        with _cluster_executor(cluster["address"], _IN_FLIGHT) as executor:
+        with _cluster_executor(cluster["address"]) as executor:
             yield executor
     else:
         raise ToolError(
@@ -148,8 +146,8 @@ class _Waiting(ThreadPoolExecutor):
 
 
 @contextmanager
-def _cluster_executor(address: str, calls: int) -> Iterator[Executor]:
-    """An executor on the scheduler at HOST:PORT, for `calls` calls at a time.
+def _cluster_executor(address: str) -> Iterator[Executor]:
+    """An executor on the scheduler at HOST:PORT, for so many calls at a time.
 
     What a lost worker computed is computed by another. Raises ToolError where the scheduler cannot
     be reached or is lost, and where one call ends several workers.
@@ -163,7 +161,7 @@ def _cluster_executor(address: str, calls: int) -> Iterator[Executor]:
     client = _connected(distributed, address)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # told by the error alone
     try:
-        with _Waiting(client, calls) as executor, client:  # closing the client ends every wait
+        with _Waiting(client, _IN_FLIGHT) as executor, client:  # closing the client ends every wait
             yield executor
     except distributed.KilledWorker as error:
         raise _lost("workers end") from error

@@ -41,9 +41,10 @@ class NativeMeasure:
         Raises BusyError where the computer is too busy: candidates are not ranked by fewer.
         """
         bound: list[BoundKernel | TilewrightError] = []
+        emit = EMITS.required(machine).emit
         for text in program_texts:
             try:
-                bound.append(_bound_program(text, machine))
+                bound.append(_bound(emit(parse(text), machine), machine))
             except TilewrightError as error:
                 bound.append(error)
         places = [f"candidate {i} of {len(bound)}" for i in range(1, len(bound) + 1)]
@@ -71,10 +72,6 @@ def measured_seconds(
     threads = machine.thread_count
     kernels = {artifact.name: _bound(artifact, machine)}
     return _timed(kernels, protocol or protocol_for(threads), threads)[artifact.name]
-
-
-def _bound_program(text: str, machine: Machine) -> BoundKernel:
-    return _bound(EMITS.required(machine).emit(parse(text), machine), machine)
 
 
 def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:

@@ -137,9 +137,7 @@ def _without_and_with(program: Program, machine: Machine) -> tuple[KernelRun, Ke
 
 
 def simulated(candidate: Candidate, machine: Machine) -> KernelTime:
-    """The time of a candidate on one core group. Runs on machines that ship with tilewright are
-    kept.
-    """
+    """The time of a candidate on one core group; runs on machines of tilewright's are kept."""
     return _kept_run(candidate, machine, lambda: simulate(candidate.program(machine), machine))
 
 

@@ -1,28 +1,35 @@
 """Ways to compute an operator: its division, and its algorithm.
 
 In: operators and a machine, and what the user restricts them to. Out: for each operator its
-partitions, each with the seeds for one of its pieces.
+partitions, each with the seeds for one of its pieces. Where groups divide sums, each adds up its
+share of the elements of all partial results behind its piece, an ordinary map: these lie in the
+storage order of the seed, so that they are added place by place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from math import prod
 from pkgutil import iter_modules
 
 from tilewright import seeds as shipped_seeds
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import evaluate
 from tilewright.cost.prices import call_costs
 from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.partition import Partition, split
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import InMemory
+from tilewright.partition import Partition, split, split_sums
 from tilewright.passes.lowering import lowering_of
-from tilewright.seeds.space import Seed, seeds_for, takes_whole_depth
+from tilewright.seeds.space import Seed, bindings, seeds_for, takes_whole_depth
 from tilewright.tune.accuracy import accurate
 from tilewright.tune.fit import shortage
 from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
-from tilewright.tune.sums import divided_sums
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -151,3 +158,23 @@ def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
             fix=f"choose one of {kinds}",
         )
     return chosen
+
+
+def divided_sums(op: Op, machine: Machine) -> list[Partition]:
+    """The ways to divide the sums of `op`, where the machine can add up partial results."""
+    able = Map in call_costs(machine) and op.numerics.is_float
+    return split_sums(op, machine.groups.count) if able else []
+
+
+def adding(partition: Partition, seed: Seed, machine: Machine) -> InMemory:
+    """The sum of the partial results on one group: equal shares of the stored result, rounded up to
+    the next address at which a transfer may begin, so that the last share may reach beyond it.
+    """
+    op, groups = partition.piece, len(partition.pieces)
+    values = bindings(op, seed)[0]
+    (result,) = (t for t in seed.tensors if t.name == seed.result)
+    elements = prod(int(evaluate(extent, values)) for _, extent in result.dims)
+    unit = max(1, machine.main.alignment_bytes // dtype(op.dtype).size_bytes)
+    share = straight((-(-elements // (groups * unit)) * unit,))
+    terms = " + ".join(f"x{i}" for i in range(groups))
+    return InMemory(share.shape, share, (share,) * groups, terms, dtype=op.dtype)

@@ -23,7 +23,7 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import Machine, load_machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.search import BY_THE_MODEL
+from tilewright.network.plans import BY_THE_MODEL
 from tilewright.ops import (
     Bias,
     LocalResponseNorm,

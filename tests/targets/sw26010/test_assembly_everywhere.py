@@ -21,7 +21,7 @@ from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Scalar, operand_coun
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.planning.epilogues import expressed
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import (
     BatchNorm,
     Bias,

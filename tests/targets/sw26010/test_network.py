@@ -12,7 +12,7 @@ from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.ops import (
     BatchNorm,
     Binary,

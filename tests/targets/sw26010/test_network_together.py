@@ -16,7 +16,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import relu
 from tilewright.ops.piece import intervals

@@ -172,9 +172,7 @@ def normalised(op: InMemory) -> InMemory:
 
 
 def forwards_gathered(op: InMemory) -> InMemory:
-    """`op` with the axes that it gathers reversed where no operand is read forwards along them:
-    their order is free.
-    """
+    """`op` with the axes that it gathers reversed where no operand is read forwards along them."""
     for axis in range(op.outer, len(op.extents)):
         steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
         if steps and max(steps) < 0:

@@ -83,9 +83,7 @@ def bordered(
 def reading_parts(
     candidate: _Kind, borders: Mapping[str, Border], machine: Machine
 ) -> _Kind | None:
-    """The candidate with operands, by name, that are parts of larger tensors; None where there is
-    no such candidate.
-    """
+    """The candidate with operands, by name, that are parts of larger tensors; None without."""
     nests = _nests_inside(candidate, borders, machine)
     return None if nests is None else replace(candidate, nests=nests)
 
@@ -243,9 +241,7 @@ class JoinedPart:
 
 
 def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator[JoinedPart]:
-    """The operands that an operator puts side by side, or interleaves, in what it has made, to fill
-    all of it.
-    """
+    """Operands that an operator puts side by side, or interleaves, to fill all that it has made."""
     if len(operands) < 2:  # reshapes of one need not have a definition
         return
     addends, whole = op.definitions[-1].addends, made.form
@@ -353,9 +349,7 @@ def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
 
 
 def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine) -> Bordered | None:
-    """The candidate with a row of pixels a tile, each put where a copy of rows puts it; None where
-    it has no such tiles.
-    """
+    """The candidate with a row of pixels a tile, put where a copy of rows puts it; None without."""
     op, rows = candidate.op.convolution, len(copy.extents) == len(copy.result.shape) == 2
     own = straight(copy.extents)
     plain = copy.body == "x0" and copy.operands == (own,) and copy.result.terms == own.terms

@@ -96,9 +96,7 @@ def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]
 
 
 def _agree(first: InMemory, second: InMemory | None, there: PlaceMap) -> bool:
-    """True if a second copy of a tensor puts each element where the place lies that a first one
-    puts it.
-    """
+    """True if a second copy puts each element where the place lies that a first one puts it."""
     if second is None or not is_plain_copy(second):
         return False
     common = _common(*(counted_places(op.operands[0], op.extents) for op in (first, second)))
@@ -144,9 +142,7 @@ def _cycles(draft: Draft) -> float:
 
 
 def _reading(reader: Draft, value: int, there: PlaceMap, planner: Planner) -> Draft | None:
-    """A product that reads a value where its elements lie in another one; None where there is
-    none.
-    """
+    """A product that reads a value where its elements lie in another one; None if there is none."""
     operands = [n for n, (_, v) in enumerate(reader.arguments[:-1]) if v == value]
     if reader.work != "product" or reader.scheduled is None or len(operands) != 1:
         return None
@@ -277,9 +273,7 @@ def composed(first: InMemory, copy: InMemory) -> InMemory | None:
 def _common(
     first: Sequence[tuple[int, int, int]] | None, second: Sequence[tuple[int, int, int]] | None
 ) -> _Common | None:
-    """Axes that the axes of both are made of; None where the number of steps of one does not
-    divide that of the other.
-    """
+    """Axes that those of both are made of; None where their numbers of steps do not divide."""
     if first is None or second is None:
         return None
     extents, of_first, of_second = list[int](), dict[int, Terms](), dict[int, Terms]()

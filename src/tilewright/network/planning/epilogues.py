@@ -189,9 +189,7 @@ class Rankings:
         self._found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
 
     def seed(self, plain: Seed, choices: Sequence[_Choices], epilogue: Epilogue) -> Seed | None:
-        """The seed with these choices for each of its spaces and the epilogue; None where it cannot
-        have that.
-        """
+        """The seed with these choices for its spaces and the epilogue; None where it cannot."""
         key = id(plain), epilogue, (*choices,)
         if key not in self._seeds:
             pairs = zip(plain.spaces, choices, strict=True)

@@ -69,9 +69,7 @@ def is_lowered(op: Op) -> bool:
 
 
 def writes_any_form(op: Op) -> bool:
-    """True if the operator computes maps that write every place of their result once, wherever it
-    lies.
-    """
+    """True if the operator computes maps that write every place of their result just once."""
     if op.is_named or is_view(op) or moves(op) or not is_lowered(op):
         return False
     every = definitions_in(op)

@@ -179,9 +179,7 @@ class PlannedMemory:
         return held if is_unblocked(held.form) else self.in_form(tensor, unbordered(held.form))
 
     def outermost(self, tensor: str, axes: Sequence[int]) -> Located:
-        """The tensor with some axes outside all others, along which what is taken apart is
-        contiguous.
-        """
+        """The tensor with some axes outside all others, so that parts along them are contiguous."""
         for located in self.held[tensor]:
             outer = [d.axis for d in located.form.dims[: len(axes)]]
             if sorted(outer) == sorted(axes) and not located.form.has_zeros:
@@ -379,9 +377,7 @@ def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str)
 def in_order(
     shape: Shape, order: Sequence[int], before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> Form:
-    """Each axis in one dimension, in this order (those that are missing outermost), with places
-    around its elements.
-    """
+    """Each axis in one dimension, in this order (missing ones outermost), with places around."""
     first, behind = before or (0,) * len(shape), after or (0,) * len(shape)
     named = list(dict.fromkeys(order))
     missing = [axis for axis in range(len(shape)) if axis not in named]
@@ -392,9 +388,7 @@ def in_order(
 
 
 def given_form(shape: Shape, *, arranged: bool) -> Form:
-    """The form of an input: a C array, or of images the channels together where they come
-    `arranged`.
-    """
+    """The form of an input: a C array, or an image's channels together if they come `arranged`."""
     return in_order(shape, (0, 2, 3, 1)) if arranged and len(shape) == 4 else row_major(shape)
 
 

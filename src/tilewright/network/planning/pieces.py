@@ -185,9 +185,7 @@ def pieces_of(op: Op, groups: int, sums: Sequence[Partition] = ()) -> list[Piece
 
 
 def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:
-    """Pieces that see all rows of their images, those that a stride leaves out as well; and pieces
-    of rows.
-    """
+    """Pieces that see all rows of their images, skipped ones as well; and pieces of rows."""
     outputs, inputs = op.out_channels // count, op.in_channels // count
     weights, result = Spacing(0, outputs, outputs), Spacing(1, outputs, outputs)
     if op.groups == 1 and op.out_channels % count == 0:

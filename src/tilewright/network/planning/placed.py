@@ -151,9 +151,7 @@ def places_between(op: Definition, held: Form, whole: Form) -> PlaceMap | None:
 
 
 def lies_in_boxes(held: Form, there: PlaceMap) -> bool:
-    """True if what a product makes in a form, each group its part or one all of it, is a box of the
-    result of a copy.
-    """
+    """True if what a product makes, or each group's part, is a box of the result of a copy."""
     extents = tuple(d.extent for d in held.dims)
     return any(own and enclosing_box(own, there) for own in (extents, extents[1:]))
 

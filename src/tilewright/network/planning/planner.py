@@ -73,9 +73,7 @@ class Planner:
         return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """The ways to compute a network that plans are drafted of, with all elements in whole
-        words.
-        """
+        """Ways to compute a network that plans are drafted of, with all elements in whole words."""
         return variants(widened(network), self.pools, fuse=fuse)
 
     def pools(self, conv: Conv2d) -> bool:

@@ -19,15 +19,15 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.pieces import Share
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.waits import MOST_SPARED
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
+from tilewright.tune.accuracy import few_roundings
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.refills import Refills, steadied
-from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Floors, Ranking
 from tilewright.tune.ways import ways
 
@@ -107,7 +107,7 @@ def asked_products(network: Network, machine: Machine, search: Search, *, images
     """Every way to compute each product of a network on one group, of `images` that have images of
     their own and read the same weights. Raises ScheduleError where nothing computes one.
     """
-    ops = [*_named(network)]
+    ops = [*first_layers(network)]
     found = (
         ways(
             ops,
@@ -143,7 +143,7 @@ def products_of(
     """The candidates of a network's products by the rankings of what was asked, without refills.
     Raises CapacityError where one fits no way.
     """
-    names, single = _named(network), one_group(machine)
+    names, single = first_layers(network), one_group(machine)
     candidates: dict[Op, list[Candidate]] = {op: [] for op in names}
     for (op, _), ranking in zip(asked.pairs, rankings, strict=True):
         candidates[op] += ranking.best
@@ -184,7 +184,7 @@ def ranked_products(
     return steady(products_of(network, machine, search, asked, rankings, images=images), machine)
 
 
-def _named(network: Network) -> dict[Op, str]:
+def first_layers(network: Network) -> dict[Op, str]:
     """The products of a network, each with the name of the first layer that computes it."""
     return {op: name for name, op in reversed(list(network.layers()))}
 

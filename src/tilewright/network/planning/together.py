@@ -32,15 +32,14 @@ from tilewright.network.planning.shares import (
     least_cycles_alone,
     share_of,
 )
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.network.waits import MOST_SPARED, next_cycles
 from tilewright.ops import Op
 from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.search import Ranking
-from tilewright.tune.sums import divided_sums
-from tilewright.tune.ways import ways
+from tilewright.tune.ways import divided_sums, ways
 
 
 def asked_shares(
@@ -113,9 +112,7 @@ def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, .
 
 
 def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
-    """The seeds of a piece that the search is restricted to; all, where it does not restrict the
-    whole operator either.
-    """
+    """The seeds of a piece that the search is restricted to; all where the operator's are not."""
     restricted = partial(
         ways, machine=single, algorithm=search.algorithm, max_error=search.max_error
     )
@@ -175,9 +172,7 @@ def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
 
 
 def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Scheduled]:
-    """For each mapping or reduction that was asked for the best candidate of a share, and where the
-    shares begin.
-    """
+    """For each mapping or reduction asked for the best share, and where the shares begin."""
     best: dict[Op, Candidate] = {}
     for op, ranking in zip(asked.whole, rankings, strict=True):
         for c in ranking.best:

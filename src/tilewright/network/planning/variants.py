@@ -23,9 +23,7 @@ from tilewright.seeds.pooling import windows_of
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A network, of which the results of `ahead` are weights, and the nodes that are computed in
-    one go.
-    """
+    """A network, whose weights `ahead` computes, and the nodes that are computed in one go."""
 
     network: Network
     ahead: tuple[Node, ...]

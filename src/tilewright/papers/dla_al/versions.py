@@ -25,8 +25,7 @@ from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import Machine, load_machine
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.plans import NETWORKS
-from tilewright.network.search import BY_THE_MODEL
+from tilewright.network.plans import BY_THE_MODEL, NETWORKS
 from tilewright.papers.dla_al.backward import BACKWARD, FORWARD, gradient_network
 from tilewright.papers.dla_al.benchmarks import paper_network, printed, published_layers
 from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks, run_of_image

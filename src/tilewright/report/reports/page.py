@@ -42,9 +42,9 @@ def _safe(content: str) -> str:
     return content if isinstance(content, Markup) else escape(content)
 
 
-def _join_markup(parts: Iterable[str], separator: str = "") -> Markup:
+def _join_markup(parts: Iterable[str]) -> Markup:
     """Parts in a row."""
-    return Markup(separator.join(map(_safe, parts)))
+    return Markup("".join(map(_safe, parts)))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:

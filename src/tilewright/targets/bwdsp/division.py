@@ -33,7 +33,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planning.products import Ranked, ranked_products
-from tilewright.network.search import BY_THE_MODEL
+from tilewright.network.plans import BY_THE_MODEL
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d
 from tilewright.ops.op import Array, Op

@@ -32,8 +32,8 @@ from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.memory import PlannedMemory
 from tilewright.network.planning.planner import Planner
+from tilewright.network.plans import Search
 from tilewright.network.requirements import require_lowered
-from tilewright.network.search import Search
 from tilewright.ops import Conv2d, Op
 from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun

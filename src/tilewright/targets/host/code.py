@@ -21,11 +21,12 @@ from tilewright.codegen.artifact import (
     BuildPlan,
     BuildStep,
     TensorInfo,
+    require_bound,
 )
 from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
 from tilewright.codegen.c.scalar_calls import has_expressions
 from tilewright.common.dtypes import F32, dtype
-from tilewright.common.errors import ProgramError, ShapeError, ToolError
+from tilewright.common.errors import ProgramError, ToolError
 from tilewright.common.expr import Const
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
@@ -76,12 +77,7 @@ class HostCode:
         instruction set of the host has, a product of operands that cannot be walked, or sums that
         cannot take the epilogue (`can_fuse`).
         """
-        if program.parameters:
-            unbound = ", ".join(program.parameters)
-            raise ProgramError(
-                f"program {program.name!r} still has parameters: {unbound}",
-                fix="instantiate it before code is generated",
-            )
+        require_bound(program)
         if machine.cores > 1:
             raise ProgramError(
                 f"machine {machine.name!r} has a mesh of {machine.cores} cores, a thread is one",
@@ -272,7 +268,7 @@ class LoadedKernel:
                 continue
             arrays[info.name] = page_aligned(stored_elements(info), dtype(info.dtype))
             if info.is_given:
-                self._give(info, _given_array(info, inputs), arrays[info.name])
+                self._give(info, info.among(inputs), arrays[info.name])
             else:
                 arrays[info.name].fill(dtype(info.dtype).nothing)
         workspace = page_aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
@@ -349,17 +345,6 @@ void tw_repeat(long calls, void (*kernel)({kinds}), void **p)
 }}
 """
     return load_library({"repeat.c": text}).tw_repeat
-
-
-def _given_array(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
-    if info.name not in inputs:
-        raise ShapeError(f"input tensor {info.name!r} is missing")
-    given = inputs[info.name]
-    if given.shape != info.shape:
-        raise ShapeError(
-            f"input tensor {info.name!r} has shape {given.shape}, expected {info.shape}"
-        )
-    return given
 
 
 CODE = HostCode()

@@ -33,9 +33,7 @@ class HostLocation:
     """Finds the description of the computer at hand."""
 
     def locate(self, name: str) -> str:
-        """For `host` the calibration's path or the shipped machine that fits; other names as
-        they are.
-        """
+        """For `host` the calibration's path or the shipped machine that fits; else the name."""
         return description_of_host() if name == THIS_COMPUTER else name
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
-from tilewright.network.search import Search
+from tilewright.network.plans import Search
 from tilewright.targets.host.network.native import HostNetwork, compile_network
 
 
@@ -19,14 +19,9 @@ class HostNetworks:
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> HostNetwork:
-        """Choose kernels and layouts, generate and load the code of a network.
-
-        Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
-        """
         return compile_network(network, machine, search, progress=progress)
 
     def require(self, network: Network, machine: Machine) -> None:
-        """Raise GraphError for operators that cannot be run here."""
         import_module("tilewright.network.requirements").require_lowered(network, machine)
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.codegen.artifact import Array, Arrays, Artifact
+from tilewright.codegen.artifact import Array, Arrays, Artifact, require_bound
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.common.deferred import Deferred
-from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
@@ -43,12 +42,7 @@ class Sw26010Code:
         the scratchpad or a transfer exceeds the DMA descriptor, ScheduleError for a matrix product
         that the primitive cannot do.
         """
-        if program.parameters:
-            unbound = ", ".join(program.parameters)
-            raise ProgramError(
-                f"program {program.name!r} still has parameters: {unbound}",
-                fix="instantiate it before code is generated",
-            )
+        require_bound(program)
         program = instantiate(program, mesh_bindings(machine))
         naming = name_launch(program)
         instances, kinds = gemm_instances(program, machine), gemm_types(program)

@@ -122,9 +122,7 @@ class Reach:
     limit_bytes: int = LARGEST_DISPLACEMENT
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """The error for a nest that no tile fits, with the displacement of the tile of shortest
-        rows.
-        """
+        """The error for a nest that no tile fits, with the shortest rows' displacement."""
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one with the shortest rows adds "
             f"to {self.buffer!r} {int(self.found_bytes)} bytes from a pointer, a displacement "
@@ -134,9 +132,7 @@ class Reach:
 
 
 def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
-    """The reach of each matrix product in the scratchpad, in the first iteration of all loops,
-    where tiles are largest.
-    """
+    """The reach of each product in the scratchpad, where all loops begin: the largest."""
     for call in (s for s in walk(program.body) if isinstance(s, Call)):
         strides = _strides(call)
         if strides is not None:
@@ -147,9 +143,7 @@ def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
 
 @cache
 def _strides(call: Call) -> tuple[Expr, ...] | None:
-    """The arguments of `shape.reaches` in elements; None if the call is no matrix product of three
-    views.
-    """
+    """The arguments of `shape.reaches` in elements; None unless it is a product of three views."""
     multiply, views = call.primitive, [v for v in call.operands if isinstance(v, View)]
     if not isinstance(multiply, MatrixProduct) or len(views) != len(ROLES):
         return None

@@ -36,6 +36,7 @@ from tilewright.targets.sw26010.emit.launch import (
     declare_core_function,
     launch_kernel,
     launched,
+    pointer,
     tensor_bytes,
     write_group_threads,
 )
@@ -120,9 +121,7 @@ class Driver:
 
     @property
     def arrays(self) -> list[tuple[str, TensorInfo]]:
-        """The arrays that all groups share, with their C expressions: shared tensors and partial
-        results.
-        """
+        """Arrays that all groups share, with C expressions: shared tensors and partial results."""
         found = [(self.part(info), info) for info, _ in self.shared]
         if self.sums is None:
             return found
@@ -260,9 +259,7 @@ def _sums(
 
 
 def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
-    """The kernel's steps with new routines after its first `routines`, then the movers and the
-    driver.
-    """
+    """The kernel's steps, new routines after its first `routines`, then movers and driver."""
     *steps, archive = driver.kernel.build.steps
     files, headers = [m.name for m in driver.launched], [f"{driver.kernel.name}.h"]
     headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]
@@ -272,7 +269,11 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
         *(compile_step(file, SLAVE_FLAGS, ()) for file in all_routines[routines:]),
         *steps[behind:],
         *(
-            compile_step(f"{m.name}_slave.c", SLAVE_FLAGS, _needed_headers(m))
+            compile_step(
+                f"{m.name}_slave.c",
+                SLAVE_FLAGS,
+                (f"{m.name}.h", *_HEADERS, *expression_headers([m.program])),
+            )
             for m in driver.launched
         ),
         compile_step(f"{driver.name}.c", HOST_FLAGS, tuple(headers)),
@@ -282,16 +283,8 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
     return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
 
 
-def _needed_headers(mover: Launched) -> tuple[str, ...]:
-    return (f"{mover.name}.h", *_HEADERS, *expression_headers([mover.program]))
-
-
-def _pointer(info: TensorInfo) -> str:
-    return f"{'' if info.kind == 'output' else 'const '}{dtype(info.dtype).c_name} *"
-
-
 def _prototype(driver: Driver) -> str:
-    arguments = ", ".join(f"{_pointer(t)}{t.identifier}" for t in driver.whole)
+    arguments = ", ".join(f"{pointer(t)}{t.identifier}" for t in driver.whole)
     return f"int {driver.name}({arguments})"
 
 
@@ -339,7 +332,7 @@ def _state(writer: CWriter, driver: Driver) -> None:
     writer.comment("The call that the groups work on; of shared operands the arranged array.")
     with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
         for info, _ in driver.cuts:
-            writer.line(f"{_pointer(info)}{info.identifier};")
+            writer.line(f"{pointer(info)}{info.identifier};")
         for info, _ in driver.shared:
             writer.line(f"{dtype(info.dtype).c_name} *shared_{info.identifier};")
         if driver.sums is not None:

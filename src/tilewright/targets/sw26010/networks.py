@@ -16,8 +16,8 @@ from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
+from tilewright.network.plans import Search
 from tilewright.network.requirements import require_lowered, without_look_ups
-from tilewright.network.search import Search
 
 if TYPE_CHECKING:
     from tilewright.targets.sw26010.emulation import run as emulation
@@ -37,10 +37,6 @@ class Sw26010Networks:
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> PlannedNetwork:
-        """Choose the schedules and layouts of a network.
-
-        Raises GraphError for operators without a lowering, CapacityError where nothing fits.
-        """
         own = without_look_ups(network)
         plan = build_plan(own, machine, search, progress=progress)
         return PlannedNetwork(own, plan, dict(own.values), self)

@@ -70,9 +70,7 @@ class _Body:
         self.operations.append(operation)
 
     def cycles(self, pointers: int) -> float:
-        """Cycles of one iteration in steady state, with its control added and every pointer
-        advanced.
-        """
+        """Cycles of an iteration in steady state, with its control and every pointer advanced."""
         for pointer in range(_POINTERS, _POINTERS + pointers):
             self.add("ldi", [pointer], pointer)
         self.add("subl", [_COUNTER], _COUNTER)

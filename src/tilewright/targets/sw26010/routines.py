@@ -184,9 +184,7 @@ class RoutineUse:
 
 
 def uses_of(call: PricedCall[Any]) -> list[RoutineUse]:
-    """The routines that a call of an elementwise primitive takes; none for a loop that a compiler
-    makes.
-    """
+    """The routines that a call of an elementwise primitive takes; none for a compiled loop."""
     match call.primitive:
         case Map():
             found = _map_uses(call)
@@ -209,9 +207,7 @@ def _map_uses(call: PricedCall[Map]) -> Iterator[RoutineUse]:
 
 
 def _reduce_uses(call: PricedCall[Reduce]) -> Iterator[RoutineUse]:
-    """One use per mode of the routine; calls are divided by the share whose operands start on a
-    vector boundary.
-    """
+    """One use per mode; calls are divided by the share whose operands start with a vector."""
     nest = priced_loops(call.dims) if has_loops(call.dims) else None
     routine = routine_of_code(call, int(nest.code)) if nest is not None and nest.priced else None
     if nest is None or routine is None:
@@ -261,9 +257,7 @@ def mode_of(rows: NestRows) -> str:
 
 
 def counts_of(rows: NestRows) -> tuple[int, ...]:
-    """The iterations of a nest's loops that are more than one, outermost first, and the items of a
-    row.
-    """
+    """Iterations of a nest's loops that have several, outermost first, and the items of a row."""
     inside = [int(rows.rows), *(int(count) + 1 for count in rows.around), 1]
     loops = [around // inner for around, inner in pairwise(inside)]
     while loops and loops[-1] == 1:

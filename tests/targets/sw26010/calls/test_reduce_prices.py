@@ -10,8 +10,8 @@ import pytest
 
 from tilewright.common.expr import Const, Var, evaluate
 from tilewright.cost.calls import PricedCall
+from tilewright.cost.nests import starts_of_vectors
 from tilewright.cost.prices import call_costs
-from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, View, at
 from tilewright.ir.primitives import Reduce

@@ -464,6 +464,7 @@ def _values(found: Emitted, case: Case) -> list[int]:
 
 def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:
     library = f"lib{found.name}.so"
+    openmp = f" {OPENMP_FLAG}" if OPENMP_FLAG in machine_flags else ""
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
     apart = [name[:-2] + ".o" for name, text in sorted(files.items()) if own_flags(text)]
     apart = list(dict.fromkeys([f"{found.name}.o", *apart]))
@@ -476,7 +477,7 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
         f"{' '.join(apart)}: CFLAGS += {SEPARATE}",
         "",
         f"{library}: $(OBJECTS)",
-        f"\t$(CC) -shared{_openmp(machine_flags)} -o $@ $(OBJECTS) -lm",
+        f"\t$(CC) -shared{openmp} -o $@ $(OBJECTS) -lm",
         "",
         "clean:",
         f"\trm -f {library} $(OBJECTS)",
@@ -485,8 +486,3 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
         "",
     ]
     return "\n".join(lines)
-
-
-def _openmp(flags: Sequence[str]) -> str:
-    """The OpenMP flag for the linker, behind a space; empty if `flags` lacks it."""
-    return f" {OPENMP_FLAG}" if OPENMP_FLAG in flags else ""

@@ -17,9 +17,9 @@ from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planning.products import Ranked
+from tilewright.network.plans import Search
 from tilewright.network.requirements import require_lowered
 from tilewright.network.results import StageResult
-from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.network.emit import Emitted, host_sources
 from tilewright.targets.host.network.kernels import StageKernels

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tilewright.codegen.artifact import Artifact, TensorInfo
-from tilewright.cost.causes import model_causes
+from tilewright.cost.totals import model_causes
 from tilewright.graph.names import safe_name
 from tilewright.machine import Machine
 from tilewright.network.plan import Stage
@@ -20,8 +20,7 @@ from tilewright.passes.split_ahead import split_ahead
 from tilewright.seeds.space import operand_name
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue
-from tilewright.targets.host.network.epilogues import epilogue_parts
-from tilewright.targets.host.network.planner import HostPlanner
+from tilewright.targets.host.network.planner import HostPlanner, epilogue_parts
 from tilewright.tune.candidate import Candidate
 
 

@@ -32,7 +32,7 @@ from typing import IO, NoReturn
 import msgspec
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.artifact import Array, Arrays, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
@@ -51,11 +51,10 @@ from tilewright.graph.rewrites.constants import WithAhead, without_ahead
 from tilewright.graph.rewrites.definitions import lines_of_images
 from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.machine import Machine
-from tilewright.network.plans import Other
+from tilewright.network.plans import BY_THE_MODEL, Other, Search
 from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.rival import compare_outputs, compare_with_onnxruntime, onnxruntime_session
-from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
@@ -78,11 +77,8 @@ _ADDRESSABLE_BYTES = 1 << 47
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HostNetwork:
-    """A whole network as one function on this computer.
-
-    `weights` are the numbers that are known, until the constants have been made of them and of what
-    the nodes `ahead` compute of them; others are given to `run`. What stays in memory is constants,
-    arena, inputs and outputs.
+    """A `NativeNetwork` on this computer. Constants are also made of what the nodes `ahead` compute
+    of weights. What stays in memory is constants, arena, inputs and outputs.
     """
 
     code: NetworkCode
@@ -97,39 +93,32 @@ class HostNetwork:
         return f"<HostNetwork {self.code.name}: {stages} stages on {self.machine.name}>"
 
     def run(
-        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+        self, *inputs: Array, weights: Arrays | None = None, **named: Array
     ) -> dict[str, Array]:
-        """The outputs by name. Inputs are given in order or by name. Not for several threads.
-
-        `weights` are needed once where the network came without numbers, as those of the zoo do.
-        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
-        """
         given = self.given(inputs, named)
         if weights is not None:
             self.give_weights(weights)
         return (self._bound.for_shapes if self.code.cases else self._bound.computed)(given)
 
-    def bind(
-        self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
-    ) -> BoundNetwork:
+    def bind(self, inputs: Arrays, weights: Arrays | None = None) -> BoundNetwork:
         """The network with its memory, which the next call takes over, to be run repeatedly."""
         if weights is not None:
             self.give_weights(weights)
         self._bound.give(inputs)
         return self._bound
 
-    def session(self, states: Mapping[str, Array]) -> HostSession:
+    def session(self, states: Arrays) -> HostSession:
         """The network with its states, which begin like this, in memory of its own."""
         return HostSession(self.loaded.bind(self._constants), self.states, states)
 
-    def give_weights(self, weights: Mapping[str, Array]) -> None:
+    def give_weights(self, weights: Arrays) -> None:
         """Compute the constants from these weights and the known ones that are not among them."""
         made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
         self.__dict__["_constants"] = made
         self.__dict__["_bound"] = self.loaded.bind(made)
 
-    def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
+    def given(self, inputs: Sequence[Array], named: Arrays) -> dict[str, Array]:
         """Inputs by name; raises GraphError for more, or other ones, than there are."""
         names = self.code.given
         found = {**dict(zip(names, inputs, strict=False)), **named}
@@ -143,14 +132,12 @@ class HostNetwork:
     def write(
         self,
         directory: str | Path,
-        weights: Mapping[str, Array] | None = None,
+        weights: Arrays | None = None,
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write C, header, Makefile, the constants and the result, times included where it has
-        them; the folder appears when it is complete.
-
-        Nothing of tilewright is needed to build and call it. Raises as `run` does for weights.
+        """Write C, header, Makefile, constants and result: nothing of tilewright is needed to build
+        and call it. Raises as `run` does for weights.
         """
         if weights is not None:
             self.give_weights(weights)
@@ -170,7 +157,6 @@ class HostNetwork:
         )
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """Describe the network without running it."""
         code = self.code
         return NetworkRun(
             code.name,
@@ -187,19 +173,15 @@ class HostNetwork:
     def measured(
         self,
         network: Network,
-        weights: Mapping[str, Array],
-        inputs: Mapping[str, Array],
+        weights: Arrays,
+        inputs: Arrays,
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(figures, outputs by name), of these inputs by name. With `compare` the same is computed
-        by another, from `network` and `weights`, and timed in turn with ours where that is
-        onnxruntime; `bound` replaces that of `network.results`. Where the computer is too busy to
-        be measured, a warning says so and the figures have no times.
-
-        Raises ToolError where onnxruntime is asked for and not installed.
+        """Times, and those of onnxruntime in turn with ours where it is compared. Where the
+        computer is too busy to be measured, a warning says so and the figures have no times.
         """
         ours = self.bind(inputs)
         ours.repeat(1)
@@ -382,9 +364,7 @@ def _worker() -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT meanwhile. A process started inside is interrupted once it unblocks the signal,
-    not while it starts.
-    """
+    """Block SIGINT meanwhile: a process started inside is interrupted when it unblocks it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -14,14 +14,14 @@ from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, silent, told
 from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place, place_centred
 from tilewright.targets.host.emit.header import pack_name, stored_elements
-from tilewright.targets.host.network.constants import PlacedConstant
-from tilewright.targets.host.network.epilogues import first_place
 from tilewright.targets.host.network.kernels import ProductKernel, StageKernels, arguments
+from tilewright.targets.host.network.planner import first_place
+from tilewright.targets.host.network.run import PlacedConstant
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
 Place: TypeAlias = tuple[Where, int]
@@ -68,11 +68,9 @@ def everything_placed(
     """A place for everything, nothing in that of what is needed at the same time."""
     placing, drafts = _Placing(plan), dict[int, _Draft]()
     products = [n for n, stage in enumerate(plan.stages) if stage.work == "product"]
-    for number in products:
-        progress("generate", len(drafts), len(products))
+    for number in told(progress, "generate", products):
         stage = plan.stages[number]
         drafts[number] = placing.call(number, stage, kernels.of(stage))
-    progress("generate", len(drafts), len(products))
     return placing.places(drafts, place_centred if threads > 1 else place)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Arrays
 from tilewright.codegen.c.compiler import (
     compile_into,
     compile_key,
@@ -27,11 +27,13 @@ from tilewright.codegen.c.compiler import (
     is_gcc,
     loaded_library,
 )
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
+from tilewright.ir.scalar import parse_scalar
+from tilewright.network.planning.form import Form
 from tilewright.network.results import StageResult
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.native import (
@@ -43,9 +45,38 @@ from tilewright.targets.host.native import (
     native_instruction_sets,
     page_aligned,
 )
-from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
+
+
+class PlacedConstant(Struct, frozen=True):
+    """A constant that starts at byte `at`, in a form: an expression over the elements of `weights`,
+    or known `numbers`; `pack` names the C function that packs it, if any.
+    """
+
+    at: int
+    elements: int
+    form: Form
+    made: str
+    weights: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+    pack: str = ""
+    dtype: str = "f64"
+
+
+def made(constant: PlacedConstant, weights: Arrays, kind: DType) -> Array:
+    """The elements of a constant in the order of its form, computed in double precision."""
+    if constant.made == "x0":
+        found = np.asarray(weights[constant.weights[0]])
+    elif constant.made:
+        operands = [np.asarray(weights[name], np.float64) for name in constant.weights]
+        with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+            found = np.asarray(parse_scalar(constant.made).value(operands))
+    else:
+        found = np.array(constant.numbers)
+    elements = np.asarray(found.reshape(constant.form.shape), kind.numpy)
+    return constant.form.stored(elements)
+
 
 Seconds = float
 
@@ -108,7 +139,7 @@ class LoadedNetwork:
     code: NetworkCode
     library: ctypes.CDLL
 
-    def constants(self, weights: Mapping[str, Array]) -> Array:
+    def constants(self, weights: Arrays) -> Array:
         """The network's constants for these weights, as the function takes them.
 
         Raises GraphError for a missing weight, ShapeError for one of the wrong shape.
@@ -133,7 +164,7 @@ class LoadedNetwork:
         arena = page_aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
-    def _make(self, constant: PlacedConstant, weights: Mapping[str, Array], place: Array) -> None:
+    def _make(self, constant: PlacedConstant, weights: Arrays, place: Array) -> None:
         element, shapes = dtype(constant.dtype), dict(self.code.weights)
         own = {name: weights[name] for name in constant.weights}
         for name, array in own.items():
@@ -159,15 +190,13 @@ class BoundNetwork:
         """The network's constants."""
         return self.arrays[-2]
 
-    def give(self, inputs: Mapping[str, Array]) -> None:
-        """Copy inputs to where the network reads them; GraphError or ShapeError if they do not
-        fit.
-        """
+    def give(self, inputs: Arrays) -> None:
+        """Copy inputs to where the network reads them; GraphError or ShapeError for wrong ones."""
         self._require(inputs)
         for name, _ in self.network.code.inputs:
             self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
 
-    def computed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def computed(self, inputs: Arrays) -> dict[str, Array]:
         """Outputs of these inputs, which are read where they are if they lie as the network reads
         them, in new arrays; GraphError or ShapeError if inputs do not fit.
         """
@@ -187,7 +216,7 @@ class BoundNetwork:
         self.network.library[f"{code.name}_run"](*map(address, arrays))
         return made
 
-    def _require(self, inputs: Mapping[str, Array]) -> None:
+    def _require(self, inputs: Arrays) -> None:
         for name, shape in self.network.code.inputs:
             _require_given("input", name, inputs)
             _require_shape("input", name, inputs[name], shape)
@@ -214,7 +243,7 @@ class BoundNetwork:
         for _ in range(calls):
             function(*arguments)
 
-    def for_shapes(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def for_shapes(self, inputs: Arrays) -> dict[str, Array]:
         """Outputs of the case for the shapes of these inputs; ShapeError where there is none."""
         code = self.network.code
         for number, case in enumerate(code.cases):
@@ -251,9 +280,7 @@ class BoundNetwork:
 class HostSession:
     """A `Session` in the memory of a bound network."""
 
-    def __init__(
-        self, bound: BoundNetwork, states: Sequence[State], numbers: Mapping[str, Array]
-    ) -> None:
+    def __init__(self, bound: BoundNetwork, states: Sequence[State], numbers: Arrays) -> None:
         code = bound.network.code
         self._bound, held = bound, {state.next for state in states}
         self._places = {
@@ -263,7 +290,7 @@ class HostSession:
         self._results = [name for name, _ in code.outputs if name not in held]
         self.give(numbers)
 
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def step(self, inputs: Arrays) -> dict[str, Array]:
         """Run once: the outputs that are no states, in the network's memory."""
         self.give(inputs)
         self._bound.repeat(1)
@@ -272,7 +299,7 @@ class HostSession:
                 self._places[state.tensor][...] = self._places[state.next]
         return {name: self._places[name] for name in self._results}
 
-    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+    def until(self, output: str, inputs: Arrays) -> Array:
         """An output, in the network's memory, by the stages up to it."""
         self.give(inputs)
         self._bound.until(output)
@@ -282,7 +309,7 @@ class HostSession:
         """Copies of the states as they are now."""
         return {state.tensor: self._places[state.tensor].copy() for state in self._states}
 
-    def give(self, states: Mapping[str, Array]) -> None:
+    def give(self, states: Arrays) -> None:
         """Replace states, or other inputs; GraphError and ShapeError for what does not fit."""
         for name, array in states.items():
             if name not in self._places:
@@ -350,7 +377,7 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _require_given(what: str, name: str, given: Mapping[str, Array]) -> None:
+def _require_given(what: str, name: str, given: Arrays) -> None:
     if name not in given:
         raise GraphError(f"no numbers are given for the {what} {quoted(name)}")
 

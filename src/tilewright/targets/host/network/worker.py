@@ -76,9 +76,7 @@ def _until_unwanted(requests: BinaryIO) -> None:
 
 
 def _interrupted_once() -> None:
-    """One interruption ends the work; a second one, by keyboard and pipe, must not stop the
-    tidying up.
-    """
+    """One interruption ends the work; a second, by keyboard and pipe, must not stop tidying up."""
 
     def interrupt(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

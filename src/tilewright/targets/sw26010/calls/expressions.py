@@ -84,9 +84,7 @@ def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
 
 @dataclass(frozen=True)
 class ReduceLoops:
-    """The loops over results and the gathering loops, innermost last, and the layout of the
-    operands.
-    """
+    """The loops over results, the gathering loops innermost last, the layout of the operands."""
 
     kept: tuple[Loop, ...]
     gathered: tuple[Loop, ...]
@@ -132,9 +130,7 @@ def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | No
 def routine_of_reduce(
     reduction: Reduce, views: tuple[View, ...], element: str
 ) -> ReduceRoutine | None:
-    """The routine that a call takes; none where the core's instructions, its registers or the loops
-    of a routine do not do.
-    """
+    """The routine of a call; none where instructions, registers or a routine's loops do not do."""
     nest = reduce_loops(reduction, views)
     if nest is None or reduction.function == "prod":
         return None
@@ -215,9 +211,7 @@ def _check_attributes(primitive: Primitive) -> None:
 
 
 def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine, ...]:
-    """The distinct routines that the programs call, in the order of the calls, maps before
-    reductions.
-    """
+    """The distinct routines that the programs call, in the order of the calls, reductions last."""
     maps: dict[ExpressionRoutine, None] = {}
     reductions: dict[ExpressionRoutine, None] = {}
     for program in programs:

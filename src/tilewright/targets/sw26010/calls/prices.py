@@ -1,10 +1,9 @@
 """Prices of elementwise calls: the fitted form of the call's routine (`timing`) on its loops, or
 the C loop of `compiled_loops` without a routine.
 
-In: the loops of a call (`cost.nests`) and, of a reduction, the axes that it gathers along
-(`cost.reductions`), for many candidates at once. Out: cycles. Loops are joined as the emitted call
-joins them, which says how operands lie along a row and so which routine is taken, and in which of
-its modes.
+In: the loops of a call and, of a reduction, the axes that it gathers along (`cost.nests`), for many
+candidates at once. Out: cycles. Loops are joined as the emitted call joins them, which says how
+operands lie along a row and so which routine is taken, and in which of its modes.
 """
 
 from __future__ import annotations
@@ -200,9 +199,7 @@ def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
-    """The tile sizes that cores may have; the least is left out if it is the largest in all
-    candidates.
-    """
+    """Tile sizes that cores may have; without the least if it is the largest in all candidates."""
     if np.array_equal(dims[axis.most], dims[axis.least]):
         return axis.most, axis.whole
     return axis.most, axis.least, axis.whole
@@ -254,9 +251,7 @@ def _changed_rows(timing: Timing, grows: bool, rows: Value, larger: Value, small
 
 
 def _by_mode(by_vectors: Value, among: Value, cycles_in: Callable[[str], Value]) -> Value:
-    """Cycles by vectors or by elements, `among` some candidates: a mode that none of them takes has
-    no price.
-    """
+    """Cycles by vectors or elements, `among` some candidates; a mode none takes is unpriced."""
     cycles: Value = 0.0
     for mode, taken in zip(MODES, (by_vectors, np.logical_not(by_vectors)), strict=True):
         if np.any(np.logical_and(among, taken)):
@@ -438,9 +433,7 @@ def priced_loops(dims: Dims) -> PricedLoops:
 
 
 def _starts(dims: Dims, operand: int, several: str) -> Value:
-    """The share of the calls in which an operand starts with a vector: all or none where the code
-    knows its place.
-    """
+    """The share of the calls in which an operand starts with a vector: 0 or 1 where it is known."""
     known = dims.get(f"start_{operand}")
     return 1 / dims.get(several, 1) if known is None else np.equal(known, 1) * 1.0
 

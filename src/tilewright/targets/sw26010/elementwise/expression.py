@@ -78,9 +78,7 @@ class ExpressionOperations:
     known: dict[str, int] = field(default_factory=dict)
 
     def value(self, scalar: Scalar) -> int:
-        """The number of the value; raises ProgramError for functions that the core has no
-        instruction for.
-        """
+        """The number of the value; raises ProgramError for functions without an instruction."""
         scalar = expanded(scalar)
         text = str(scalar)  # which tells 0.0 and -0.0 apart
         if text not in self.known:

@@ -130,9 +130,7 @@ def nearest(sums: Sums, x: int) -> int:
 
 
 def remainder(sums: Sums, x: int, y: int) -> int:
-    """Exact remainder of x / y with the sign of x (C's `fmod`); NaN if the quotient is 2 ** 52 or
-    more.
-    """
+    """Exact remainder of x / y with the sign of x (C's `fmod`); NaN for quotients >= 2 ** 52."""
     size, step = sums.magnitude(x), sums.magnitude(y)
     large = sums.constant(_WHOLE)
     quotient = sums.add("vdivd", size, step)
@@ -152,9 +150,7 @@ def _near(sums: Sums, x: int) -> int:
 
 
 def _whole(sums: Sums, x: int, found: int) -> int:
-    """The rounded value `found` of x, with the sign of x if it is zero; x itself if it is whole or
-    NaN.
-    """
+    """The rounded value `found` of x, a zero with the sign of x; x itself if it is whole or NaN."""
     signed = sums.add("vseleq", found, sums.add("vmuld", x, ZERO_VALUE), found)
     square = sums.add("vmuld", x, x)
     has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))

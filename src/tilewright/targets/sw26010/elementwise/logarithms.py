@@ -197,9 +197,7 @@ def _signed(sums: Sums, x: int) -> int:
 
 
 def _not_whole(sums: Sums, x: int, found: int) -> int:
-    """Power of a negative x with a fractional exponent, given `found` = |x| ** y: NaN, or `found`
-    for -inf.
-    """
+    """Fractional power of a negative x, given `found` = |x| ** y: NaN, or `found` for -inf."""
     inner = sums.add("vfcmplt", sums.constant(-inf), x)
     return sums.add("vseleq", inner, found, sums.constant(nan))
 

@@ -103,9 +103,7 @@ class Loops:
         self._next_row(mode)
 
     def _write(self, label: str, blocks: Iterable[Block]) -> None:
-        """Write the blocks; one without a label is joined to the block before unless that ends in a
-        branch.
-        """
+        """Write the blocks; one without a label joins that before, unless it ends in a branch."""
         joined: list[Block] = [(label, [])]
         for name, code in blocks:
             before = joined[-1][1]

@@ -239,9 +239,7 @@ class MapRoutine:
 
     @property
     def by_lanes(self) -> bool:
-        """True if strided elements are gathered into vectors: the expression takes long enough to
-        pay for it.
-        """
+        """True if strided elements are gathered into vectors: expressions that take long enough."""
         return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
@@ -496,9 +494,7 @@ def _part(routine: MapRoutine, chunk: Chunk) -> RowPart:
 
 
 def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
-    """Allocate the frame, read the arguments, and test for empty loops and for obstacles to
-    vectors.
-    """
+    """Allocate the frame, read the arguments, test for empty loops and obstacles to vectors."""
     in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
     code = framed(_frame_bytes(routine), routine.saves, routine.saved_at)
     for i in routine.pointed:

@@ -192,9 +192,7 @@ class ReduceRoutine:
 
 
 class Items:
-    """Code for `count` items at a time, each operation for all of them; each result stays in its
-    register.
-    """
+    """Code for `count` items at a time, operation by operation; each result keeps its register."""
 
     def __init__(self, routine: ReduceRoutine, mode: str, count: int, memory: int = 0) -> None:
         self.routine, self.mode, self.count, self.memory = routine, mode, count, memory
@@ -544,9 +542,7 @@ def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
-    """Set LEFT to 0 only if results are whole, aligned vectors, and the flag of x only if its
-    elements are.
-    """
+    """Set LEFT to 0 only if results are whole aligned vectors; the flag of x likewise."""
     lie, code, turns = routine.lie, [], deque((5, 6, 7, 4, 2))
     last = routine.precision.vector_bytes - 1
 

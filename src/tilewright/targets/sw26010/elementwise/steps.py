@@ -39,9 +39,7 @@ _ELEMENTS = "elements"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Elements of a row that are processed together: `items` vectors, groups of lanes, or single
-    elements.
-    """
+    """Elements of a row processed together: `items` vectors, groups of lanes, single elements."""
 
     mode: str
     items: int

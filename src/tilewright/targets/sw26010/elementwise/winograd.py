@@ -209,9 +209,7 @@ class WinogradWork:
 def _walk(
     name: str, pointers: tuple[int, int], steps: tuple[int, int], count: int
 ) -> list[_Access]:
-    """Accesses to the points of a line: the first at pointer `start`, which moves to the next line
-    after the last.
-    """
+    """Accesses to the points of a line from pointer `start` on, which ends at the next line."""
     (start, pointer), (step, line) = pointers, steps
 
     def access(number: int, register: int) -> list[Instruction]:

@@ -25,15 +25,13 @@ _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 def build_steps(
     naming: LaunchNaming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
 ) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`; `routines` are the assembly files
-    of primitives.
-    """
+    """Steps from sources to `lib<name>.a`; `routines` are the primitives' assembly files."""
     name = naming.artifact
     gemm_flags = (*SLAVE_FLAGS, *own_names(name, chains=chains)) if has_gemm else SLAVE_FLAGS
     steps = [
         compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
         compile_step(
-            f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS, *map_files(routines, "h"))
+            f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS, *map_headers(routines))
         ),
         *(compile_step(file, SLAVE_FLAGS, ()) for file in routines),
     ]
@@ -53,12 +51,9 @@ def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
     return tuple(f"-D{function}={name}_{function}" for function in functions)
 
 
-def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """The files of map routines among `routines`, with another suffix; their C twins are in their
-    headers.
-    """
-    stems = (file.rpartition(".")[0] for file in routines if file.startswith("tw_map_"))
-    return tuple(f"{stem}.{suffix}" for stem in stems)
+def map_headers(routines: Sequence[str]) -> tuple[str, ...]:
+    """The headers of the map routines among these files, with their twins in C."""
+    return tuple(f"{f.rpartition('.')[0]}.h" for f in routines if f.startswith("tw_map_"))
 
 
 def _object(source: str) -> str:
@@ -76,7 +71,7 @@ def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
     are compiled with their callers.
     """
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
-    headers = set(map_files(routines, "h"))
+    headers = set(map_headers(routines))
     library, chosen = archive.output, [_object(file) for file in routines]
     lines = [
         "# Generated. Link into a program:",

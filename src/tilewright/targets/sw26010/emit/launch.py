@@ -49,7 +49,7 @@ def emit_header(program: Program, naming: LaunchNaming) -> str:
         if infos:
             with writer.block(f"struct {naming.parameters}", "};"):
                 for info in infos:
-                    writer.line(f"{_pointer(info)}{info.identifier};")
+                    writer.line(f"{pointer(info)}{info.identifier};")
             writer.line()
         writer.comment(
             "Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing."
@@ -112,21 +112,20 @@ def initialize_once(writer: CWriter) -> None:
         writer.line("ready = 1;")
 
 
-def _pointer(info: TensorInfo) -> str:
+def pointer(info: TensorInfo) -> str:
+    """The C type of a tensor as the code takes it."""
     const = "const " if info.is_given else ""
     return f"{const}{dtype(info.dtype).c_name} *"
 
 
 def entry_prototype(infos: tuple[TensorInfo, ...], naming: LaunchNaming) -> str:
     """The head of the entry function: inputs, constants, outputs."""
-    public = [f"{_pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
+    public = [f"{pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
     return f"int {naming.artifact}({', '.join(public) or 'void'})"
 
 
 def gemm_header(*, chains: bool = False) -> str:
-    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together; with `chains` the sum
-    of several products too.
-    """
+    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores; `chains`: sums of products."""
     products = [f"{gemm_prototype(k)};\n" for k in FLOATS]
     linked = [_CHAIN_HEAD, *(f"{chain_prototype(k)};\n" for k in FLOATS)] if chains else []
     return "\n".join([_GEMM_HEAD, *products, *linked, "#endif\n"])
@@ -211,9 +210,7 @@ def declare_core_function(writer: CWriter, kernels: Iterable[str]) -> None:
 
 
 def launch_kernel(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]]) -> None:
-    """Start a kernel on all cores and wait; `places` are the addresses of its tensors, each by the
-    tensor's identifier.
-    """
+    """Start a kernel on all cores and wait; `places` has (tensor's identifier, address) pairs."""
     writer.line(f"struct {kernel}{PARAMETERS_SUFFIX} parameters;")
     for tensor, place in places:
         writer.line(f"parameters.{tensor} = {place};")

@@ -58,6 +58,7 @@ from tilewright.targets.sw26010.calls.expressions import (
     expression_headers,
 )
 from tilewright.targets.sw26010.dma import check_limits
+from tilewright.targets.sw26010.gemm.instances import role_extent
 from tilewright.targets.sw26010.names import LaunchNaming, buffer_end, buffer_infos, core_scope
 
 
@@ -256,14 +257,9 @@ def _check_points(transform: WinogradTransform) -> None:
     )
 
 
-def _extent(view: View, role: str) -> Expr:
-    pairs = zip(view.roles, view.ranges, strict=True)
-    return product(r.extent for letter, r in pairs if letter == role)
-
-
 def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallContext) -> None:
     c, a, b = views
-    m, n, k = _extent(c, "m"), _extent(c, "n"), _extent(a, "k")
+    m, n, k = role_extent(c, "m"), role_extent(c, "n"), role_extent(a, "k")
     forms = (matrix_form(a, "m", "k"), matrix_form(b, "k", "n"), matrix_form(c, "m", "n"))
     arguments = [context.c(e) for e in (m, n, k)]
     for scalar, view, form in zip(("1.0", "", "1.0"), (a, b, c), forms, strict=True):
@@ -297,7 +293,8 @@ def emit_chain(chain: Chain, context: CallContext) -> None:
                 inner = replace(inner, scope=scope)
             for view, form in zip((a, b), forms, strict=False):
                 writer.line(f"tw_pairs[tw_link++] = {inner.pointer(view, form.offset_elements)};")
-        m, n, k = (context.c(e) for e in (_extent(c, "m"), _extent(c, "n"), _extent(a, "k")))
+        extents = (role_extent(c, "m"), role_extent(c, "n"), role_extent(a, "k"))
+        m, n, k = map(context.c, extents)
         leading = [context.c(form.leading_dimension) for form in forms]
         arguments = [str(links), m, n, k, "tw_pairs", *leading[:2]]
         arguments += [context.pointer(c, forms[2].offset_elements), leading[2]]

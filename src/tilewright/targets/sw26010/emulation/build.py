@@ -27,7 +27,7 @@ from tilewright.codegen.c.compiler import compiled_files, compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.errors import ToolError
-from tilewright.targets.sw26010.emit.build import map_files
+from tilewright.targets.sw26010.emit.build import map_headers
 from tilewright.targets.sw26010.emit.launch import tensor_bytes
 from tilewright.targets.sw26010.groups import GroupsArtifact
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
@@ -175,7 +175,7 @@ def _launching_case(
 
 def _watch_maps(writer: CWriter, folder: str, artifact: Artifact) -> None:
     """Make calls of maps say which places they touch."""
-    for header in dict.fromkeys(map_files([*artifact.files], "h")):
+    for header in dict.fromkeys(map_headers([*artifact.files])):
         function = header.removesuffix(".h")
         writer.lines(f'#include "{folder}/{header}"\n#undef {function}')
         writer.line(f"#define {function}(...) tw_watch_map({function}, __VA_ARGS__)")

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tilewright.asm import assemble, link
 from tilewright.codegen.artifact import Array, Arrays, Artifact, TensorInfo
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import ShapeError, SimulationError, ToolError
+from tilewright.common.errors import SimulationError, ToolError
 from tilewright.isa import InstructionTable
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
@@ -211,14 +211,12 @@ class _Data:
     def _write(self, i: int, artifact: Artifact, inputs: Arrays) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
             if t.is_given or t.kind == "updated":
-                self._tensor(place, t)[...] = _require_input(t, inputs)
+                self._tensor(place, t)[...] = t.among(inputs)
             else:
                 self._fill(place, t)
 
     def _fill(self, place: int, t: TensorInfo) -> None:
-        """Write to the file that nothing is computed yet: pages that are first written in memory
-        are cleared before.
-        """
+        """Write to the file that nothing is computed yet: in memory, pages are cleared before."""
         kind, size = dtype(t.dtype), tensor_bytes(t)
         portion = np.full(_PORTION_BYTES // kind.size_bytes, kind.nothing, kind.numpy)
         self._file.seek(place)
@@ -253,15 +251,6 @@ def _public(artifact: Artifact) -> tuple[TensorInfo, ...]:
     return tuple(t for t in artifact.tensors if t.kind != "scratch")
 
 
-def _require_input(t: TensorInfo, inputs: Arrays) -> Array:
-    if t.name not in inputs:
-        raise ShapeError(f"input tensor {t.name!r} is missing")
-    given = inputs[t.name]
-    if given.shape != t.shape:
-        raise ShapeError(f"input tensor {t.name!r} has shape {given.shape}, expected {t.shape}")
-    return given
-
-
 def _statement(report: str, artifact: Artifact) -> str:
     """The text of the statement that a report names by file and line."""
     match = re.match(r"([A-Za-z0-9_]+\.c):(\d+): ", report)
@@ -290,9 +279,7 @@ _ORDERS: tuple[Layout, Layout] = ("column", "row")
 
 @dataclass
 class SimulatedProducts:
-    """Simulates the products of one emulated artifact; `cycles` lists those of each product that
-    was run.
-    """
+    """Simulates the products of an emulated artifact; `cycles` lists those of each that was run."""
 
     artifact: Artifact
     table: InstructionTable

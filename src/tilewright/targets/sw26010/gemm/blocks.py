@@ -87,9 +87,7 @@ def result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
 
 
 def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
-    """Steps of the vector, scalar and result pointers from the end of a C block to the next in its
-    row.
-    """
+    """Steps of vector, scalar, result pointers from the end of a C block to the next in its row."""
     how = unrolling(plan)
     passed = how.trips * how.body
     scalar = SCALAR_BLOCK * plan.scalar_stride - passed * plan.scalar_step

@@ -190,9 +190,7 @@ def _special(name: str) -> int:
 
 
 def _step_number(plan: GemmPlan, step: int) -> list[Instruction]:
-    """The number of the core's role in a step: 1 if it sends the vector operand, plus 2 for the
-    scalar.
-    """
+    """The number of the core's role in a step: 1 for sending the vector, plus 2 for the scalar."""
     by_m = plan.variant.vectorised == "m"
     vector, scalar = (COLUMN, ROW) if by_m else (ROW, COLUMN)
     one, two = (Register(r) for r in SCRATCH)
@@ -305,9 +303,7 @@ def _labelled(code: Sequence[Instruction], label: str) -> list[Instruction]:
 
 
 def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
-    """The code with label addresses as byte distances from the anchor, so that it is
-    position-independent.
-    """
+    """The code with labels as byte distances from the anchor, and so position-independent."""
     word_bytes = load_table(TABLE_NAME).word_bits // 8
     places = {label: i for i, line in enumerate(code) for label in line.labels}
 

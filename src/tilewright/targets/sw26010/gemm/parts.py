@@ -36,9 +36,7 @@ EVERYBODY = 8  # a put to this index reaches the whole bus
 
 @dataclass(frozen=True)
 class Role:
-    """A core's role in one of the eight steps: whether it sends or receives the vector and the
-    scalar operand.
-    """
+    """A core's role in one of the eight steps: does it send the vector and the scalar operand?"""
 
     sends_vector: bool
     sends_scalar: bool

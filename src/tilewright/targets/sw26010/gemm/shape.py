@@ -187,9 +187,7 @@ class GemmPlan:
 
 
 def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
-    """Checks a shape and derives the strides. Errors: ScheduleError (rules), CapacityError
-    (limits).
-    """
+    """Check a shape, derive the strides. Errors: ScheduleError (rules), CapacityError (limits)."""
     by_m = variant.vectorised == "m"
     if not 1 <= shape.mesh <= LARGEST_MESH:
         raise ScheduleError(

@@ -237,9 +237,7 @@ def by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
 
 
 def free_slots(plan: GemmPlan, placed: Sequence[Placed], count: int) -> list[int]:
-    """Slots where only arithmetic issues; instructions for which there is none go to the end and
-    cost a cycle each.
-    """
+    """Slots where only arithmetic issues; instructions without one go to the end, a cycle each."""
     interval = template_of_plan(plan).interval_cycles
     taken = {slot for slot, part, _ in placed if part.kind != "multiply_add"}
     free = [slot for slot in range(1, interval - 1) if slot not in taken]
@@ -281,9 +279,7 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
 
 
 def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
-    """All iterations of a step in one role but the last, and the jump to the transition in the
-    table.
-    """
+    """All iterations of a step in one role but the last, then the jump to the transition."""
     how = unrolling(plan)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
     code += straight_iterations(plan, role, how.rest)

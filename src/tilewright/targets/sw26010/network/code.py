@@ -50,6 +50,7 @@ from tilewright.targets.sw26010.emit.launch import (
     gemm_header,
     initialize_once,
     launched,
+    pointer,
     tensor_bytes,
     write_group_threads,
 )
@@ -253,9 +254,7 @@ def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
 def _layout(
     plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
 ) -> _Layout:
-    """Lay out the constants consecutively, the arena by liveness, and the stages' own scratch after
-    it.
-    """
+    """Lay out constants consecutively, the arena by liveness, the stages' own scratch after it."""
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
     offsets, arena_bytes = plan.arena
@@ -499,8 +498,7 @@ class NetworkDriver:
         writer.comment("The call that the groups work on.")
         with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
             for info in self.infos:
-                const = "const " if info.is_given else ""
-                writer.line(f"{const}{dtype(info.dtype).c_name} *{info.identifier};")
+                writer.line(f"{pointer(info)}{info.identifier};")
         writer.line()
         writer.line(f"static pthread_barrier_t {name}_begin, {name}_end;")
         if self.code.meets:

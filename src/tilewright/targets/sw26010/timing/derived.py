@@ -116,9 +116,7 @@ class Derived(Generic[Routine, Sample]):
         return Path(self.file).with_suffix(".json")
 
     def question(self, table: str) -> str:
-        """Digest of the instruction table, of what makes the routines' code, and of the form and
-        the samples.
-        """
+        """Digest of the instruction table, what makes the routines' code, the form and samples."""
         return _question(self, table)
 
     def derive(self, table: str, routine: Routine) -> Timing:
