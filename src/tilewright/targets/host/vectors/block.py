@@ -64,6 +64,19 @@ def fetches_steps(kernel: Microkernel) -> bool:
     return strides_ahead(kernel) or "stream" in kernel.prefetch
 
 
+def _fetches_c_first(kernel: Microkernel) -> bool:
+    """True if rows of C are one line each in a block, which fetches them before the sum; more lines
+    are spread over it.
+    """
+    return "c" in kernel.prefetch and kernel.width * kernel.dtype.size_bytes <= LINE_BYTES
+
+
+def _goes_by_lines(kernel: Microkernel) -> bool:
+    """True if a sum goes line by line of k, as something is fetched at each."""
+    spreads = "c" in kernel.prefetch and not _fetches_c_first(kernel)
+    return spreads or runs_ahead(kernel) or strides_ahead(kernel)
+
+
 @dataclass(frozen=True)
 class RegisterBlock:
     """One register block; `tail` is "tail" where only some lanes of its last vector are in C, and
@@ -135,6 +148,8 @@ class RegisterBlock:
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
             writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
+        if _fetches_c_first(self.kernel):
+            self._write_c_prefetches(writer)
 
     def _write_pointers(self, writer: CWriter) -> None:
         """A pointer to each row; the first is number `place` of its run."""
@@ -157,7 +172,7 @@ class RegisterBlock:
                 writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
         if streams_ahead(self.kernel):
             writer.line("const char *next = (const char *)y0 + beyond;")
-        if self.kernel.prefetch <= {"stream"}:
+        if not _goes_by_lines(self.kernel):
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long p = 0; p < k; p++)")
             return
@@ -189,21 +204,9 @@ class RegisterBlock:
         """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
         sum, the same line of the next block's rows.
         """
-        kernel, size = self.kernel, self.kernel.dtype.size_bytes
-        if "c" in kernel.prefetch:
-            per_line = LINE_BYTES // size
-            width = self.vectors * kernel.lanes
-            hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
-            # Where rows do not begin at lines, the last element is on one more.
-            for number, column in enumerate((*range(0, width, per_line), width - 1)):
-                further = [f"!({self._has_whole_lines()})"] if column == width - 1 else []
-                with writer.block(f"if ({' && '.join([self._at_line(number), *further])})"):
-                    for i in range(self.height):
-                        here = f"coming + {self._offset_of(i, column)}"
-                        if not kernel.streams:
-                            writer.line(f"__builtin_prefetch(z + {here}, {hint});")
-                        for name in self._residuals():
-                            writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
+        kernel = self.kernel
+        if not _fetches_c_first(kernel):
+            self._write_c_prefetches(writer)
         if runs_ahead(kernel):
             # Of rows of taps, those above the last are near; beyond the next row comes another's.
             new = "if (r + 1 == count && p < ldx)"
@@ -211,6 +214,28 @@ class RegisterBlock:
             with writer.block(new) if kernel.offsets else writer.flat():
                 for i in range(self.height):
                     writer.line(f"__builtin_prefetch({self._row(i)} + ahead{hint});")
+
+    def _write_c_prefetches(self, writer: CWriter) -> None:
+        """Prefetch this block's part of C, or the next one's, each line in a step of its own where
+        rows are several.
+        """
+        kernel = self.kernel
+        if "c" not in kernel.prefetch:
+            return
+        per_line = LINE_BYTES // kernel.dtype.size_bytes
+        width, first = self.vectors * kernel.lanes, _fetches_c_first(kernel)
+        hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
+        # Where rows do not begin at lines, the last element is on one more.
+        for number, column in enumerate((*range(0, width, per_line), width - 1)):
+            tests = [] if first else [self._at_line(number)]
+            tests += [f"!({self._has_whole_lines()})"] if column == width - 1 else []
+            with writer.block(f"if ({' && '.join(tests)})") if tests else writer.flat():
+                for i in range(self.height):
+                    here = f"coming + {self._offset_of(i, column)}"
+                    if not kernel.streams:
+                        writer.line(f"__builtin_prefetch(z + {here}, {hint});")
+                    for name in self._residuals():
+                        writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
