@@ -28,6 +28,8 @@ _STEPS_AHEAD = 44
 """Steps of a stream of panels that are fetched ahead. Of 24, 44 and 64 on a Zen 4: with 24 the
 weights of Winograd's products come late, with 64 those of classifiers are gone again.
 """
+_SUMS_IN_FLIGHT = 8
+"""Multiply-adds that are under way at once: two a cycle, of a latency of four."""
 _STEPS_BEFORE = 64
 """Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
 the one before it.
@@ -130,7 +132,12 @@ class RegisterBlock:
         vector = f"tw_vector_{self.kernel.dtype}"
         writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
         for i in range(self.height):
-            whole = [f"s{i}_{v} = zero" for v in range(self.vectors) if not self._is_half(v)]
+            whole = [
+                f"{sums}{i}_{v} = zero"
+                for sums in self._sets
+                for v in range(self.vectors)
+                if not self._is_half(v)
+            ]
             if whole:
                 writer.line(f"{vector} {', '.join(whole)};")
             if self.tail == "half":
@@ -173,8 +180,7 @@ class RegisterBlock:
         if streams_ahead(self.kernel):
             writer.line("const char *next = (const char *)y0 + beyond;")
         if not _goes_by_lines(self.kernel):
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long p = 0; p < k; p++)")
+            self._write_steps(writer, "p", "0", "k")
             return
         with writer.block("for (long p = 0, end; p < k; p = end)"):
             steps = LINE_BYTES // kind.size_bytes
@@ -185,8 +191,7 @@ class RegisterBlock:
                 rows = self.kernel.lines_ahead // len(self._lines())
                 again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
                 writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long q = p; q < end; q++)")
+            self._write_steps(writer, "q", "p", "end")
 
     def _lines(self) -> Sequence[int]:
         """The columns at which lines of a row of the other operand end: where rows do not begin at
@@ -250,37 +255,61 @@ class RegisterBlock:
         first = number * LINE_BYTES // self.kernel.dtype.size_bytes
         return f"p == (k > {first} ? {first} : 0)" if number else "p == 0"
 
-    def _write_steps(self, writer: CWriter, loop: str) -> None:
-        """The loop that loads, broadcasts and multiplies."""
-        kind, step = self.kernel.dtype, self._x_step()
-        with writer.block(loop):
-            stream = str(_STEPS_AHEAD * self.kernel.width)
-            ahead = "beyond" if strides_ahead(self.kernel) else stream
-            for column in self._lines() if fetches_steps(self.kernel) else ():
-                writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
-            if streams_ahead(self.kernel):
-                # One each step: in bursts they would wait for each other.
-                writer.line("__builtin_prefetch(next, 0, 2);")
-                writer.line("next += share;")
-            for v in range(self.vectors):
-                if self._is_half(v):
-                    writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
-                else:
-                    writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
-            for i in range(self.height):
-                writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
-                for v in range(self.vectors):
-                    writer.line(f"{self._multiply_added(i, v)};")
-            for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
-                writer.line(f"{moving} += {step};")
-            packed = self.kernel.vector_layout == "panels"
-            writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+    @property
+    def _sets(self) -> str:
+        """The letter of each set of sums: two that take turns over k where one set of the highest
+        block of so many vectors does not hide the latency of a multiply-add.
+        """
+        return "st" if self.vectors * self.kernel.scalars < _SUMS_IN_FLIGHT else "s"
 
-    def _multiply_added(self, i: int, v: int) -> str:
+    def _write_steps(self, writer: CWriter, p: str, first: str, end: str) -> None:
+        """The loop over steps p of k, and what its turns of all sets leave."""
+        count = len(self._sets)
+        if count > 1:
+            writer.line(f"long {p} = {first};")
+            first = ""
+        writer.line(f"#pragma GCC unroll {self.kernel.unroll // count}")
+        head = f"for ({f'long {p} = {first}' if first else ''}; {p}"
+        with writer.block(
+            f"{head} < {end}; {p}++)" if count == 1 else f"{head} + 1 < {end}; {p} += 2)"
+        ):
+            for sums in self._sets:
+                with writer.block() if count > 1 else writer.flat():
+                    self._write_step(writer, sums)
+        if count > 1:
+            with writer.block(f"if ({p} < {end})"):
+                self._write_step(writer, "s")
+
+    def _write_step(self, writer: CWriter, sums: str) -> None:
+        """Loads, broadcasts and multiplies for one index of k."""
+        kind, step = self.kernel.dtype, self._x_step()
+        stream = str(_STEPS_AHEAD * self.kernel.width)
+        ahead = "beyond" if strides_ahead(self.kernel) else stream
+        for column in self._lines() if fetches_steps(self.kernel) else ():
+            writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
+        if streams_ahead(self.kernel):
+            # One each step: in bursts they would wait for each other.
+            writer.line("__builtin_prefetch(next, 0, 2);")
+            writer.line("next += share;")
+        for v in range(self.vectors):
+            if self._is_half(v):
+                writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
+            else:
+                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
+        for i in range(self.height):
+            writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
+            for v in range(self.vectors):
+                writer.line(f"{self._multiply_added(sums, i, v)};")
+        for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
+            writer.line(f"{moving} += {step};")
+        packed = self.kernel.vector_layout == "panels"
+        writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+
+    def _multiply_added(self, sums: str, i: int, v: int) -> str:
         kind = self.kernel.dtype
         if self._is_half(v):
             return f"h{i} = tw_half_multiply_add_{kind}(tw_lower_{kind}(e{i}), v{v}, h{i})"
-        return f"s{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, s{i}_{v})"
+        return f"{sums}{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, {sums}{i}_{v})"
 
     def _x_step(self) -> str:
         """Bytes from one step of k to the next."""
@@ -341,6 +370,8 @@ class RegisterBlock:
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
         kind, start = self.kernel.dtype, self.kernel.start
+        for i, v in self._cells() if len(self._sets) > 1 else ():
+            writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, t{i}_{v});")
         for i in range(self.height) if self.tail == "half" else ():
             writer.line(f"tw_vector_{kind} s{i}_{self.vectors - 1} = tw_whole_{kind}(h{i});")
         if start != "overwrite":
