@@ -261,9 +261,9 @@ def test_refusals(choices, message):
 def test_the_last_elements_of_lines_of_rows_in_place_are_fetched_ahead() -> None:
     """Rows that do not begin at lines touch one more, which begins in the next block."""
     for vectors, fetched in ((2, [15, 31]), (1, [15])):
-        kernel = Microkernel(AVX512, F32, vectors, 4, prefetch=frozenset(("panels",)), inner="n")
+        kernel = Microkernel(AVX512, F32, vectors, 8, prefetch=frozenset(("panels",)), inner="n")
         text = emit_microkernel(kernel, "product")
-        whole = text[text.index(f"product_4x{vectors}(") :]
+        whole = text[text.index(f"product_8x{vectors}(") :]
         found = re.findall(r"prefetch\(y0 \+ beyond \+ (\d+)", whole[: whole.index("\n}\n")])
         assert list(map(int, found)) == fetched
 
@@ -273,3 +273,26 @@ def test_rows_in_place_are_fetched_so_many_lines_ahead() -> None:
     ahead = {"prefetch": frozenset(("panels",)), "lines_ahead": 20}
     text = emit_microkernel(Microkernel(AVX512, F32, 2, 4, inner="n", **ahead), "product")
     assert "const long beyond = p + 10 < k ? 10 * ldy : (10 - k) * ldy + 32;" in text
+
+
+def test_lines_of_c_are_fetched_before_a_sum_where_rows_are_one_line_each() -> None:
+    """The sum is then one loop over k; rows of two lines are spread over those of k."""
+    for isa, loop in ((AVX2, "p = 0; p < k; p++"), (AVX512, "p = 0, end; p < k; p = end")):
+        text = emit_microkernel(Microkernel(isa, F32, 2, 4, prefetch=frozenset("c")), "product")
+        whole = text[text.index("product_4x2(") :]
+        assert re.findall(r"for \(long (p.*?)\)", whole)[0] == loop
+        assert (whole.index("prefetch(z") < whole.index("for (")) == (isa is AVX2)
+
+
+def test_blocks_that_hide_no_latency_have_two_sets_of_sums() -> None:
+    """Two multiply-adds a cycle, of a latency of four, take eight sums: 6 x 1 are too few."""
+    for scalars, sets in ((6, 2), (8, 1)):
+        text = emit_microkernel(Microkernel(AVX512, F32, 1, scalars), "product", [scalars], [16])
+        sums = set(re.findall(r"([st]\d)_0 = tw_multiply_add", text))
+        assert len(sums) == scalars * sets
+
+
+def test_whole_vectors_take_no_mask() -> None:
+    text = emit_microkernel(Microkernel(AVX2, F32, 2, 6), "product", [6], [8, 16])
+    assert sorted(set(re.findall(r"product_(\w+)\(", text))) == ["6x1", "6x2"]
+    assert "first" not in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -187,6 +189,29 @@ def test_pixels_are_a_stream_where_they_come_more_slowly_than_they_are_multiplie
     assert (one.part > 0, one.summed) == ((True, 1) if streamed else (False, 2))
 
 
+@pytest.mark.parametrize(
+    ("channels", "second_bytes", "by_lines"),
+    [(113, 524_288, True), (114, 524_288, False), (113, 4 << 20, False)],
+)
+def test_short_columns_of_an_image_from_afar_give_way_to_lines(
+    channels: int, second_bytes: int, by_lines: bool
+) -> None:
+    """A block of 7 windows has 9 pixels of a row: of 113 channels they are 4068 bytes, of 114 they
+    exceed a page. The image of 58 x 58 pixels takes 1.5 MB.
+    """
+    machine = load_machine("host_avx2", {"memory.caches.l2.capacity_bytes": second_bytes})
+    text = LAYER.replace("rows=28, cols=28", "rows=56, cols=56").replace("at(0, 28)", "at(0, 56)")
+    text = text.replace("57", "58").replace("192", str(channels)).replace("stride=2", "stride=1")
+    layer = parse(text)
+    one = window_function(
+        next(calls_of(layer.body, WindowSums))[0], layer, instruction_set_of(machine), machine
+    )
+    assert one is not None
+    assert (one.by_lines, one.summed) == (by_lines, 1)
+    loops = re.findall(r"for \(long ([tu]) =", emit_window_function(one, "sums"))
+    assert loops[0] == ("u" if by_lines else "t")
+
+
 def program(isa: InstructionSet) -> str:
     """A C program that checks several functions for all numbers of channels."""
     functions = {
@@ -207,6 +232,7 @@ def program(isa: InstructionSet) -> str:
         "beyond": windows(F32, isa, windows=9, lines=7, left=6, top=4, right=8, bottom=5),
         "dark": windows(F32, isa, lines=4, top=7, right=0),
         "terms": windows(F32, isa, lines=2, terms=2),
+        "rowwise": replace(windows(F32, isa, windows=15, lines=5), by_lines=True),
         "tall": windows(F64, isa, rows=4, columns=1, terms=2),
     }
     parts = [FENCE, vector_text(isa, (F32, F64))]

@@ -59,10 +59,8 @@ def window_function(
     shared = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
     pixels = block_pixels(isa.registers, shared)
     row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * terms
-    caches, part = machine.find_section(Caches), 0
-    if caches is not None and _is_streamed(call, program, machine, caches):
-        held = windows.rows * row * kind.size_bytes * isa.lanes(kind)
-        part = max(1, int(caches.l1.capacity_bytes * _NEAR // held)) * isa.lanes(kind)
+    part = _part(call, program, machine, windows.rows * row)
+    apart = lines > 1 and shared == 1
     return WindowFunction(
         kind,
         isa.lanes(kind),
@@ -84,12 +82,33 @@ def window_function(
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
         summed=1 if part else shared,
         part=part,
+        by_lines=apart and _is_short(call, program, machine, row * column),
         behind=windows.row_stride // windows.row_step if shared > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
         x_columns=_inside(call.operands[1], "c", program),
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
+
+
+def _part(call: Call, program: Program, machine: Machine, pixels: int) -> int:
+    """Channels of a part whose pixels, so many a block, are a stream; 0 where they are near."""
+    kind = dtype(program.element_type(call.operands[0]))
+    caches, lanes = machine.find_section(Caches), machine.core.lanes(kind.name)
+    if caches is None or not _is_streamed(call, program, machine, caches):
+        return 0
+    held = pixels * kind.size_bytes * lanes
+    return max(1, int(caches.l1.capacity_bytes * _NEAR // held)) * lanes
+
+
+def _is_short(call: Call, program: Program, machine: Machine, elements: int) -> bool:
+    """True if so many elements, a block's of a row of pixels, are less than a page of an image that
+    comes from afar: going down such columns it is no stream.
+    """
+    caches, kind = machine.find_section(Caches), dtype(program.element_type(call.operands[0]))
+    if caches is None or not _is_large(call, program, caches):
+        return False
+    return elements * kind.size_bytes < caches.pages.page_bytes
 
 
 def _is_streamed(call: Call, program: Program, machine: Machine, caches: Caches) -> bool:
@@ -100,13 +119,20 @@ def _is_streamed(call: Call, program: Program, machine: Machine, caches: Caches)
     if not isinstance(pixels, Tile) or not isinstance(windows, WindowSums):
         return False
     tensor, terms = program.tensor(pixels.tensor), _extent(as_view(pixels, program), "k")
-    size, second = dtype(tensor.dtype).size_bytes, caches.l2.capacity_bytes
-    taken = whole_bytes(tensor, {})
-    passed = (terms * windows.row_stride * windows.stride + 1) * size
-    behind = caches.l2 if taken > second else caches.l1
+    passed = (terms * windows.row_stride * windows.stride + 1) * dtype(tensor.dtype).size_bytes
+    behind = caches.l2 if whole_bytes(tensor, {}) > caches.l2.capacity_bytes else caches.l1
     flops = 2 * windows.rows * windows.cols * terms
     added = flops / machine.core.peak_flops_per_cycle(tensor.dtype)
-    return bool(taken > second / 2 and passed / behind.fill_bytes_per_cycle > added)
+    passes = passed / behind.fill_bytes_per_cycle > added
+    return passes and _is_large(call, program, caches)
+
+
+def _is_large(call: Call, program: Program, caches: Caches) -> bool:
+    """True if pixels in place take more than half of the second cache."""
+    pixels = call.operands[1]
+    if not isinstance(pixels, Tile):
+        return False
+    return bool(whole_bytes(program.tensor(pixels.tensor), {}) > caches.l2.capacity_bytes / 2)
 
 
 def _vectors(views: Sequence[View]) -> Expr:

@@ -28,6 +28,8 @@ _STEPS_AHEAD = 44
 """Steps of a stream of panels that are fetched ahead. Of 24, 44 and 64 on a Zen 4: with 24 the
 weights of Winograd's products come late, with 64 those of classifiers are gone again.
 """
+_SUMS_IN_FLIGHT = 8
+"""Multiply-adds that are under way at once: two a cycle, of a latency of four."""
 _STEPS_BEFORE = 64
 """Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
 the one before it.
@@ -62,6 +64,19 @@ def strides_ahead(kernel: Microkernel) -> bool:
 def fetches_steps(kernel: Microkernel) -> bool:
     """True if each step prefetches all lines of a later one of the operand that it loads."""
     return strides_ahead(kernel) or "stream" in kernel.prefetch
+
+
+def _fetches_c_first(kernel: Microkernel) -> bool:
+    """True if rows of C are one line each in a block, which fetches them before the sum; more lines
+    are spread over it.
+    """
+    return "c" in kernel.prefetch and kernel.width * kernel.dtype.size_bytes <= LINE_BYTES
+
+
+def _goes_by_lines(kernel: Microkernel) -> bool:
+    """True if a sum goes line by line of k, as something is fetched at each."""
+    spreads = "c" in kernel.prefetch and not _fetches_c_first(kernel)
+    return spreads or runs_ahead(kernel) or strides_ahead(kernel)
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,12 @@ class RegisterBlock:
         vector = f"tw_vector_{self.kernel.dtype}"
         writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
         for i in range(self.height):
-            whole = [f"s{i}_{v} = zero" for v in range(self.vectors) if not self._is_half(v)]
+            whole = [
+                f"{sums}{i}_{v} = zero"
+                for sums in self._sets
+                for v in range(self.vectors)
+                if not self._is_half(v)
+            ]
             if whole:
                 writer.line(f"{vector} {', '.join(whole)};")
             if self.tail == "half":
@@ -135,6 +155,8 @@ class RegisterBlock:
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
             writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
+        if _fetches_c_first(self.kernel):
+            self._write_c_prefetches(writer)
 
     def _write_pointers(self, writer: CWriter) -> None:
         """A pointer to each row; the first is number `place` of its run."""
@@ -157,9 +179,8 @@ class RegisterBlock:
                 writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
         if streams_ahead(self.kernel):
             writer.line("const char *next = (const char *)y0 + beyond;")
-        if self.kernel.prefetch <= {"stream"}:
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long p = 0; p < k; p++)")
+        if not _goes_by_lines(self.kernel):
+            self._write_steps(writer, "p", "0", "k")
             return
         with writer.block("for (long p = 0, end; p < k; p = end)"):
             steps = LINE_BYTES // kind.size_bytes
@@ -170,8 +191,7 @@ class RegisterBlock:
                 rows = self.kernel.lines_ahead // len(self._lines())
                 again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
                 writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long q = p; q < end; q++)")
+            self._write_steps(writer, "q", "p", "end")
 
     def _lines(self) -> Sequence[int]:
         """The columns at which lines of a row of the other operand end: where rows do not begin at
@@ -189,21 +209,9 @@ class RegisterBlock:
         """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
         sum, the same line of the next block's rows.
         """
-        kernel, size = self.kernel, self.kernel.dtype.size_bytes
-        if "c" in kernel.prefetch:
-            per_line = LINE_BYTES // size
-            width = self.vectors * kernel.lanes
-            hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
-            # Where rows do not begin at lines, the last element is on one more.
-            for number, column in enumerate((*range(0, width, per_line), width - 1)):
-                further = [f"!({self._has_whole_lines()})"] if column == width - 1 else []
-                with writer.block(f"if ({' && '.join([self._at_line(number), *further])})"):
-                    for i in range(self.height):
-                        here = f"coming + {self._offset_of(i, column)}"
-                        if not kernel.streams:
-                            writer.line(f"__builtin_prefetch(z + {here}, {hint});")
-                        for name in self._residuals():
-                            writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
+        kernel = self.kernel
+        if not _fetches_c_first(kernel):
+            self._write_c_prefetches(writer)
         if runs_ahead(kernel):
             # Of rows of taps, those above the last are near; beyond the next row comes another's.
             new = "if (r + 1 == count && p < ldx)"
@@ -211,6 +219,28 @@ class RegisterBlock:
             with writer.block(new) if kernel.offsets else writer.flat():
                 for i in range(self.height):
                     writer.line(f"__builtin_prefetch({self._row(i)} + ahead{hint});")
+
+    def _write_c_prefetches(self, writer: CWriter) -> None:
+        """Prefetch this block's part of C, or the next one's, each line in a step of its own where
+        rows are several.
+        """
+        kernel = self.kernel
+        if "c" not in kernel.prefetch:
+            return
+        per_line = LINE_BYTES // kernel.dtype.size_bytes
+        width, first = self.vectors * kernel.lanes, _fetches_c_first(kernel)
+        hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
+        # Where rows do not begin at lines, the last element is on one more.
+        for number, column in enumerate((*range(0, width, per_line), width - 1)):
+            tests = [] if first else [self._at_line(number)]
+            tests += [f"!({self._has_whole_lines()})"] if column == width - 1 else []
+            with writer.block(f"if ({' && '.join(tests)})") if tests else writer.flat():
+                for i in range(self.height):
+                    here = f"coming + {self._offset_of(i, column)}"
+                    if not kernel.streams:
+                        writer.line(f"__builtin_prefetch(z + {here}, {hint});")
+                    for name in self._residuals():
+                        writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
@@ -225,37 +255,61 @@ class RegisterBlock:
         first = number * LINE_BYTES // self.kernel.dtype.size_bytes
         return f"p == (k > {first} ? {first} : 0)" if number else "p == 0"
 
-    def _write_steps(self, writer: CWriter, loop: str) -> None:
-        """The loop that loads, broadcasts and multiplies."""
-        kind, step = self.kernel.dtype, self._x_step()
-        with writer.block(loop):
-            stream = str(_STEPS_AHEAD * self.kernel.width)
-            ahead = "beyond" if strides_ahead(self.kernel) else stream
-            for column in self._lines() if fetches_steps(self.kernel) else ():
-                writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
-            if streams_ahead(self.kernel):
-                # One each step: in bursts they would wait for each other.
-                writer.line("__builtin_prefetch(next, 0, 2);")
-                writer.line("next += share;")
-            for v in range(self.vectors):
-                if self._is_half(v):
-                    writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
-                else:
-                    writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
-            for i in range(self.height):
-                writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
-                for v in range(self.vectors):
-                    writer.line(f"{self._multiply_added(i, v)};")
-            for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
-                writer.line(f"{moving} += {step};")
-            packed = self.kernel.vector_layout == "panels"
-            writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+    @property
+    def _sets(self) -> str:
+        """The letter of each set of sums: two that take turns over k where one set of the highest
+        block of so many vectors does not hide the latency of a multiply-add.
+        """
+        return "st" if self.vectors * self.kernel.scalars < _SUMS_IN_FLIGHT else "s"
 
-    def _multiply_added(self, i: int, v: int) -> str:
+    def _write_steps(self, writer: CWriter, p: str, first: str, end: str) -> None:
+        """The loop over steps p of k, and what its turns of all sets leave."""
+        count = len(self._sets)
+        if count > 1:
+            writer.line(f"long {p} = {first};")
+            first = ""
+        writer.line(f"#pragma GCC unroll {self.kernel.unroll // count}")
+        head = f"for ({f'long {p} = {first}' if first else ''}; {p}"
+        with writer.block(
+            f"{head} < {end}; {p}++)" if count == 1 else f"{head} + 1 < {end}; {p} += 2)"
+        ):
+            for sums in self._sets:
+                with writer.block() if count > 1 else writer.flat():
+                    self._write_step(writer, sums)
+        if count > 1:
+            with writer.block(f"if ({p} < {end})"):
+                self._write_step(writer, "s")
+
+    def _write_step(self, writer: CWriter, sums: str) -> None:
+        """Loads, broadcasts and multiplies for one index of k."""
+        kind, step = self.kernel.dtype, self._x_step()
+        stream = str(_STEPS_AHEAD * self.kernel.width)
+        ahead = "beyond" if strides_ahead(self.kernel) else stream
+        for column in self._lines() if fetches_steps(self.kernel) else ():
+            writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
+        if streams_ahead(self.kernel):
+            # One each step: in bursts they would wait for each other.
+            writer.line("__builtin_prefetch(next, 0, 2);")
+            writer.line("next += share;")
+        for v in range(self.vectors):
+            if self._is_half(v):
+                writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
+            else:
+                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
+        for i in range(self.height):
+            writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
+            for v in range(self.vectors):
+                writer.line(f"{self._multiply_added(sums, i, v)};")
+        for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
+            writer.line(f"{moving} += {step};")
+        packed = self.kernel.vector_layout == "panels"
+        writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+
+    def _multiply_added(self, sums: str, i: int, v: int) -> str:
         kind = self.kernel.dtype
         if self._is_half(v):
             return f"h{i} = tw_half_multiply_add_{kind}(tw_lower_{kind}(e{i}), v{v}, h{i})"
-        return f"s{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, s{i}_{v})"
+        return f"{sums}{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, {sums}{i}_{v})"
 
     def _x_step(self) -> str:
         """Bytes from one step of k to the next."""
@@ -316,6 +370,8 @@ class RegisterBlock:
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
         kind, start = self.kernel.dtype, self.kernel.start
+        for i, v in self._cells() if len(self._sets) > 1 else ():
+            writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, t{i}_{v});")
         for i in range(self.height) if self.tail == "half" else ():
             writer.line(f"tw_vector_{kind} s{i}_{self.vectors - 1} = tw_whole_{kind}(h{i});")
         if start != "overwrite":

@@ -69,7 +69,7 @@ def emit_microkernel(
 def _width(kernel: Microkernel, columns: int) -> tuple[int, str]:
     """The register block for so many elements along the vectors."""
     vectors, rest = -(-columns // kernel.lanes), -columns % kernel.lanes
-    if columns == kernel.width:
+    if not rest:
         return vectors, ""
     return vectors, "half" if kernel.halves and 2 * rest >= kernel.lanes else "tail"
 
@@ -229,7 +229,8 @@ def _write_cases(
                 for vectors, tail in widths:
                     before = (vectors - 1) * kernel.lanes
                     most = before + kernel.lanes // (2 if tail == "half" else 1)
-                    own = f"left > {before} && left <= {most}" if tail else f"left >= {most}"
+                    whole = f"left {'>=' if vectors == kernel.vectors else '=='} {most}"
+                    own = f"left > {before} && left <= {most}" if tail else whole
                     writer.line(f"if ({own})")
                     with writer.deeper():
                         left = [f"left - {before}"] if tail else []

@@ -105,7 +105,9 @@ class WindowFunction:
     of pixels and results, from point to point and term to term of the factors. A block has the sums
     of so many lines at once, `summed`, each so many rows of points `behind` the one before. Where
     pixels are a stream from afar, channels go in parts of `part`, each of all lines, and a line is
-    a block of its own; 0 where they are near. Pixels that are so many elements down or across hold
+    a block of its own; 0 where they are near. Lines that share no sums may go one after the other,
+    `by_lines`, each with all its windows, instead of the windows one after the other, each with all
+    lines. Pixels that are so many elements down or across hold
     zeros if these are not in `x_rows` or `x_columns`. Channels that are `whole` vectors need no
     masks.
     """
@@ -131,6 +133,7 @@ class WindowFunction:
     summed: int = 1
     behind: int = 0
     part: int = 0
+    by_lines: bool = False
     x_rows: range = EVERYWHERE
     x_columns: range = EVERYWHERE
     whole: bool = False
@@ -203,11 +206,18 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
     with writer.block():
-        for j, windows in _in_order(across):
-            with writer.block(_loop("t", windows)), _part(one, writer):
-                for i, lines in _in_order(down):
-                    with writer.block(_loop("u", lines)):
-                        _write_channels(one, f"{name}_{i}_{j}", writer)
+        if one.by_lines:
+            for i, lines in _in_order(down):
+                with writer.block(_loop("u", lines)):
+                    for j, windows in _in_order(across):
+                        with writer.block(_loop("t", windows)), _part(one, writer):
+                            _write_channels(one, f"{name}_{i}_{j}", writer)
+        else:
+            for j, windows in _in_order(across):
+                with writer.block(_loop("t", windows)), _part(one, writer):
+                    for i, lines in _in_order(down):
+                        with writer.block(_loop("u", lines)):
+                            _write_channels(one, f"{name}_{i}_{j}", writer)
     return writer.text()
 
 
