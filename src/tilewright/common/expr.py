@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -77,7 +77,7 @@ class Const(_Operators):
     def __reduce__(self) -> tuple[type[Const], tuple[int]]:
         return Const, (self.value,)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.value)
 
 
@@ -106,7 +106,7 @@ class Var(_Operators):
         """Its own name."""
         return frozenset((self.name,))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name
 
 
@@ -141,7 +141,11 @@ class BinaryExpr(_Operators):
     def __reduce__(self) -> tuple[type[BinaryExpr], tuple[str, Expr, Expr]]:
         return BinaryExpr, (self.op, self.a, self.b)  # hashes are those of one process
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         if self.op in FUNCTIONS:
             return f"{self.op}({self.a}, {self.b})"
         level = _PRECEDENCE[self.op]
@@ -453,6 +457,7 @@ def coefficient(e: Expr, name: str) -> Expr:
             raise ProgramError(f"{e} is not linear in {name}")
 
 
+@cache
 def period(e: Expr, name: str) -> int:
     """After how much more of a variable an expression's remainders of it repeat."""
     match e:

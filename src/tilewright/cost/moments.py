@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple, TypeAlias
@@ -213,6 +213,7 @@ def _terms(e: Expr) -> frozenset[str]:
             return frozenset()
 
 
+@cache
 def _tested(condition: Expr, var: str) -> frozenset[Expr]:
     """Values that the condition compares `var` with."""
     match condition:
@@ -224,6 +225,7 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
             return frozenset()
 
 
+@cache
 def _ahead(condition: Expr, var: str) -> int:
     """How many iterations ahead of `var` the one is that the condition asks for."""
     match condition:
