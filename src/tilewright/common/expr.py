@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -404,7 +404,15 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
 
 def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
     """`e` with symbols replaced; constants fold."""
-    return substitution(bindings)(e)
+    if e.symbols.isdisjoint(bindings):
+        return e
+    return _substituted(e, frozenset(bindings.items()))
+
+
+# Structures of one nest ask for most substitutions again and again.
+@lru_cache(maxsize=1 << 16)
+def _substituted(e: Expr, bindings: frozenset[tuple[str, IntLike]]) -> Expr:
+    return substitution(dict(bindings))(e)
 
 
 def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
