@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -258,6 +258,8 @@ _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
 compare by identity. The operands stay alive with it, so that their ids stay theirs.
 """
 _MOST_BUILT = 1_000_000
+_MOST_KEPT = 1 << 16
+"""Results of other functions of expressions that are kept."""
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -410,7 +412,7 @@ def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
 
 
 # Structures of one nest ask for most substitutions again and again.
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=_MOST_KEPT)
 def _substituted(e: Expr, bindings: frozenset[tuple[str, IntLike]]) -> Expr:
     return substitution(dict(bindings))(e)
 
@@ -465,7 +467,7 @@ def coefficient(e: Expr, name: str) -> Expr:
             raise ProgramError(f"{e} is not linear in {name}")
 
 
-@cache
+@lru_cache(maxsize=_MOST_KEPT)
 def period(e: Expr, name: str) -> int:
     """After how much more of a variable an expression's remainders of it repeat."""
     match e:
