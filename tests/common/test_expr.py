@@ -57,7 +57,7 @@ environments = st.fixed_dictionaries({name: st.integers(-50, 50) for name in SYM
     ],
 )
 def test_brackets_where_the_tree_needs_them(e: Expr, text: str) -> None:
-    assert str(e) == text
+    assert str(e) == repr(e) == text
     assert parse_expr(text) == e
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -77,7 +77,7 @@ class Const(_Operators):
     def __reduce__(self) -> tuple[type[Const], tuple[int]]:
         return Const, (self.value,)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.value)
 
 
@@ -106,7 +106,7 @@ class Var(_Operators):
         """Its own name."""
         return frozenset((self.name,))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name
 
 
@@ -141,7 +141,11 @@ class BinaryExpr(_Operators):
     def __reduce__(self) -> tuple[type[BinaryExpr], tuple[str, Expr, Expr]]:
         return BinaryExpr, (self.op, self.a, self.b)  # hashes are those of one process
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         if self.op in FUNCTIONS:
             return f"{self.op}({self.a}, {self.b})"
         level = _PRECEDENCE[self.op]
@@ -254,6 +258,8 @@ _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
 compare by identity. The operands stay alive with it, so that their ids stay theirs.
 """
 _MOST_BUILT = 1_000_000
+_MOST_KEPT = 1 << 16
+"""Results of other functions of expressions that are kept."""
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -400,7 +406,15 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
 
 def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
     """`e` with symbols replaced; constants fold."""
-    return substitution(bindings)(e)
+    if e.symbols.isdisjoint(bindings):
+        return e
+    return _substituted(e, frozenset(bindings.items()))
+
+
+# Structures of one nest ask for most substitutions again and again.
+@lru_cache(maxsize=_MOST_KEPT)
+def _substituted(e: Expr, bindings: frozenset[tuple[str, IntLike]]) -> Expr:
+    return substitution(dict(bindings))(e)
 
 
 def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
@@ -453,6 +467,7 @@ def coefficient(e: Expr, name: str) -> Expr:
             raise ProgramError(f"{e} is not linear in {name}")
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def period(e: Expr, name: str) -> int:
     """After how much more of a variable an expression's remainders of it repeat."""
     match e:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple, TypeAlias
@@ -36,6 +36,7 @@ Costed: TypeAlias = CallStep | TransferStep
 Kinds: TypeAlias = tuple[int, ...]
 """The kinds of iterations of each loop that something depends on, 1 of the others."""
 
+_MOST_KEPT = 1 << 14
 _PLACES_TOLD_APART = 7
 """Iterations of a loop over a kernel's rows or columns, each of which is a kind of its own: as many
 as usual kernels have. Of more only the last is told from the others.
@@ -213,6 +214,7 @@ def _terms(e: Expr) -> frozenset[str]:
             return frozenset()
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _tested(condition: Expr, var: str) -> frozenset[Expr]:
     """Values that the condition compares `var` with."""
     match condition:
@@ -224,6 +226,7 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
             return frozenset()
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _ahead(condition: Expr, var: str) -> int:
     """How many iterations ahead of `var` the one is that the condition asks for."""
     match condition:

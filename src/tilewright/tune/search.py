@@ -89,48 +89,33 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """`NestChoice`'s three kinds of cycles for one structure's grid and one operator: (3, copies,
-    tiles), infinite where a candidate is not wanted, the first also where it is not played;
-    `fitting` of them fit, `wanted` are priced.
+    """`NestChoice`'s three kinds of cycles for one structure's grid and one operator, whose tiles
+    begin at `first`: (3, copies, tiles), infinite where a candidate is not wanted, the first also
+    where it is not played. `counts` are numbers of candidates, `floor` the least cycles, by their
+    bound those of candidates that are not played.
     """
 
     structure: Structure
     grid: FactorGrid
+    first: int
     kinds: Floats
-    fitting: int
-    wanted: int
-
-    @property
-    def cycles(self) -> Floats:
-        """The estimates, (copies, tiles)."""
-        found: Floats = self.kinds[0]
-        return found
-
-    @cached_property
-    def finite(self) -> Flags:
-        """Which candidates are played."""
-        return np.isfinite(self.cycles)
-
-    @property
-    def counts(self) -> Counts:
-        """Numbers of candidates."""
-        return Counts(self.cycles.size, self.fitting, self.wanted, int(self.finite.sum()))
-
-    @property
-    def floor(self) -> float:
-        """The least cycles, by their bound those of candidates that are not played."""
-        return float(np.where(self.finite, self.cycles, self.kinds[2]).min(initial=np.inf))
+    counts: Counts
+    floor: float
 
     def top(self, count: int) -> list[NestChoice]:
-        """The best, of equal ones the first."""
-        kinds = self.kinds.reshape(3, -1)
-        played, width = np.flatnonzero(self.finite), self.cycles.shape[1]
-        picked = played[np.argsort(kinds[0, played], kind="stable")][:count].tolist()
+        """The best that were played, of equal ones the first."""
+        if not self.counts.played:
+            return []
+        cycles = self.kinds[0]
+        played = np.nonzero(np.isfinite(cycles))
+        order = np.argsort(cycles[played], kind="stable")[:count]
         return [
             NestChoice(
-                self.structure, self.grid.chosen(*divmod(i, width)), *map(float, kinds[:, i])
+                self.structure,
+                self.grid.chosen(copies, self.first + tile),
+                *self.kinds[:, copies, tile].tolist(),
             )
-            for i in picked
+            for copies, tile in zip(*(own[order].tolist() for own in played), strict=True)
         ]
 
 
@@ -212,7 +197,7 @@ def choice_of(
     for structure in ready_structures(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
             ((priced,),) = _price([sharing(structure, told)], [_Case(op, blocks)], machine, seed, 0)
-            for choice in priced.top(priced.cycles.size):
+            for choice in priced.top(priced.counts.played):
                 if choice.factors == dict(schedule.factors):
                     return choice
     return None
@@ -231,7 +216,7 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
         for structure in asked.nests[0] if len(asked.nests) == 1 else ():
             for case in asked.cases:
                 ((priced,),) = _price([structure], [case], machine, seed, 0)
-                every = priced.top(priced.cycles.size)
+                every = priced.top(priced.counts.played)
                 own = (Candidate(op, seed, (choice,), case.blocks) for choice in every)
                 found += [(each, structure.staged) for each in own]
     yield from sorted(found, key=lambda pair: pair[0].cycles)
@@ -356,11 +341,6 @@ class _Grids:
     ends: list[int]
     best: Floats
 
-    @property
-    def spans(self) -> list[slice]:
-        """The tiles of each operator."""
-        return [slice(*pair) for pair in pairwise((0, *self.ends))]
-
     @cached_property
     def wanted(self) -> Flags:
         """The candidates that are priced."""
@@ -451,19 +431,28 @@ def _priced(grids: Sequence[_Grids], machine: Machine) -> list[list[_Priced]]:
         if own.fits.shape[1]:
             case, estimate = next(known)
             kinds = _kinds(case.prepared, estimate, machine, ahead=own.structure.space.ahead)
-        found.append([_part(own, kinds, span) for span in own.spans])
+        found.append(_parts(own, kinds))
     return found
 
 
-def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
-    tiles = {name: column[span] for name, column in grids.tiles.tiles.items()}
-    return _Priced(
-        grids.structure,
-        FactorGrid(tiles, grids.tiles.copies),
-        kinds[:, :, span],
-        int(grids.fits[:, span].sum()),
-        int(grids.wanted[:, span].sum()),
-    )
+def _parts(grids: _Grids, kinds: Floats) -> list[_Priced]:
+    """The prices of each operator's candidates."""
+    played, copies = np.isfinite(kinds[0]), len(grids.fits)
+    sums = np.zeros((3, played.shape[1] + 1), np.int64)
+    for own, flags in zip(sums, (grids.fits, grids.wanted, played), strict=True):
+        flags.sum(axis=0).cumsum(out=own[1:])
+    floors = np.where(played, kinds[0], kinds[2]).min(axis=0)
+    return [
+        _Priced(
+            grids.structure,
+            grids.tiles,
+            first,
+            kinds[:, :, first:end],
+            Counts(copies * (end - first), *(sums[:, end] - sums[:, first]).tolist()),
+            float(floors[first:end].min(initial=np.inf)),
+        )
+        for first, end in pairwise((0, *grids.ends))
+    ]
 
 
 def _case(grids: _Grids, machine: Machine) -> PricedNest:
