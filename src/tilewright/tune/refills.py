@@ -123,7 +123,9 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
         return candidate
     find = partial(_refill_cycles, candidate, machine)
     found = _KEPT.value(candidate.key(machine), int, find) if keeps(machine) else find()
-    return replace(candidate, refill_cycles=found) if found else candidate
+    if found == candidate.refill_cycles:
+        return candidate
+    return replace(candidate, refill_cycles=found)
 
 
 def lacks_refills(candidate: Candidate, machine: Machine) -> bool:

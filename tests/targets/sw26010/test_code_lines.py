@@ -187,6 +187,13 @@ def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert with_refills(best_without_refills(), MACHINE).refill_cycles == first.refill_cycles > 0
 
 
+def test_refills_that_were_expected_go_where_there_are_none() -> None:
+    (choice,) = choose([PRODUCT], MACHINE, algorithm="gemm")
+    chosen = choice.best.candidate
+    assert chosen.refill_cycles == 0
+    assert with_refills(replace(chosen, refill_cycles=100.0), MACHINE).cycles == chosen.cycles
+
+
 def _with_core(machine: Machine, **of_core: Any) -> Machine:
     return structs.replace(machine, core=structs.replace(machine.core, **of_core))
 
