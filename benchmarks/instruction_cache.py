@@ -102,7 +102,7 @@ class Walk:
             found = next(i for i in own if (i.shape.m, i.shape.n, i.shape.k) == extents)
             name, text = found.symbol, emit_gemm_assembly("x", [found])
         else:
-            routines = [use.routine for use in uses_of(priced)]
+            routines = [use.routine for use in uses_of(priced, self.table.name)]
             name, text = (routines[0].name, routines[0].text()) if routines else ("", "")
         if name:
             self.lines[name] = lines_of(text, self.table)

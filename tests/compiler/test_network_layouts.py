@@ -18,7 +18,7 @@ from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import NodeChain, WholeNetwork
 from tilewright.network.planning.products import Ranked
-from tilewright.network.planning.variants import as_it_stands
+from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.plans import Search
 from tilewright.ops import Conv2d, Op, add, conv2d, relu
 from tilewright.ops.definition import Definition
@@ -66,6 +66,12 @@ class Priced(Candidate):
         return self.price
 
 
+def whole_network(
+    variant: Variant, ranked: Ranked, planner: HostPlanner, refills: Refills
+) -> WholeNetwork:
+    return WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST, refills)
+
+
 class OneForm(Forms):
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         del constants
@@ -88,8 +94,8 @@ def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     candidates = {layer(kernel): priced(layer(kernel), outer) for kernel in (1, 5)}
     candidates[layer(3)] = priced(layer(3), {PIXELS: 1e6, CHANNELS: 1e6 + gain})
     ranked = Ranked(candidates)
-    whole = WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST)
-    found = whole.cheapest(Refills(HOST))
+    whole = whole_network(variant, ranked, planner, Refills(HOST))
+    found = whole.cheapest()
     assert found.choice is not None
     assert found.choice.proven
     taken = found.products["c1"]
@@ -104,10 +110,9 @@ class Refilling(Refills):
         super().__init__(HOST)
         self._some, self.asked = some, list[Candidate]()
 
-    def added(self, candidate: Candidate) -> Candidate:
-        assert isinstance(candidate, Priced)
+    def added(self, candidate: Candidate, plain: Candidate | None = None) -> Candidate:
         self.asked.append(candidate)
-        return replace(candidate, price=candidate.price + (candidate in self._some))
+        return replace(candidate, refill_cycles=float(candidate in self._some))
 
 
 def test_ways_are_found_again_only_where_refills_were_priced(
@@ -116,7 +121,8 @@ def test_ways_are_found_again_only_where_refills_were_priced(
     variant, planner, asked = as_it_stands(chain()), HostPlanner(HOST), list[str]()
     planner.forms = OneForm()
     candidates = {layer(k): priced(layer(k), {PIXELS: 1e6}) for k in (1, 3, 5)}
-    whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
+    refills = Refilling(candidates[layer(3)])
+    whole = whole_network(variant, Ranked(candidates), planner, refills)
     ways = whole._ways
 
     def counted(own: NodeChain) -> object:
@@ -124,7 +130,7 @@ def test_ways_are_found_again_only_where_refills_were_priced(
         return ways(own)
 
     monkeypatch.setattr(whole, "_ways", counted)
-    whole.cheapest(Refilling(candidates[layer(3)]))
+    whole.cheapest()
     assert asked == ["c0", "c1", "c2", "c1"]
 
 
@@ -135,9 +141,8 @@ def test_refills_are_priced_of_products_that_would_be_taken_alone() -> None:
     near, far = (priced(layer(3), {PIXELS: 1e6 + more})[0] for more in (0.5, 2.0))
     best = priced(layer(3), {PIXELS: 1e6})[0]
     ranked = Ranked({**candidates, layer(3): (best, near, far)})
-    whole = WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST)
     refills = Refilling((best,))
-    assert whole.cheapest(refills).products["c1"] is near
+    assert whole_network(variant, ranked, planner, refills).cheapest().products["c1"] is near
     assert [c for c in refills.asked if c.op == layer(3)] == [best, near]
 
 
@@ -184,7 +189,8 @@ def test_a_pass_behind_a_product_reads_its_result_and_what_is_beside_it(others: 
         layer(1): priced(layer(1), {PIXELS: 1e6}),
         layer(3): priced(layer(3), dict.fromkeys(FORMS, 1e6)),
     }
-    whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
+    refills = Refilling(candidates[layer(3)])
+    whole = whole_network(variant, Ranked(candidates), planner, refills)
     first = variant.chains[0]
     found = {way.form: way.cycles - 1e6 for way in whole._ways(first)}
     directions = (HOST.dma.get, HOST.dma.put)
@@ -207,6 +213,6 @@ def test_a_kernel_takes_what_it_adds_in_the_form_of_its_result() -> None:
     assert own.request is not None
     ready = {own.request: priced(layer(1), {CHANNELS: 1e6})}
     ranked = Ranked({layer(1): priced(layer(1), {PIXELS: 1e6})})
-    whole = WholeNetwork(network, [own], ranked, ready, planner, HOST)
+    whole = WholeNetwork(network, [own], ranked, ready, planner, HOST, Refills(HOST))
     fused = [way for way in whole._ways(own) if way.fused]
     assert [(way.form, way.takes) for way in fused] == [(CHANNELS, dict.fromkeys("xz", CHANNELS))]

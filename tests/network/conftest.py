@@ -10,4 +10,4 @@ def routines_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning that fuses whatever it may, also where routines evict each other: so that what comes
     out is tested, not the choice.
     """
-    monkeypatch.setattr("tilewright.tune.refills.Refills.added", lambda self, candidate: candidate)
+    monkeypatch.setattr("tilewright.tune.refills.Refills.added", lambda self, own, plain=None: own)

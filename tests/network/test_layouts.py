@@ -26,6 +26,7 @@ from tilewright.ops import Concat, Op, Transpose, conv2d, relu
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import operator_of
 from tilewright.ops.op import Shape
+from tilewright.tune.refills import Refills
 
 PRODUCT = conv2d(batch=1, in_channels=32, out_channels=32, height=8, width=8, kernel=1)
 MADE, BESIDE = PRODUCT.out_shape, (1, 16, 8, 8)
@@ -41,7 +42,7 @@ def whole_of(op: Op, shapes: Mapping[str, Shape]) -> tuple[WholeNetwork, Node]:
     c = net.apply(PRODUCT, x, net.weight("w", PRODUCT.input_shapes[1]), name="c")
     network = net.build((net.apply(op, c, *given, name="y"),))
     chains = as_it_stands(network).chains
-    whole = WholeNetwork(network, chains, Ranked({}), {}, Planner(GROUP), GROUP)
+    whole = WholeNetwork(network, chains, Ranked({}), {}, Planner(GROUP), GROUP, Refills(GROUP))
     return whole, network.nodes[-1]
 
 

@@ -112,8 +112,7 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
-def _fastest_of_each(whole, refills):
-    del refills
+def _fastest_of_each(whole):
     return fastest_of_each(
         whole.network, whole.chains, whole.ranked, whole.epilogues, whole.planner
     )
@@ -155,9 +154,9 @@ def test_a_run_without_bounds_is_explained_by_none():
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
     whole, layouts = lenet_plan(fuse=False), list[WholeNetwork]()
 
-    def fastest(own, refills):
+    def fastest(own):
         layouts.append(own)
-        return _fastest_of_each(own, refills)
+        return _fastest_of_each(own)
 
     monkeypatch.setattr(WholeNetwork, "cheapest", fastest)
     plan = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)

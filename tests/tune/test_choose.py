@@ -158,8 +158,10 @@ def test_where_routines_evict_each_other_candidates_that_seldom_change_them_are_
     cases = [(op, seed) for seed in seeds_for(op)]
     refilled = partial(with_refills, machine=ONE_GROUP)
     few, all_that_may_win = (
-        best_first([c for r in rank(cases, ONE_GROUP, keep=keep) for c in r.best], refilled)[0]
-        for keep in (4, 400)
+        best_first((c for r in rank(cases, ONE_GROUP, keep=n) for c in r.best), refilled, refilled)[
+            0
+        ]
+        for n in (4, 400)
     )
     best = choose([op], ONE_GROUP)[0].best.candidate
     assert few.refill_cycles > 0.05 * few.cycles

@@ -16,12 +16,14 @@ from tilewright.isa.table import InstructionCache
 
 @dataclass(frozen=True, eq=False)
 class CodeLines:
-    """Routines that do not fit a cache together: `lines` that calls execute, ascending, and which
-    of them by the number of a call's statement and its extents.
+    """Routines that do not fit a cache together: `lines` that calls execute, ascending, with the
+    share of the calls that execute each, and which of them by the number of a call's statement and
+    its extents.
     """
 
     cache: InstructionCache
     lines: tuple[tuple[int, ...], ...]
+    shares: tuple[tuple[float, ...], ...]
     calls: Mapping[tuple[int, tuple[int, ...]], int]
 
 
@@ -48,12 +50,13 @@ class Fetches:
 
     def _called(self, content: int, routine: int) -> tuple[int, int]:
         held, cache = self._contents[content].copy(), self._code.cache
-        every, missing = np.array(self._code.lines[routine], np.int64), 0
+        every, missing = np.array(self._code.lines[routine], np.int64), 0.0
         rounds = np.flatnonzero(np.diff(every // cache.sets)) + 1  # no two lines of one share a set
-        for lines in np.split(every, rounds):
+        shares = np.split(np.array(self._code.shares[routine]), rounds)
+        for lines, share in zip(np.split(every, rounds), shares, strict=True):
             own = held[lines % cache.sets]
             found = own == lines[:, None]
-            missing += int((~found.any(axis=1)).sum())
+            missing += float(share[~found.any(axis=1)].sum())
             place = np.where(found.any(axis=1), found.argmax(axis=1), cache.ways - 1)[:, None]
             behind = np.arange(1, cache.ways) <= place
             own[:, 1:] = np.where(behind, own[:, :-1], own[:, 1:])
@@ -62,4 +65,4 @@ class Fetches:
         after = self._numbers.setdefault(held.tobytes(), len(self._contents))
         if after == len(self._contents):
             self._contents.append(held)
-        return missing * cache.miss_cycles, after
+        return round(missing * cache.miss_cycles), after

@@ -143,8 +143,8 @@ def _cheapest(
     progress("lay out", 0, 3)
     found = [fastest_of_each(part, chains, own, epilogues, planner)]
     progress("lay out", 1, 3)
-    whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
-    found.append(whole.cheapest(refills))
+    whole = WholeNetwork(part, chains, own, epilogues, planner, machine, refills)
+    found.append(whole.cheapest())
     progress("lay out", 2, 3)
     drafts = [drafted(variant, layouts, forms, planner) for layouts in found]
     progress("lay out", 3, 3)

@@ -2,27 +2,33 @@
 
 In: candidates with their estimates, which take routines to lie in the instruction cache. Out: the
 candidates with what refills add, best first. A refill may hide behind transfers, so that the
-simulation says what it adds. The estimate knows nothing of them: where they slow down the best,
-candidates that seldom change routines are searched for apart.
+simulation says what it adds; it is expected to add as much to others that call routines alike, of
+which only those are simulated that may be the best. The estimate knows nothing of refills: where
+they slow down the best, candidates that seldom change routines are searched for apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import compress
 from math import inf
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from tilewright.common.cache import CacheStore
 from tilewright.cost.prices import prices_of
+from tilewright.cost.steps import first_core
 from tilewright.ir.nodes import Program
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import KernelRun, KernelTime, simulate, without_and_with
-from tilewright.tune.candidate import Candidate
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.kept import kept_rankings
-from tilewright.tune.prepared import keeps
+from tilewright.tune.prepared import keeps, prepared_of
 
 _KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
 _WORTH = 0.01
@@ -37,14 +43,18 @@ class _Priced(Protocol):
 _Kind = TypeVar("_Kind", bound=_Priced)
 
 
-def best_first(every: Iterable[_Kind], refilled: Callable[[_Kind], _Kind]) -> tuple[_Kind, ...]:
-    """All by their cycles, those `refilled` that may be the best: what takes longer without refills
-    than another one with them keeps its estimate.
+def best_first(
+    every: Iterable[_Kind], expected: Callable[[_Kind], _Kind], refilled: Callable[[_Kind], _Kind]
+) -> tuple[_Kind, ...]:
+    """All by their cycles, those `refilled` that may be the best: what is `expected` to take longer
+    than another one does keeps that price.
     """
     least, found = inf, list[_Kind]()
     for one in sorted(every, key=lambda own: own.cycles):
-        own = refilled(one) if one.cycles < least else one
-        least = min(least, own.cycles)
+        own = expected(one)
+        if own.cycles < least:
+            own = refilled(one)
+            least = min(least, own.cycles)
         found.append(own)
     return tuple(sorted(found, key=lambda own: own.cycles))
 
@@ -59,10 +69,16 @@ def steadied(
     `_steadier` candidates are added, `made` of it, until the best is one for which that was done.
     """
 
-    def refilled(one: _Kind) -> _Kind:
-        return made(one, with_refills(candidate_of(one), machine))
+    refills = Refills(machine)
 
-    found, searched = [best_first(own, refilled) for own in every], set[tuple[object, ...]]()
+    def expected(one: _Kind) -> _Kind:
+        return made(one, refills.expected(candidate_of(one)))
+
+    def refilled(one: _Kind) -> _Kind:
+        return made(one, refills.added(candidate_of(one)))
+
+    found = [best_first(own, expected, refilled) for own in every]
+    searched = set[tuple[object, ...]]()
     while True:
         asked: dict[tuple[object, ...], tuple[int, _Kind]] = {}
         for i, own in enumerate(found):
@@ -75,7 +91,7 @@ def steadied(
         searched.update(asked)
         steadier = _steadier([candidate_of(one) for _, one in new], machine)
         for (i, one), more in zip(new, steadier, strict=True):
-            found[i] = best_first((*found[i], *(made(one, c) for c in more)), refilled)
+            found[i] = best_first((*found[i], *(made(one, c) for c in more)), expected, refilled)
 
 
 def _steadier(slow: Sequence[Candidate], machine: Machine) -> list[tuple[Candidate, ...]]:
@@ -107,7 +123,9 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
         return candidate
     find = partial(_refill_cycles, candidate, machine)
     found = _KEPT.value(candidate.key(machine), int, find) if keeps(machine) else find()
-    return replace(candidate, refill_cycles=found) if found else candidate
+    if found == candidate.refill_cycles:
+        return candidate
+    return replace(candidate, refill_cycles=found)
 
 
 def lacks_refills(candidate: Candidate, machine: Machine) -> bool:
@@ -149,13 +167,53 @@ class Refills:
     """Candidates with what refills add to them on a machine, each simulated once."""
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+        self._machine, self._evicts = machine, _evicts(machine)
         self._known: dict[int, tuple[Candidate, Candidate]] = {}
+        self._alike: dict[Hashable, dict[float, float]] = {}
 
-    def added(self, candidate: Candidate) -> Candidate:
-        """The candidate as `with_refills` has it; equal objects give one."""
+    def added(self, candidate: Candidate, plain: Candidate | None = None) -> Candidate:
+        """The candidate as `with_refills` has it, equal objects as one; `plain` is what it was made
+        of, if it is one inside a border.
+        """
         found = self._known.get(id(candidate))
         if found is None:
             found = candidate, with_refills(candidate, self._machine)
             self._known[id(candidate)] = found
+            if self._evicts:
+                like = plain or candidate
+                changed = self._alike.setdefault(_computing(like), {})
+                changed.setdefault(_changes(like, self._machine), found[1].refill_cycles)
         return found[1]
+
+    def expected(self, candidate: Candidate) -> Candidate:
+        """The candidate with what refills added to the first of its algorithm whose products take
+        as long and change their extents as often, as those of other layouts do. As it is where none
+        was asked for, or where refills are in its price.
+        """
+        changed = self._alike.get(_computing(candidate), {}) if self._alike else {}
+        if candidate.refill_cycles or not any(changed.values()):
+            return candidate
+        cycles = changed.get(_changes(candidate, self._machine), 0.0)
+        return replace(candidate, refill_cycles=cycles) if cycles else candidate
+
+
+def _computing(candidate: Candidate) -> Hashable:
+    """The algorithm of a candidate, and how long its products take."""
+    return candidate.op, id(candidate.seed), *(n.compute_cycles for n in _products(candidate))
+
+
+def _products(candidate: Candidate) -> Sequence[NestChoice]:
+    """The nests of products; all where there is none."""
+    spaces = (n.structure.space.nest.primitive for n in candidate.nests)
+    found = compress(candidate.nests, (isinstance(own, MatrixProduct) for own in spaces))
+    return [*found] or candidate.nests
+
+
+@lru_cache(maxsize=1 << 12)
+def _changes(candidate: Candidate, machine: Machine) -> float:
+    """How often the products of a candidate change their extents, at most."""
+    env, found = {**candidate.values, **first_core(machine)}, 0.0
+    for nest in _products(candidate):
+        moments = prepared_of(nest.structure, candidate.seed, machine).moments
+        found += float(np.max(moments.product_changes({**env, **nest.factors})))
+    return found

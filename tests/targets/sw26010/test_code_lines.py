@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from support.cross_check.check import checked_time
 from support.cross_check.routines import RoutineCycles
 from tilewright import ops
 from tilewright.common.expr import Value
-from tilewright.cost.calls import Costs, PricedCall, call_cycles
+from tilewright.cost.calls import Costs, PricedCall, call_cycles, priced_call
 from tilewright.cost.prices import call_costs, prices_of
+from tilewright.cost.totals import executed_calls
 from tilewright.ir.nodes import Program
+from tilewright.ir.parser import parse
 from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
@@ -30,7 +33,7 @@ from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.code_lines import _of_use, code_lines
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine
-from tilewright.targets.sw26010.routines import RoutineUse
+from tilewright.targets.sw26010.routines import RoutineUse, uses_of
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.maps import MAPS
 from tilewright.targets.sw26010.timing.nests import NESTS, CoreTimings, around
@@ -66,6 +69,36 @@ def test_a_launch_that_follows_its_like_takes_what_the_text_says() -> None:
     later = run.cycles - simulate(program, MACHINE, refills=False).cycles
     assert 0 < later <= run.by_kind()["instruction cache"]
     assert sum(run.by_kind().values()) == run.cycles
+
+
+FIRST_LAYER = Path(__file__).parent / "golden/first_layer.txt"
+"""Eight rows of VGG16's first layer with its epilogue: of each row of an image some cores have all,
+some nothing, and the last one has two elements of it.
+"""
+
+
+def test_a_call_takes_the_lines_of_one_core_of_those_that_do_not_all_execute_the_same() -> None:
+    """Those of all cores together would be 8 % more of the time than the text says."""
+    program = parse(FIRST_LAYER.read_text())
+    text = checked_time(CODE.emit(program, MACHINE), MACHINE)
+    assert text.repeated_cycles > 1.06 * text.cycles
+    assert simulate(program, MACHINE).cycles == pytest.approx(text.repeated_cycles, rel=0.05)
+
+
+def test_a_repacking_runs_as_on_its_slowest_core() -> None:
+    """The one with nothing of a row, all of whose elements become zero. Tiles overlap: no core has
+    the 22 elements of 34 that tiles side by side would leave the last one.
+    """
+    program = parse(FIRST_LAYER.read_text())
+    (every,) = (
+        uses_of(priced_call(group.stmt, group.dims, program), TABLE)
+        for group in executed_calls(program, MACHINE)
+        if "grows_3" in group.dims
+    )
+    assert [(use.mode, use.sample) for use in every] == [
+        ("elements", (0, 34, 2)),
+        ("elements", (3, 34, 0)),
+    ]
 
 
 def test_lines_lie_as_the_texts_do() -> None:
@@ -152,6 +185,13 @@ def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
     first = with_refills(best_without_refills(), MACHINE)
     monkeypatch.delattr("tilewright.tune.refills.simulate")
     assert with_refills(best_without_refills(), MACHINE).refill_cycles == first.refill_cycles > 0
+
+
+def test_refills_that_were_expected_go_where_there_are_none() -> None:
+    (choice,) = choose([PRODUCT], MACHINE, algorithm="gemm")
+    chosen = choice.best.candidate
+    assert chosen.refill_cycles == 0
+    assert with_refills(replace(chosen, refill_cycles=100.0), MACHINE).cycles == chosen.cycles
 
 
 def _with_core(machine: Machine, **of_core: Any) -> Machine:

@@ -189,11 +189,12 @@ class WholeNetwork:
         epilogues: Epilogues,
         planner: Planner,
         machine: Machine,
+        refills: Refills,
     ) -> None:
         self.network, self.chains, self.ranked = network, chains, ranked
         self.epilogues, self.forms, self.planner = epilogues, planner.forms, planner
-        self._machine = machine
-        self._refilling: dict[Candidate | None, float] = {}
+        self._machine, self._refills = machine, refills
+        self._refilling: dict[Candidate, float] = {}
         self._known: dict[NodeChain, tuple[object, object, list[_Way]]] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
@@ -209,9 +210,9 @@ class WholeNetwork:
             if chain.first.op.kind in CONTRACTIONS and read[chain.output] == 1
         } - {*network.outputs}
 
-    def cheapest(self, refills: Refills) -> Layouts:
+    def cheapest(self) -> Layouts:
         """The cheapest combination of ways, by their cycles and those of copies between them. Where
-        products that would be taken need `refills`, these are priced and the choice is made again,
+        refills add to products that would be taken what was not expected, the choice is made again,
         a few times at most; not where it takes the solver's time.
         """
         for _ in range(_ROUNDS):
@@ -219,19 +220,25 @@ class WholeNetwork:
             own, edges = self._costs(ways)
             choice = cheapest(own, edges)
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
-            if not self._refilled(taken, refills) or not choice.proven:
+            if not self._refilled(taken) or not choice.proven:
                 break
         return self._layouts(taken, choice)
 
-    def _refilled(self, ways: Iterable[_Way], refills: Refills) -> bool:
-        """Price the refills of some ways; True if any adds cycles that were not known."""
+    def _refilled(self, ways: Iterable[_Way]) -> bool:
+        """Price the refills of some ways; True if any differ from what was expected."""
         new = {
-            way.plain: refills.added(way.candidate).cycles - way.candidate.cycles
+            way.plain: (way.candidate, self._refill_cycles(way.plain))
             for way in ways
-            if way.candidate is not None and way.plain not in self._refilling
+            if way.candidate and way.plain and way.plain not in self._refilling
         }
-        self._refilling |= new
-        return any(new.values())
+        for plain, (candidate, _) in new.items():
+            self._refilling[plain] = self._refills.added(candidate, plain).refill_cycles
+        return any(self._refilling[plain] != before for plain, (_, before) in new.items())
+
+    def _refill_cycles(self, plain: Candidate) -> float:
+        """Cycles that refills add to a candidate, inside borders, too: as priced, or expected."""
+        found = self._refilling.get(plain)
+        return self._refills.expected(plain).refill_cycles if found is None else found
 
     def _costs(
         self, ways: Sequence[Sequence[_Way]]
@@ -326,7 +333,7 @@ class WholeNetwork:
     def _known_ways(self, chain: NodeChain) -> list[_Way]:
         """`_ways`, found again where refills were priced or what the nodes read has other forms."""
         read = [self._held.get(name) for node in chain.nodes for name in node.inputs]
-        priced = [self._refilling.get(candidate, 0.0) for candidate in self._candidates(chain)]
+        priced = [self._refill_cycles(candidate) for candidate in self._candidates(chain)]
         found = self._known.get(chain)
         if found is None or found[:2] != (read, priced):
             found = self._known[chain] = read, priced, self._ways(chain)
@@ -420,8 +427,8 @@ class WholeNetwork:
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
             takes = self._takes(node, candidate)
-            natural, refilling = _result(candidate, self.forms), self._refilling.get(candidate, 0.0)
-            cycles = candidate.cycles + refilling
+            natural, refilling = _result(candidate, self.forms), self._refill_cycles(candidate)
+            cycles = candidate.cycles - candidate.refill_cycles + refilling
             own = takes | dict.fromkeys(beside, natural) if fused else takes
             done = fused or not behind
             if chain.pool is not None and not fused:

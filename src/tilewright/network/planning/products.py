@@ -232,12 +232,13 @@ def by_cycles(candidates: Iterable[_Kind]) -> tuple[_Kind, ...]:
 
 
 def refilled(own: Scheduled, refills: Refills) -> Scheduled:
-    """A stage's schedule with what its routines add by evicting each other, which the choice of
-    layouts knows of the fastest products alone.
+    """A stage's schedule with what its routines add by evicting each other, of which the choice of
+    layouts may know what was expected.
     """
-    if own.candidate is None or own.candidate.refill_cycles:
+    if own.candidate is None:
         return own
     candidate = refills.added(own.candidate)
-    if candidate is own.candidate:
+    if candidate.refill_cycles == own.candidate.refill_cycles:
         return own
-    return replace(own, candidate=candidate, cycles=own.cycles + candidate.refill_cycles)
+    added = candidate.refill_cycles - own.candidate.refill_cycles
+    return replace(own, candidate=candidate, cycles=own.cycles + added)

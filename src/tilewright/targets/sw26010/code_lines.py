@@ -1,7 +1,8 @@
 """Lines of the instruction cache that the calls of a program execute.
 
 In: a program and a machine. Out: `CodeLines`, for what routines evict of each other. A call
-executes the lines that its routine does on the simulated cores with the call's extents. The length
+executes the lines that its routine does on the simulated cores with the call's extents: on the
+slowest core, whose cycles are the price, and each mode's in its share of the calls. The length
 of the GEMM primitive's program (`kernel`) follows from its `GemmPlan` without writing it:
 scheduling moves instructions and adds none, so that the unrolling, the parts of an iteration in
 each role, and how many instructions steps of the pointers take, decide it.
@@ -191,7 +192,8 @@ _Places: TypeAlias = npt.NDArray[np.int64]
 _Routine: TypeAlias = GemmInstance | AnyRoutine
 _ORDER = (Routine, MapRoutine, ReduceRoutine, GemmInstance)
 """Kinds of routines as their texts stand: those of expressions behind the others, products last."""
-_Runs: TypeAlias = Sequence[tuple[_Routine, Callable[[str], _Places]]]
+_Runs: TypeAlias = Sequence[tuple[_Routine, float, Callable[[str], _Places]]]
+"""The routines of a call, the share of such calls in which each runs, and what it executes then."""
 
 
 def code_lines(program: Program, machine: Machine) -> CodeLines | None:
@@ -221,8 +223,8 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
         for group in groups:
             call = priced_call(group.stmt, group.dims, bound)
             some = min(group.dims.values(), default=1) > 0
-            runs = _runs(call, instances.get(id(group.stmt), ())) if some else []
-            routines |= {_symbol(routine): routine for routine, _ in runs}
+            runs = _runs(call, instances.get(id(group.stmt), ()), name) if some else []
+            routines |= {_symbol(routine): routine for routine, *_ in runs}
             if runs:
                 calls[number, tuple(group.dims.values())] = runs
     order = sorted(routines, key=lambda symbol: _ORDER.index(type(routines[symbol])))
@@ -232,18 +234,21 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
         return None
     starts = dict(zip(order, accumulate(counts[:-1], initial=0), strict=True))
     per_line = own.line_bytes * 8 // table.word_bits
-    lines = []
+    lines, shares = [], []
     for runs in calls.values():
-        own_lines = [starts[_symbol(routine)] + run(name) // per_line for routine, run in runs]
-        lines.append(tuple(np.unique(np.concatenate(own_lines)).tolist()))
-    return CodeLines(own, tuple(lines), {call: n for n, call in enumerate(calls)})
+        of_runs = [starts[_symbol(r)] + np.unique(run(name) // per_line) for r, _, run in runs]
+        every, places = np.unique(np.concatenate(of_runs), return_inverse=True)
+        weights = np.repeat([share for _, share, _ in runs], [*map(len, of_runs)])
+        lines.append(tuple(every.tolist()))
+        shares.append(tuple(np.minimum(np.bincount(places, weights), 1).tolist()))
+    return CodeLines(own, tuple(lines), tuple(shares), {call: n for n, call in enumerate(calls)})
 
 
 def _symbol(routine: _Routine) -> str:
     return routine.symbol if isinstance(routine, GemmInstance) else routine.name
 
 
-def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance]) -> _Runs:
+def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance], table: str) -> _Runs:
     """The routines that a call runs; none for a loop that a compiler makes."""
     dims = call.dims
     if isinstance(call.primitive, MatrixProduct):
@@ -251,8 +256,9 @@ def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance]) -> _Ru
         extents = dims["m"], dims["n"], dims["k"] // links, links
         shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
         own = instances[shapes.index(extents)]
-        return [(own, partial(_of_product, own))]
-    return [(use.routine, partial(_of_use, use)) for use in uses_of(call)]
+        return [(own, 1.0, partial(_of_product, own))]
+    uses = uses_of(call, table)
+    return [(u.routine, min(float(u.calls), 1.0), partial(_of_use, u)) for u in uses]
 
 
 # Whether a loop goes on and what is left of a row decide what a call executes, not how long a loop

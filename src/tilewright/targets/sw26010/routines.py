@@ -15,8 +15,9 @@ import numpy as np
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.expr import Value
-from tilewright.cost.calls import Dims, PricedCall, call_cycles, priced_call
+from tilewright.cost.calls import PricedCall, call_cycles, priced_call
 from tilewright.cost.prices import call_costs
+from tilewright.cost.timing import repacked_axes
 from tilewright.cost.totals import CallGroup, executed_calls
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
@@ -26,11 +27,13 @@ from tilewright.machine import Machine
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import NestRows, has_loops
 from tilewright.targets.sw26010.calls.prices import (
+    cycles_of_cores,
     has_as_many_loops,
     map_rows,
     mode_shares,
     nests_of,
     priced_loops,
+    priced_rows,
     repacked_cycles,
     routine_of_code,
     routine_of_rows,
@@ -99,7 +102,7 @@ class _Calls:
         if isinstance(call.primitive, MatrixProduct):
             yield replace(self._product(group, call), calls=group.count)
             return
-        uses = uses_of(call)
+        uses = uses_of(call, self.table)
         if not uses:
             yield replace(self._compiled(call), calls=group.count)
         elif isinstance(call.primitive, Repack):
@@ -183,15 +186,17 @@ class RoutineUse:
         return self.timings.run(table, self.routine, self.mode, self.sample)
 
 
-def uses_of(call: PricedCall[Any]) -> list[RoutineUse]:
-    """The routines that a call of an elementwise primitive takes; none for a compiled loop."""
+def uses_of(call: PricedCall[Any], table: str) -> list[RoutineUse]:
+    """The routines that a call of an elementwise primitive takes, on the slowest core of this
+    instruction table; none for a loop that a compiler makes.
+    """
     match call.primitive:
         case Map():
             found = _map_uses(call)
         case Reduce():
             found = _reduce_uses(call)
         case Repack():
-            found = _repack_uses(call)
+            found = _repack_uses(call, table)
         case _:
             found = _nest_uses(call)
     return [use for use in found if np.any(use.calls)]
@@ -232,23 +237,22 @@ def _in_rows(routine: MapRoutine | Routine, rows: NestRows, calls: Value = 1) ->
     return RoutineUse(NESTS, routine, mode, counts, text, calls)
 
 
-def _repack_uses(call: PricedCall[Repack]) -> Iterator[RoutineUse]:
+def _repack_uses(call: PricedCall[Repack], table: str) -> Iterator[RoutineUse]:
     routine = routine_of(call.primitive, call.dtype)
-    if routine is not None:
-        for mode, change in _changes(call.dims):
-            yield RoutineUse(NESTS, routine, mode, change, "")
+    if routine is None:
+        return
+    timing, calls, dims = NESTS.timing(table, routine), list[list[tuple[str, Counts]]](), call.dims
+    for axis in repacked_axes(dims):  # of tiles that overlap only the smallest is sure to be cut
+        if dims[axis.least] > 1:
+            dims = {**dims, axis.most: dims[axis.least]}
 
+    def cycles(grows: bool, *change: Value) -> Value:
+        calls.append([*_changes_of(grows, change)])
+        return priced_rows(timing, grows, *change)
 
-def _changes(dims: Dims) -> list[tuple[str, Counts]]:
-    """Modes and counts of the calls by which a tile is re-packed."""
-    found: list[tuple[str, Counts]] = []
-
-    def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
-        found.extend(_changes_of(grows, (rows, larger, smaller)))
-        return 0 * rows
-
-    repacked_cycles(dims, cycles)
-    return list(dict.fromkeys(found))
+    slowest = int(np.argmax(cycles_of_cores(dims, cycles)))
+    for mode, change in dict.fromkeys(of_cores[slowest] for of_cores in calls):
+        yield RoutineUse(NESTS, routine, mode, change, "")
 
 
 def mode_of(rows: NestRows) -> str:
@@ -288,7 +292,7 @@ def _rows_simulated(
 
 
 def _changes_of(
-    grows: bool, change: tuple[Value, Value, Value]
+    grows: bool, change: tuple[Value, ...]
 ) -> Iterator[tuple[str, tuple[int, int, int]]]:
     """Mode and counts of each core's call that changes rows between two lengths in elements."""
     for count, more, less in zip(*map(np.ravel, np.broadcast_arrays(*change)), strict=True):

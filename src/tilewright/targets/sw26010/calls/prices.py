@@ -77,7 +77,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
             return otherwise(machine, call)
         plain = routine_of(call.primitive, call.dtype)
         if plain is not None and plain.work is None:
-            return repacked_cycles(call.dims, partial(_rows, NESTS.timing(table, plain)))
+            return repacked_cycles(call.dims, partial(priced_rows, NESTS.timing(table, plain)))
         nests = [*nests_of(call)]
         if not nests:
             return otherwise(machine, call)
@@ -175,14 +175,16 @@ are, the larger and the smaller length.
 
 
 def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
-    """Cycles of the slowest core, rounded up; its calls take `rows_cycles`."""
-    return np.ceil(_repacked(rows_cycles, dims))
+    """Cycles of the slowest core, for which all cores wait, rounded up; its calls take
+    `rows_cycles`.
+    """
+    return np.ceil(cycles_of_cores(dims, rows_cycles).max(axis=0))
 
 
-def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
-    """Cycles of the slowest core, for which all cores wait. Along each axis a core has the largest
-    or the smallest tile that is cut, or a whole one where there is any; these cores are priced as
-    one array.
+def cycles_of_cores(dims: Dims, rows_cycles: RowsCycles) -> Value:
+    """Cycles of cores, which lie along a first axis; their calls take `rows_cycles`. Along each
+    axis of a tile a core has the largest or the smallest one that is cut, or a whole one where
+    there is any.
     """
     axes = repacked_axes(dims)
     cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
@@ -195,7 +197,7 @@ def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
     for i, axis in enumerate(axes):
         whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
         cycles = np.where(whole & np.less_equal(dims[axis.some_whole], 1), 0, cycles)
-    return cycles.max(axis=0)
+    return cycles
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
@@ -230,7 +232,7 @@ def _repacked_cores(
     return cycles
 
 
-def _rows(timing: Timing, grows: bool, *lengths: Value) -> Value:
+def priced_rows(timing: Timing, grows: bool, *lengths: Value) -> Value:
     """Rows that change between two lengths in elements; of many, equal ones are priced once."""
     shape = np.broadcast_shapes(*map(np.shape, lengths))
     if prod(shape) < FEW_ROWS:
