@@ -24,7 +24,7 @@ def compiled(op: Op, algorithm: str | None = None, structure: Structure | None =
         return choice.best.candidate
     (seed,) = seeds_for(op, algorithm, whole=True)
     ((priced,),) = _price([structure], [_Case(op, {})], MACHINE, seed, 1)
-    best = priced.top(1) if priced.cycles.size else []
+    best = priced.top(1)
     return Candidate(op, seed, (best[0],), {}) if best else None
 
 

@@ -152,7 +152,7 @@ def random_candidate(op: Op, rng: np.random.Generator) -> Candidate | None:
             ((priced,),) = _price([structure], [_Case(op, {})], MACHINE, seed, 8)
         except (ScheduleError, CapacityError):
             continue
-        best = priced.top(8) if priced.cycles.size else []
+        best = priced.top(8)
         if best:
             return Candidate(op, seed, (best[rng.integers(len(best))],), {})
     return None

@@ -137,7 +137,8 @@ def _legend(figure: Figure, axes: Axes, count: int, *, beside: bool = False) -> 
 
 
 Found = Sequence[tuple[str, float, float]]
-_HEIGHT = 0.32
+_ROW_HEIGHT = 0.32
+"""Inches."""
 _LEAST = 1.2
 """Points that the outline adds to a bar, so that the shortest can be seen."""
 _SHORT = 0.01
@@ -152,7 +153,7 @@ def spans(
     """
     parts = list(dict.fromkeys(part for part, _, _ in found))
     width = 8.0 if len(windows) < 2 else 12.0
-    figure = Figure(figsize=(width, 1.4 + _HEIGHT * len(parts)), layout="constrained")
+    figure = Figure(figsize=(width, 1.4 + _ROW_HEIGHT * len(parts)), layout="constrained")
     panels = figure.subplots(1, max(1, len(windows)), sharey=True, squeeze=False)[0]
     end = max(start + cycles for _, start, cycles in found)
     short = min(cycles for _, _, cycles in found) < _SHORT * end
