@@ -145,13 +145,15 @@ def residual_block() -> Network:
 
 
 def test_kernels_finish_what_follows_them_where_they_can() -> None:
-    code = generated(residual_block(), load_machine("host_avx2"), DIRECT)
+    code = generated(residual_block(), load_machine("host"), DIRECT)
     conv = "conv2d 1x32x12x12 -> 32"
-    assert [(s.name, s.label) for s in code.stages if not s.label.startswith("copy")] == [
+    assert [(s.name, s.label) for s in code.stages][1:] == [
         ("first", f"{conv}, 3x3 s1 p1 bias leaky_relu"),
         ("second", f"{conv}, 3x3 s1 p1 bias relu"),
+        ("first_bias_leaky_relu_layout", "copy 12x384"),
         ("third", f"{conv}, 3x3 s1 p1 bias add relu"),
         ("last", f"{conv}, 1x1 s1 p0 bias tanh"),
+        ("last_bias_tanh_layout", "copy 32x144"),
     ]
 
 
