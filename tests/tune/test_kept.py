@@ -82,7 +82,10 @@ def test_kept_rankings_are_those_of_the_search(searched, together):
     assert searched == [len(CASES), 0]
 
 
-def test_rankings_found_in_several_processes_are_kept_for_each_operator(searched, monkeypatch):
+def test_rankings_found_in_several_processes_are_kept_for_each_operator(
+    searched, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # others keep rankings meanwhile
     monkeypatch.setattr(executors, "process_count", lambda: 2)
     monkeypatch.setattr(kept, "process_count", lambda: 2)
     expected = said(rank(CASES, MACHINE, keep=2))
