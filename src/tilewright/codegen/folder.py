@@ -72,7 +72,7 @@ def _written_names(directory: Path, present: set[str]) -> set[str]:
 
 @contextmanager
 def failing(path: Path, done: str) -> Iterator[None]:
-    """What the system refuses, as an ArtifactError: `path` cannot be `done`."""
+    """A refusal of the system as an ArtifactError: `path` cannot be `done`."""
     try:
         yield
     except OSError as error:

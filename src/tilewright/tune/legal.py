@@ -49,7 +49,7 @@ def require_types(op: Op, machine: Machine) -> None:
 
 
 def _accepted_types(op: Op, known: Sequence[str]) -> list[str]:
-    """Those of the types that the operator takes, alone or one for operands and one for sums."""
+    """Types that the operator takes, alone or one for operands and one for sums."""
     pairs = (f"{operands}:{sums}" for operands, sums in permutations(known, 2))
     return [name for name in (*known, *pairs) if _takes(op, name)]
 

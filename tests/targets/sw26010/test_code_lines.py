@@ -78,7 +78,7 @@ some nothing, and the last one has two elements of it.
 
 
 def test_a_call_takes_the_lines_of_one_core_of_those_that_do_not_all_execute_the_same() -> None:
-    """Those of all cores together would be 8 % more of the time than the text says."""
+    """Lines of all cores together would be 8 % more of the time than the text says."""
     program = parse(FIRST_LAYER.read_text())
     text = checked_time(CODE.emit(program, MACHINE), MACHINE)
     assert text.repeated_cycles > 1.06 * text.cycles
