@@ -83,7 +83,7 @@ def bordered(
 def reading_parts(
     candidate: _Kind, borders: Mapping[str, Border], machine: Machine
 ) -> _Kind | None:
-    """The candidate with operands, by name, that are parts of larger tensors; None without."""
+    """The candidate with operands, by name, that lie in larger tensors; None if there is none."""
     nests = _nests_inside(candidate, borders, machine)
     return None if nests is None else replace(candidate, nests=nests)
 
@@ -349,7 +349,7 @@ def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
 
 
 def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine) -> Bordered | None:
-    """The candidate with a row of pixels a tile, put where a copy of rows puts it; None without."""
+    """The candidate with a row of pixels a tile, where a copy puts it; None if there is none."""
     op, rows = candidate.op.convolution, len(copy.extents) == len(copy.result.shape) == 2
     own = straight(copy.extents)
     plain = copy.body == "x0" and copy.operands == (own,) and copy.result.terms == own.terms

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from tilewright.asm import Object, assemble, link
-from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo, require_bound
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError, ShapeError
@@ -36,11 +36,7 @@ class CambriconCode:
         Raises ProgramError for what has no instructions, CapacityError where a scratchpad is too
         small.
         """
-        if program.parameters:
-            raise ProgramError(
-                f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
-                fix="instantiate it before code is generated",
-            )
+        require_bound(program)
         naming = name_program(program)
         tensors = tensor_infos(program, naming)
         for tensor in tensors:

@@ -8,7 +8,15 @@ from typing import assert_never
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Arrays, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import (
+    Array,
+    Arrays,
+    Artifact,
+    BuildPlan,
+    BuildStep,
+    TensorInfo,
+    require_bound,
+)
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError, ShapeError
@@ -315,11 +323,7 @@ class Cns1Code:
         Raises ProgramError for what there is no code for, CapacityError where buffers do not fit
         the data cache.
         """
-        if program.parameters:
-            raise ProgramError(
-                f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
-                fix="instantiate it before code is generated",
-            )
+        require_bound(program)
         program = instantiate(program, _ONE_CORE)
         naming = name_program(program)
         tensors = tensor_infos(program, naming)

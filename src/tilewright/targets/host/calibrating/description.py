@@ -139,7 +139,7 @@ def cache_settings(
 
 
 def copy_rule(rates: Sequence[CopyRate]) -> tuple[float, float]:
-    """Bytes per cycle, and overhead in lines: a run of s bytes costs s / 64 lines and that."""
+    """Bytes per cycle, and overhead in lines: a run of s bytes costs s / 64 lines and it."""
     terms = [(rate.run_bytes / LINE_BYTES, 1.0) for rate in rates]
     cycles = [rate.run_bytes / rate.bytes_per_cycle for rate in rates]
     line, run = fit_relative(terms, cycles, ["lines", "1"], "copy")

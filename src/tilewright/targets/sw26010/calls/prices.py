@@ -253,7 +253,7 @@ def _changed_rows(timing: Timing, grows: bool, rows: Value, larger: Value, small
 
 
 def _by_mode(by_vectors: Value, among: Value, cycles_in: Callable[[str], Value]) -> Value:
-    """Cycles by vectors or elements, `among` some candidates; a mode none takes is unpriced."""
+    """Cycles by vectors or elements, `among` some candidates: modes that one takes are priced."""
     cycles: Value = 0.0
     for mode, taken in zip(MODES, (by_vectors, np.logical_not(by_vectors)), strict=True):
         if np.any(np.logical_and(among, taken)):

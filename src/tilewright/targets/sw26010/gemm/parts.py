@@ -36,7 +36,7 @@ EVERYBODY = 8  # a put to this index reaches the whole bus
 
 @dataclass(frozen=True)
 class Role:
-    """A core's role in one of the eight steps: does it send the vector and the scalar operand?"""
+    """A core's role in one of the eight steps: operands that it sends; it receives the others."""
 
     sends_vector: bool
     sends_scalar: bool
