@@ -28,13 +28,17 @@ _CHAINS = "primitives.gemm.chains"
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
     with what came later: what a launch and barriers take, and chains of products; this computer's
-    with pages, streams, lines ahead and what is handed over, and the processors it was measured on.
+    with the latency of multiply-adds, pages, streams, what is fetched ahead and what is handed
+    over, and the processors it was measured on.
     """
     if document["target"] == "host":
         caches = document_of(now)["memory"]["caches"]
-        later = ("pages", "streams", "lines_ahead", "handed_cycles_per_byte")
+        ahead = ("lines_followed", "lines_at_once", "lines_ahead", "steps_ahead", "latency_steps")
+        later = ("pages", "streams", *ahead, "handed_cycles_per_byte")
         document["memory"]["caches"] |= {key: caches[key] for key in later}
-        added = tuple(f"memory.caches.{key}" for key in later)
+        latency = "multiply_add_latency_cycles"
+        document["core"][latency] = document_of(now)["core"][latency]
+        added = (f"core.{latency}", *(f"memory.caches.{key}" for key in later))
         why = ([key, why] for key, why in now.sources if key.startswith((*added, "processor.")))
         document["processor"] = document_of(now)["processor"]
         document["sources"] = sorted([*document["sources"], *why])

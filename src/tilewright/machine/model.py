@@ -87,12 +87,14 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """One core: its arithmetic by element type, its registers, the table that times instructions.
 
     Operators have the element types `elements` unless users name others, as on the command line.
-    Cores that are not simulated instruction by instruction have no `instruction_table`.
+    Cores that are not simulated instruction by instruction have no `instruction_table`. From a
+    multiply-add to one that takes its result it is `multiply_add_latency_cycles`.
     """
 
     arithmetic: Mapping[str, Arithmetic]
     registers: PositiveInt | None = None
     instruction_cache_bytes: PositiveInt | None = None
+    multiply_add_latency_cycles: PositiveInt | None = None
     instruction_table: Text | None = None
     elements: Text | None = None
 

@@ -28,6 +28,7 @@ from tilewright.targets.host.vectors.microkernel import (
     PREFETCHES,
     VARYING,
     Microkernel,
+    UnderWay,
     column_counts,
     row_counts,
 )
@@ -38,6 +39,7 @@ pytestmark = one_in(3)
 
 EPILOGUE = Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias("n"), Residual()))
 C_RUN, C_GAP = 4, 16
+UNDER_WAY = UnderWay(sums=8, lines=4, lines_ahead=48, steps_ahead=44, latency_steps=64)
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OVERWRITING = {"start": "overwrite", "epilogue": EPILOGUE}
 OTHER_EPILOGUE = Finish("relu(x0 + x1 + x2)", (Residual(), Bias("m")))
@@ -46,7 +48,7 @@ OTHER_EPILOGUE = Finish("relu(x0 + x1 + x2)", (Residual(), Bias("m")))
 def variants(isa, kind):
     """Kernels that together take every choice."""
     full = DEFAULT_BLOCKS[isa.name]
-    return (
+    every = (
         Microkernel(isa, kind, *full),
         Microkernel(isa, kind, 1, 3, a_layout="panels", b_layout="panels", start="overwrite"),
         Microkernel(isa, kind, 2, 5, a_layout="column", start="either", epilogue=EPILOGUE),
@@ -63,6 +65,7 @@ def variants(isa, kind):
         Microkernel(isa, kind, *full, b_layout="panels", **OVERWRITING, halves=isa is AVX512),
         Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
     )
+    return tuple(replace(one, under_way=UNDER_WAY) for one in every)
 
 
 @pytest.mark.parametrize("isa", [AVX512, AVX2], ids=lambda isa: isa.name)
@@ -270,7 +273,7 @@ def test_the_last_elements_of_lines_of_rows_in_place_are_fetched_ahead() -> None
 
 def test_rows_in_place_are_fetched_so_many_lines_ahead() -> None:
     """Twenty lines are ten rows of two; behind the last rows come those of the next columns."""
-    ahead = {"prefetch": frozenset(("panels",)), "lines_ahead": 20}
+    ahead = {"prefetch": frozenset(("panels",)), "under_way": UnderWay(lines_ahead=20)}
     text = emit_microkernel(Microkernel(AVX512, F32, 2, 4, inner="n", **ahead), "product")
     assert "const long beyond = p + 10 < k ? 10 * ldy : (10 - k) * ldy + 32;" in text
 
@@ -287,7 +290,8 @@ def test_lines_of_c_are_fetched_before_a_sum_where_rows_are_one_line_each() -> N
 def test_blocks_that_hide_no_latency_have_two_sets_of_sums() -> None:
     """Two multiply-adds a cycle, of a latency of four, take eight sums: 6 x 1 are too few."""
     for scalars, sets in ((6, 2), (8, 1)):
-        text = emit_microkernel(Microkernel(AVX512, F32, 1, scalars), "product", [scalars], [16])
+        kernel = Microkernel(AVX512, F32, 1, scalars, under_way=UnderWay(sums=8))
+        text = emit_microkernel(kernel, "product", [scalars], [16])
         sums = set(re.findall(r"([st]\d)_0 = tw_multiply_add", text))
         assert len(sums) == scalars * sets
 

@@ -52,9 +52,11 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     """The caches between a core and main memory, nearest first.
 
     Cores that have them address main memory themselves: an operand may be used where it lies. Of
-    lines that a loop reads side by side, so many `streams` are fetched into the first one ahead.
-    Products fetch rows of a far operand in place `lines_ahead` of what they load. A byte that one
-    core stores and another one reads costs both together `handed_cycles_per_byte`.
+    lines that a loop reads side by side, so many `streams` are fetched into the first one ahead,
+    and of rows one after the other blocks of at most `lines_followed`; `lines_at_once` come into it
+    beside what is loaded. Products fetch rows of a far operand in place `lines_ahead` of what they
+    load, packed panels `steps_ahead` of k; main memory delivers within `latency_steps` of k. A byte
+    that one core stores and another one reads costs both together `handed_cycles_per_byte`.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -64,7 +66,11 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     l3: CoreCache
     pages: Pages
     streams: PositiveInt
+    lines_followed: NonNegativeInt
+    lines_at_once: PositiveInt
     lines_ahead: PositiveInt
+    steps_ahead: PositiveInt
+    latency_steps: PositiveInt
     handed_cycles_per_byte: NonNegativeFloat
 
     @property
@@ -108,6 +114,11 @@ SECTIONS = Sections(
     optional=(Caches, Processor),
     needs=("memory.spm", "memory.main", "dma.get", "dma.put"),
 )
+
+
+def multiply_adds(machine: Machine) -> float:
+    """Vector multiply-adds that start in one cycle."""
+    return machine.core.flops_per_cycle / (2 * machine.core.vector_lanes)
 
 
 def has_halves(machine: Machine, kind: str) -> bool:

@@ -47,7 +47,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.emit.links import Links, Side, linked, outside_of, packed_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG, shared_tensors
-from tilewright.targets.host.sections import Caches, has_halves
+from tilewright.targets.host.sections import Caches, has_halves, multiply_adds
 from tilewright.targets.host.vectors.block import streams_ahead
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
@@ -57,6 +57,7 @@ from tilewright.targets.host.vectors.microkernel import (
     Microkernel,
     Prefetch,
     Start,
+    UnderWay,
     column_counts,
     row_counts,
 )
@@ -65,10 +66,6 @@ _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}
 _MOST_ITERATIONS = 4096
 """Most iterations of a loop that are enumerated to find the extents of register blocks."""
-_STREAM_BYTES = 12 * LINE_BYTES
-"""Bytes of the rows of a block that need no prefetch where they follow each other. Blocks of 6 rows
-of 16 to 32 channels take 5 % less without it, those of 144 to 256 channels 1 to 14 % more (Zen 3).
-"""
 _Counts = Callable[[Microkernel, int | None], frozenset[int]]
 
 
@@ -209,14 +206,14 @@ def _product(
         offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
-        lines_ahead=caches.lines_ahead if caches else 1,
+        under_way=_under_way(machine),
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
         halves=has_halves(machine, kind.name),
         a_dtype=narrow[0] if narrow[0] != kind else None,
         b_dtype=narrow[1] if narrow[1] != kind else None,
     )
-    if _is_one_stream(broadcast, links, kernel):
+    if caches and _is_one_stream(broadcast, links, kernel, caches.lines_followed):
         kernel = replace(kernel, prefetch=kernel.prefetch - {"rows"})
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
@@ -228,15 +225,25 @@ def _product(
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
 
 
-def _is_one_stream(broadcast: Side, links: Links, kernel: Microkernel) -> bool:
-    """True if the rows of a block, and those of the next, lie side by side in so few lines that the
-    processor fetches them ahead itself.
+def _under_way(machine: Machine) -> UnderWay:
+    """What the machine has under way while a product goes on."""
+    caches = machine.find_section(Caches)
+    sums = round(multiply_adds(machine) * (machine.core.multiply_add_latency_cycles or 1))
+    if caches is None:
+        return UnderWay(sums)
+    ahead = caches.lines_ahead, caches.steps_ahead, caches.latency_steps
+    return UnderWay(sums, caches.lines_at_once, *ahead)
+
+
+def _is_one_stream(broadcast: Side, links: Links, kernel: Microkernel, lines: int) -> bool:
+    """True if the rows of a block, and those of the next, lie side by side in so few `lines` that
+    the processor fetches them ahead itself.
     """
     form, k = broadcast.form, links.k
     if broadcast.panels or form.runs or links.count > 1 or not isinstance(k, Const):
         return False
     row_bytes = k.value * kernel.scalar_dtype.size_bytes
-    return form.leading_dimension == k and kernel.scalars * row_bytes <= _STREAM_BYTES
+    return form.leading_dimension == k and kernel.scalars * row_bytes <= lines * LINE_BYTES
 
 
 def _for_panels(

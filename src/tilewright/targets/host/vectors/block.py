@@ -22,18 +22,6 @@ from tilewright.targets.host.vectors.microkernel import LINE_BYTES, VARYING, Mic
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
-_FETCHED_AT_ONCE = 8
-"""Lines of C that the first cache fetches beside what is loaded; more go to the second one."""
-_STEPS_AHEAD = 44
-"""Steps of a stream of panels that are fetched ahead. Of 24, 44 and 64 on a Zen 4: with 24 the
-weights of Winograd's products come late, with 64 those of classifiers are gone again.
-"""
-_SUMS_IN_FLIGHT = 8
-"""Multiply-adds that are under way at once: two a cycle, of a latency of four."""
-_STEPS_BEFORE = 64
-"""Steps of k that main memory's latency takes: where a block has fewer, its part of C is fetched by
-the one before it.
-"""
 
 
 def declared_parameters(kernel: Microkernel) -> list[str]:
@@ -145,7 +133,7 @@ class RegisterBlock:
                 writer.line(f"tw_half_{self.kernel.dtype} h{i} = {zero};")
         if "c" in self.kernel.prefetch:
             steps = "k * count" if self.kernel.offsets else "k"
-            following = f"{steps} < {_STEPS_BEFORE} ? {self.height} * ldz : 0"
+            following = f"{steps} < {self.kernel.under_way.latency_steps} ? {self.height} * ldz : 0"
             writer.line(f"const long coming = {following};")
         if self.kernel.runs:
             self._write_pointers(writer)
@@ -188,7 +176,7 @@ class RegisterBlock:
             self._write_prefetches(writer)
             if strides_ahead(self.kernel):
                 # Behind the last rows come the first ones of the next columns.
-                rows = self.kernel.lines_ahead // len(self._lines())
+                rows = self.kernel.under_way.lines_ahead // len(self._lines())
                 again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
                 writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
             self._write_steps(writer, "q", "p", "end")
@@ -229,7 +217,7 @@ class RegisterBlock:
             return
         per_line = LINE_BYTES // kernel.dtype.size_bytes
         width, first = self.vectors * kernel.lanes, _fetches_c_first(kernel)
-        hint = "1" if self.height <= _FETCHED_AT_ONCE else "0, 2"
+        hint = "1" if self.height <= kernel.under_way.lines else "0, 2"
         # Where rows do not begin at lines, the last element is on one more.
         for number, column in enumerate((*range(0, width, per_line), width - 1)):
             tests = [] if first else [self._at_line(number)]
@@ -260,7 +248,7 @@ class RegisterBlock:
         """The letter of each set of sums: two that take turns over k where one set of the highest
         block of so many vectors does not hide the latency of a multiply-add.
         """
-        return "st" if self.vectors * self.kernel.scalars < _SUMS_IN_FLIGHT else "s"
+        return "st" if self.vectors * self.kernel.scalars < self.kernel.under_way.sums else "s"
 
     def _write_steps(self, writer: CWriter, p: str, first: str, end: str) -> None:
         """The loop over steps p of k, and what its turns of all sets leave."""
@@ -283,7 +271,7 @@ class RegisterBlock:
     def _write_step(self, writer: CWriter, sums: str) -> None:
         """Loads, broadcasts and multiplies for one index of k."""
         kind, step = self.kernel.dtype, self._x_step()
-        stream = str(_STEPS_AHEAD * self.kernel.width)
+        stream = str(self.kernel.under_way.steps_ahead * self.kernel.width)
         ahead = "beyond" if strides_ahead(self.kernel) else stream
         for column in self._lines() if fetches_steps(self.kernel) else ():
             writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")

@@ -32,6 +32,21 @@ VARYING = -1
 
 
 @dataclass(frozen=True)
+class UnderWay:
+    """What a processor has under way: at once `sums`, multiply-adds that wait for none of the
+    others, and `lines` that the first cache fetches beside what is loaded. A block that loads rows
+    in place fetches them `lines_ahead`, one that loads a stream of panels `steps_ahead` of k. Main
+    memory delivers within `latency_steps`: the block before one of fewer fetches its part of C.
+    """
+
+    sums: int = 1
+    lines: int = 1
+    lines_ahead: int = 1
+    steps_ahead: int = 1
+    latency_steps: int = 1
+
+
+@dataclass(frozen=True)
 class Microkernel:
     """The choices of one micro-kernel.
 
@@ -53,8 +68,9 @@ class Microkernel:
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
     memory; where one block takes each panel, what comes next in the `stream` of them. Where that
-    operand is in place, it prefetches rows of it, `lines_ahead`. One that `streams` has
-    non-temporal stores where rows of C are whole lines; other threads see them after a fence.
+    operand is in place, it prefetches rows of it. How far ahead says what is `under_way`. One that
+    `streams` has non-temporal stores where rows of C are whole lines; other threads see them after
+    a fence.
 
     Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
     last vector is at most half in C have them.
@@ -76,7 +92,7 @@ class Microkernel:
     inner: Along = "m"
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
-    lines_ahead: int = 48
+    under_way: UnderWay = UnderWay()
     next_call: int | None = None
     runs: bool = False
     c_run: int = 0
