@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tilewright.common.dtypes import F32
 from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.graph import Network
+from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import load_machine
+from tilewright.machine.sections import VectorPrimitive
 from tilewright.network.build import build_plan
+from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import NodeChain, WholeNetwork
@@ -24,10 +28,12 @@ from tilewright.ops import Conv2d, Op, add, conv2d, relu
 from tilewright.ops.definition import Definition
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.planner import HostPlanner, ranked_kernels
+from tilewright.targets.host.vectors.expressions import vector_operations
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.refills import Refills
 
 SHAPE = (1, 32, 28, 28)
+CHANNEL, NONE = 1, (0,) * 4
 HOST = load_machine("host_avx2")
 
 
@@ -169,6 +175,41 @@ def test_only_what_a_kernel_cannot_finish_costs_a_pass(expression: str) -> None:
     else:
         (cycles,) = passes
         assert cycles > copy  # a function costs its operations where these take longer
+
+
+@pytest.mark.parametrize(("name", "units"), [("host", 1), ("host_zen5", 2), ("host_avx2", 2)])
+def test_each_unit_for_multiply_adds_takes_an_operation_of_a_function_a_cycle(
+    name: str, units: int
+) -> None:
+    machine = load_machine(name)
+    lanes = machine.core.lanes("f32")
+    operations = vector_operations(parse_scalar("tanh(x0)"), F32, lanes)
+    found = HostPlanner(machine).arithmetic_cycles(layer(1), Epilogue("tanh(x0)", (), ()))
+    assert found == math.prod(SHAPE) / lanes * operations / units
+
+
+@pytest.mark.parametrize(("channels", "lanes"), [(6, 8), (8, 8), (12, 16)])
+def test_a_vector_of_channels_takes_as_long_where_it_is_not_full(channels: int, lanes: int) -> None:
+    """In a kernel, and in a pass that adds a bias to channels side by side; with pixels side by
+    side all vectors of 28 x 28 are full.
+    """
+    net, op = NetworkBuilder("alone", "f32"), replace(layer(3), out_channels=channels)
+    weight = net.weight("w", op.input_shapes[1])
+    network = net.build((net.apply(op, net.input("x", SHAPE), weight, name="c"),))
+    ranked = ranked_kernels(network, HOST, Search("direct", keep=1), silent)
+    request = op, Epilogue("tanh(x0 + x1)", ((CHANNEL,),), (((CHANNEL,), False),))
+    planner = HostPlanner(HOST)
+    every = planner.arithmetic_cycles(*request)
+    pixels, side_by_side = (
+        canonical(op.out_shape, [StoredDim(axis, 1, op.out_shape[axis]) for axis in order], NONE)
+        for order in ((1, 2, 3), (2, 3, 1))
+    )
+    assert planner.arithmetic_cycles(*request, pixels) == every
+    filled = pytest.approx(every * lanes / channels)
+    assert planner.arithmetic_cycles(*request, side_by_side) == filled
+    (fused,) = planner.epilogues([request], ranked)[request]
+    stored = 28 * 28 * lanes / 8 * HOST.section(VectorPrimitive).load_cycles
+    assert fused.cycles - ranked.candidates[op][0].cycles + stored == filled
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])

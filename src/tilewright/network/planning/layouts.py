@@ -423,7 +423,6 @@ class WholeNetwork:
         behind = chain.finishing[1:]
         beside = self._read_whole(behind) if behind else ()
         ready = self.epilogues.get(chain.request, ()) if chain.request else ()
-        computed = self.planner.arithmetic_cycles(*chain.request) if chain.request else 0.0
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
             takes = self._takes(node, candidate)
@@ -445,6 +444,8 @@ class WholeNetwork:
                 if not done:  # the result and each tensor beside are read
                     grain = self._grain(natural, form)
                     moved = self._pass(form, grain + len(beside) / 2)
+                    asked = chain.request
+                    computed = self.planner.arithmetic_cycles(*asked, form) if asked else 0.0
                     # Vectors gathered element by element do not hide arithmetic.
                     price += max(moved, computed) if grain == 1 else moved + computed
                 reads = () if done else beside

@@ -119,11 +119,11 @@ class Planner:
         """
         return results_placed(memory, one_group(self._machine), cycles)
 
-    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
-        """Cycles that an expression over all results of an operator takes at least: none, as passes
-        are taken to hide it behind their transfers.
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
+        """Cycles that an expression over all results of an operator, in a `form` if it is known,
+        takes at least: none, as passes are taken to hide it behind their transfers.
         """
-        del op, epilogue
+        del op, epilogue, form
         return 0.0
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:

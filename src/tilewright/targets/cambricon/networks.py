@@ -105,8 +105,9 @@ class _Planner(Planner):
         """More for shorter runs: what a map reads moves by transfers alone."""
         return 1.0 if _axes(held) == _axes(made) else 1.0 + _RUN / _run(held, made)
 
-    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
         """Operations of its vector instructions, each on all elements."""
+        del form
         elements, windows = prod(op.out_shape), epilogue.windows
         taps = prod(windows.extents) if windows else 1
         expression, numbers = with_constants(epilogue.expression, 1 + len(epilogue.operands))

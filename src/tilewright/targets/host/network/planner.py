@@ -43,7 +43,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     can_fuse,
     fusing_pays,
 )
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Caches, multiply_adds
 from tilewright.targets.host.vectors.epilogue import Beside, Bias, Finish, Residual, names
 from tilewright.targets.host.vectors.expressions import runs_by_vectors, vector_operations
 from tilewright.tune.candidate import Candidate
@@ -208,21 +208,37 @@ class HostPlanner(Planner):
         """Kernels read views, inside borders as well."""
         del candidate, name, there
 
-    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
-        """Of an expression over all results of an operator."""
-        scalar, kind = parse_scalar(epilogue.expression), dtype(op.out_dtype)
-        return self._computed(scalar, prod(op.out_shape), kind)
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
+        """Of an expression over all results of an operator; in a `form`, of whole vectors of those
+        side by side that take one element of each operand that has no other, or neighbours of it.
+        """
+        elements = prod(op.out_shape)
+        if form is not None and not all(whole for _, whole in epilogue.beside):
+            run = _run_of_channels(form)
+            elements = elements // run * self._filled(run, op)
+        return self._finishing_cycles(op, epilogue, elements)
 
-    def _beside_the_store(self, op: Op, epilogue: Epilogue) -> float:
+    def _finishing_cycles(self, op: Op, epilogue: Epilogue, elements: int) -> float:
+        """Cycles of an epilogue's arithmetic on so many results."""
+        return self._computed(parse_scalar(epilogue.expression), elements, dtype(op.out_dtype))
+
+    def _filled(self, run: int, op: Op) -> int:
+        """Elements of the vectors that hold a run of results: one that is not full takes as long as
+        one that is.
+        """
+        lanes = self._machine.core.lanes(op.out_dtype)
+        return -(-run // lanes) * lanes
+
+    def _beside_the_store(self, op: Op, own: Form, epilogue: Epilogue) -> float:
         """Cycles of an epilogue in registers: its arithmetic overlaps its loads, and the store of
         the result, which is the product's.
         """
-        vector = self._machine.section(VectorPrimitive)
-        vectors = prod(op.out_shape) / self._machine.core.lanes(op.out_dtype)
+        run, lanes = own.dims[-1].extent, self._machine.core.lanes(op.out_dtype)
+        elements = prod(op.out_shape) // run * self._filled(run, op)
+        stored = elements / lanes * self._machine.section(VectorPrimitive).load_cycles
         loads = sum(whole for _, whole in epilogue.beside)
-        moved = vectors * vector.load_cycles * (1 + loads)
-        computed = self.arithmetic_cycles(op, epilogue)
-        return max(moved, computed) - vectors * vector.load_cycles
+        computed = self._finishing_cycles(op, epilogue, elements)
+        return max(stored * (1 + loads), computed) - stored
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
         """Loops, as long as it takes to read and write all from the last cache, or to compute."""
@@ -234,7 +250,7 @@ class HostPlanner(Planner):
             return None
         finish, operands = found
         own = self.forms.of(plain, constants=False)[plain.seed.result]
-        kernel, cycles = KernelEpilogue(finish), self._beside_the_store(plain.op, epilogue)
+        kernel, cycles = KernelEpilogue(finish), self._beside_the_store(plain.op, own, epilogue)
         done = InRegisters.of(plain, own, own, kernel, operands, epilogue, cycles)
         return done if self._fuses(plain, done.in_kernel) else None
 
@@ -277,10 +293,22 @@ class HostPlanner(Planner):
         return max(moving_cycles(self._machine, read, written), computed)
 
     def _computed(self, scalar: Scalar, elements: int, kind: DType) -> float:
-        """Cycles of an expression over so many elements."""
+        """Cycles of an expression over so many elements, each unit for multiply-adds taking an
+        operation a cycle.
+        """
         lanes = self._machine.core.lanes(kind.name)
         work = vector_operations(scalar, kind, lanes)
-        return elements / lanes * work * self._machine.section(VectorPrimitive).arithmetic_cycles
+        return elements / lanes * work / multiply_adds(self._machine)
+
+
+def _run_of_channels(form: Form) -> int:
+    """Elements side by side in memory that are of one channel, or of neighbouring ones."""
+    behind = 1
+    for dim in reversed(form.dims):
+        if dim.axis == _CHANNELS:
+            return dim.extent if behind == 1 else behind
+        behind *= dim.extent
+    return behind
 
 
 def bytes_read_and_written(op: InMemory) -> tuple[int, int]:
