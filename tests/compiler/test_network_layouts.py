@@ -197,7 +197,7 @@ def test_a_vector_of_channels_takes_as_long_where_it_is_not_full(channels: int, 
     weight = net.weight("w", op.input_shapes[1])
     network = net.build((net.apply(op, net.input("x", SHAPE), weight, name="c"),))
     ranked = ranked_kernels(network, HOST, Search("direct", keep=1), silent)
-    request = op, Epilogue("tanh(x0 + x1)", ((CHANNEL,),), (((CHANNEL,), False),))
+    request = op, Epilogue("tanh(x0 + x1)", (("channels",),), (((CHANNEL,), False),))
     planner = HostPlanner(HOST)
     every = planner.arithmetic_cycles(*request)
     pixels, side_by_side = (
