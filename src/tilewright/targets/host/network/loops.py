@@ -33,10 +33,11 @@ from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.packing import emit_turn
 from tilewright.targets.host.emit.threads import THREAD, THREADS, loop_head, own_run, run_of
 from tilewright.targets.host.vectors.expressions import functions_of, runs_by_vectors, write_value
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""
-_LINE_BYTES, _REGISTER_BYTES = 64, 16
+_REGISTER_BYTES = 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
 _SQUARES_AHEAD = 4
@@ -50,7 +51,7 @@ make vectors along that one, and interleave them.
 def turns_text(text: str) -> str:
     """C definitions of the functions that transpose squares, those that a text calls."""
     found = [kind for kind in DTYPES if f"{_turn(kind)}(" in text]
-    return "\n".join(emit_turn(_turn(kind), kind, _LINE_BYTES // kind.size_bytes) for kind in found)
+    return "\n".join(emit_turn(_turn(kind), kind, LINE_BYTES // kind.size_bytes) for kind in found)
 
 
 def _turn(kind: DType) -> str:
@@ -208,7 +209,7 @@ def _write_turned(
     """
     across, along, operands = turned
     kinds = op.numerics.operands
-    side = _LINE_BYTES // kinds[operands[0]].size_bytes
+    side = LINE_BYTES // kinds[operands[0]].size_bytes
     blocks = tuple(-(-n // side) if axis in turned[:2] else n for axis, n in enumerate(op.extents))
     to, of = (_address(x, op.extents).strides for x in (op.result, op.operands[operands[0]]))
     order, steps = [*range(len(blocks))], to if blocks[across] > blocks[along] else of
