@@ -53,12 +53,12 @@ _PARTS = 2
 
 @dataclass(frozen=True)
 class RoundProducts:
-    """Rounds products where they are made, and places buffers by their use."""
+    """Rounds products where they are made, and assigns each buffer the memory its use demands."""
 
     name: ClassVar[str] = "round_products"
 
     def apply(self, program: Program) -> Program:
-        """Raises ScheduleError for a product that the matrix unit does not take."""
+        """Round the program's products. Raises ScheduleError for one beyond the matrix unit."""
         ends = [(call, end) for call, end in calls_of(program.body, Requantise)]
         for call, end in ends:
             program = _rounded(program, call, end)
@@ -77,7 +77,7 @@ def _only_rounded(program: Program) -> None:
 
 
 def _rounded(program: Program, end: Call, how: Requantise) -> Program:
-    """The program with the products behind one requantisation rounded."""
+    """Round the products before one requantisation."""
     if how.rounding != "even" or not how.saturate:
         raise ScheduleError(
             "the matrix unit rounds to even and saturates, found "
@@ -119,7 +119,7 @@ def _is_of(operand: Operand, buffer: str) -> bool:
 
 
 def _part(program: Program, call: Call, result: View) -> Buffer:
-    """The buffer of what a product adds to the result: as large as its first one."""
+    """The buffer of partial products to add to the result, as large as the first one."""
     first = {s.var: 0 for s in walk(program.body) if isinstance(s, For)}
     extents = (substitute(r.extent, {**first, "rid": 0, "cid": 0}) for r in call.operands[0].ranges)
     kind = program.buffer(result.buffer).dtype
@@ -128,7 +128,7 @@ def _part(program: Program, call: Call, result: View) -> Buffer:
 
 
 def _reducing(program: Program, sums: str) -> tuple[For, ...]:
-    """The loops, outermost first, in which several products are added up in the buffer `sums`."""
+    """The loops, outermost first, that add up several products in the buffer `sums`."""
     found: list[tuple[For, ...]] = []
     _find(program.body, sums, (), found)
     return found[0] if found else ()
@@ -137,7 +137,7 @@ def _reducing(program: Program, sums: str) -> tuple[For, ...]:
 def _find(
     body: tuple[Stmt, ...], sums: str, around: tuple[For, ...], found: list[tuple[For, ...]]
 ) -> None:
-    """Collect the loops between the fill of the sums and each product that is added to them."""
+    """Collect the loops between the fill of the sums and each product added to them."""
     filled = any(
         isinstance(s, Call) and isinstance(s.primitive, Fill) and _is_of(s.operands[0], sums)
         for s in body
@@ -198,7 +198,7 @@ def _count(loops: tuple[For, ...]) -> Expr:
 
 
 def _placed(program: Program) -> Program:
-    """Buffers in their memories. Raises ScheduleError for operands that are no runs of elements."""
+    """Put buffers into their memories. Raises ScheduleError for operands that are not runs."""
     matrices: set[str] = set()
     for call, multiply in calls_of(program.body, MatrixProduct):
         if isinstance(multiply, OuterProduct):

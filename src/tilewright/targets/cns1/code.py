@@ -56,7 +56,7 @@ class _Context:
 
 
 def program_text(program: ir.Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
-    """The source of a program for one core. Raises ProgramError for what has no form here."""
+    """The source of a program for one core. Raises ProgramError for statements without code."""
     if len(tensors) > len(ARGUMENTS):
         raise ProgramError(
             f"a program of {len(tensors)} tensors, the code takes {len(ARGUMENTS)} addresses"
@@ -140,8 +140,8 @@ def _decides_extents(loop: ir.For) -> bool:
 
 
 def _branch(stmt: ir.If, context: _Context) -> None:
-    """Write the branches of a condition that two numbers are equal; of a constant one, only the
-    branch taken. Raises ProgramError for other conditions.
+    """Write the branches of an equality of two numbers; if it is constant, only the branch taken.
+    Raises ProgramError for other conditions.
     """
     match stmt.condition:
         case Const(value):
@@ -272,7 +272,7 @@ def _streamed(streamed: Streamed, tensors: Sequence[ir.Operand], context: _Conte
 
 
 def _vector_address(register: str, operand: ir.Operand, size: int, context: _Context) -> None:
-    """register = where a vector in main memory begins."""
+    """register = the address at which a vector in main memory begins."""
     if not isinstance(operand, ir.Tile) or len(operand.ranges) != 1:
         raise ProgramError("a Torrent maps vectors in main memory")
     start = operand.ranges[0].start

@@ -44,7 +44,7 @@ from tilewright.targets.sw26010.emit.launch import (
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """`program` adds up one group's share of the partial results that the tensor `result` has."""
+    """`program` adds up one group's share of the partial results of the tensor `result`."""
 
     program: Launched
     result: TensorInfo
@@ -53,7 +53,7 @@ class _Sums:
     @property
     def stored(self) -> TensorInfo:
         """The tensor of a result, extended so that all shares have one size; the extra part is
-        added up like the rest and not used.
+        added up like the rest but not used.
         """
         return TensorInfo(
             self.result.name, self.result.identifier, self.result.dtype, "scratch",
@@ -182,9 +182,8 @@ class Sw26010Groups:
     """Generates the driver of a kernel."""
 
     def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> GroupsArtifact:
-        """The kernel with its driver, whose entry is `<name>_groups`.
-
-        Raises ProgramError where a tensor of the kernel lies otherwise than its form says.
+        """The kernel with its driver, whose entry is `<name>_groups`. Raises ProgramError if a
+        tensor of the kernel lies otherwise than its form says.
         """
         single = one_group(machine)
         cuts = tuple(_by_tensor(kernel, work))
@@ -384,7 +383,7 @@ def _piece(writer: CWriter, driver: Driver) -> None:
 
 
 def _moves(writer: CWriter, driver: Driver, info: TensorInfo, cut: CutTensor) -> None:
-    """The launches that arrange a tensor, by groups that do it alike."""
+    """The launches that rearrange a tensor, with groups that do so alike together."""
     alike = groupby(enumerate(cut.stages), lambda group: [id(s.candidate) for s in group[1]])
     runs = [list(run) for _, run in alike]
     if len(runs) == 1:
@@ -428,7 +427,9 @@ def _threads(writer: CWriter, driver: Driver) -> None:
 
 
 def _add_up(writer: CWriter, driver: Driver) -> None:
-    """No group changes what the others ask before all have asked; then the first has the sum."""
+    """Add up the partial results. No group changes its `failed` before all have read it; then the
+    first one has the sum.
+    """
     name = driver.name
     writer.line(f"pthread_barrier_wait(&{name}_arranged);")
     writer.line(f"failed = {name}_sums(group);")

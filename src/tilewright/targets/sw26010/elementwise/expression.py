@@ -68,8 +68,8 @@ _TESTS = (*COMPARISONS, "and", "or", "not")
 @dataclass
 class ExpressionOperations:
     """The operations of an expression over `inputs`, which are values of `sums`; equal
-    subexpressions are computed once. With `library`, a function of the C library is a chain of as
-    many multiply-adds as `ir.scalar` counts operations.
+    subexpressions are computed once. With `library`, a call of the C library is a chain of as many
+    multiply-adds as `ir.scalar` counts operations.
     """
 
     sums: Sums
@@ -134,7 +134,7 @@ class ExpressionOperations:
                 return self.sums.add("vseleq", self._mask(test), otherwise, then)
 
     def _mask(self, test: Scalar) -> int:
-        """A value that is zero where the test does not hold."""
+        """A value that is zero if the test fails."""
         match test:
             case Apply("<", (a, b)) | Apply(">", (b, a)):
                 return self.sums.add("vfcmplt", self.value(a), self.value(b))
@@ -156,7 +156,7 @@ class ExpressionOperations:
                 return self.value(test)
 
     def _truth(self, test: Scalar) -> int:
-        """A mask of a value that holds unless it is zero."""
+        """A mask of a value, true unless the value is zero."""
         return self._mask(test if _is_test(test) else Apply("!=", (test, Number(0.0))))
 
     def _called(self, call: Apply) -> int:

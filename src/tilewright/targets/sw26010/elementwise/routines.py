@@ -102,7 +102,7 @@ def _shrink(routine: RoutineCode, precision: Precision) -> None:
 def _moves(
     routine: RoutineCode, label: str, precision: Precision, mode: str, length: int, way: int
 ) -> None:
-    """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
+    """Move a row of `length` elements from `_FROM` to `_TO`, forward or backward."""
     routine.block("", [*_load_row_count(mode, length), op("beq", _LEFT, f"{label}_rest")])
     moved = partial(_moved, precision, mode, way)
     _loop(routine, label, moved(UNROLLED))

@@ -53,8 +53,8 @@ class Chunk:
 def loaded_lanes(
     precision: Precision, register: int, single: int, walk: tuple[int, int]
 ) -> list[Instruction]:
-    """Load four strided elements into a register by way of `single`; `walk` is the pointer, which
-    ends after the last, and the register of its step.
+    """Load four strided elements into a register through `single`; `walk` has the pointer, which
+    ends after the last one, and the register of its step.
     """
     name, (pointer, step) = load_item(precision, _ELEMENTS), walk
     code = []
@@ -83,7 +83,7 @@ def stored_lanes(
 def _powers_of_two(
     given: Sequence[int], target: int, singles: Sequence[int], lanes: int
 ) -> list[Instruction]:
-    """The bits of each lane moved to where a double has its exponent."""
+    """Move the bits of each lane to the exponent of a double."""
     (shifted,), (single,) = given, singles
     code = [with_number("sll", shifted, EXPONENT_BIT, target)]
     for lane in range(1, lanes):
@@ -145,7 +145,7 @@ registers.
 
 
 _LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
-"""Operations that take long, and how many others do."""
+"""Operations that take long, and a number of others that together do."""
 
 
 def takes_long(sums: Sums) -> bool:

@@ -96,9 +96,7 @@ def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
 
 def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     """The end of a C block and the start of the next: stores, pointers, loads, and the first
-    operands.
-
-    Behind table `LAST_TABLE` follows no block of the row, so the limit tells which table comes
+    operands. No block of the row follows table `LAST_TABLE`, so the limit tells which table comes
     next.
     """
     vector, scalar, result = block_step_bytes(plan)
@@ -165,7 +163,7 @@ def _ranks(values: Iterable[int]) -> dict[int, int]:
 
 
 def _signature(code: Sequence[Instruction]) -> Hashable:
-    """Everything that the order of straight-line code depends on; strides are not part of it."""
+    """A key of everything that the order of straight-line code depends on; excludes strides."""
     accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
     rank = _ranks(
         o.displacement
@@ -212,8 +210,8 @@ LOW_PAIRS, HIGH_PAIRS, EVEN_LANES, ODD_LANES = 0x44, 0xEE, 0x88, 0xDD
 
 
 def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
-    """Copies the vector operand, whose address is in register `operand`, to the workspace, whose
-    address is in `DESTINATION`.
+    """Copy the vector operand at the address in register `operand` to the workspace at the address
+    in `DESTINATION`.
     """
     vector = plan.vector_blocks * 16
     whole, rest = divmod(plan.shape.k, VECTOR_LANES)

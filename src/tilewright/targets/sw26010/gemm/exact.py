@@ -125,7 +125,7 @@ def _known_cycles(instance: GemmInstance, table: str, kept: CacheStore | None) -
 
 @cache
 def _sources_digest(table: str) -> str:
-    """A digest of all that determines the cycles: instruction tables, code generator, simulator."""
+    """A digest of all that determines the cycles: instruction tables, generator, simulator."""
     tables = (msgspec.json.encode(load_table(name)) for name in (TABLE_NAME, table))
     return digest(*tables, own_sources())
 

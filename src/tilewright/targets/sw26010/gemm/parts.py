@@ -52,7 +52,7 @@ ROLES = tuple(Role(vector, scalar) for scalar in (False, True) for vector in (Fa
 
 @dataclass(frozen=True)
 class BodyStep:
-    """One instruction of the loop body: what it does and its place in the 4 x 4 block."""
+    """One instruction of the loop body: its kind and its place in the 4 x 4 block."""
 
     kind: str
     first: int = 0
@@ -154,7 +154,7 @@ def _register(part: BodyStep) -> Register:
 
 
 def _bus(part: BodyStep, strides: Strides) -> str:
-    """A travels along the rows, B along the columns."""
+    """The bus of an operand: A travels along the rows, B along the columns."""
     is_a = part.kind.endswith("_vector") == (strides.vectorised == "m")
     return "r" if is_a else "c"
 

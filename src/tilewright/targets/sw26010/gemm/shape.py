@@ -27,7 +27,7 @@ from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.common.expr import Value
 
 LARGEST_MESH = 16
-"""Steps for which the tables have room: the mesh is square, and each column sends once."""
+"""Most steps that the tables have room for: the mesh is square, and each column sends once."""
 
 _WORD = 8
 ROW_TABLE_SHIFT = 7
@@ -40,7 +40,7 @@ START_TARGETS = DRAIN_TARGETS + 4 * _WORD
 TABLE_BYTES = 640
 
 LARGEST_LINKS = 49
-"""The taps of a 7 x 7 kernel: their pairs and distances take half of what is left to the stack."""
+"""The taps of a 7 x 7 kernel: their pairs and distances take half the room left to the stack."""
 END_TARGETS = LAST_TABLE
 VECTOR_REWIND, SCALAR_REWIND = LAST_TABLE + 2 * _WORD, LAST_TABLE + 3 * _WORD
 RESULT_ADDRESS = PACKED_ADDRESS

@@ -42,7 +42,7 @@ class StagesCode:
 
     @property
     def name(self) -> str:
-        """The prefix of its files and of all that they define."""
+        """The prefix of its files and of all names that they define."""
         return f"{self.network}_stages"
 
     @property
