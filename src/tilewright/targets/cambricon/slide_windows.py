@@ -82,9 +82,8 @@ def _slid(
     doubled: set[str],
     program: Program,
 ) -> tuple[Stmt, ...]:
-    """The body with the statements that fill a buffer moved into the loop that moves over it.
-    `filled` gives for each buffer how many of the loops `around` enclose its fill; `doubled`
-    collects buffers with two slots, used alternately.
+    """The body with fills moved into the loop over their buffer, each `filled` inside so many of
+    the loops `around`. Buffers that are `doubled` have two slots, used alternately.
     """
     loop = next((s for s in body if isinstance(s, For)), None)
     if loop is None:
