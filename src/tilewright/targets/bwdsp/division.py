@@ -1,12 +1,10 @@
-"""Networks divided over the cores of a BWDSP.
+"""Networks divided over the cores of a BWDSP: each task as a network of its own on one core.
 
-The programs of a core: every task of a divided network as a network of its own on one core.
-
-In: tasks. Out: their time, and their results by the meaning of the programs. Tiles of what a task
-reads come in through one port and results leave through the other, while the core computes: of its
-three buffers one is read, one takes what is read next, one takes results. Values arrive in the
-order in which a program takes them, with a border of zeros: changes of layout between what is
-stored by rows and that take no time on the core. Nothing here was measured.
+In: tasks. Out: their time, and their results by interpreting the programs. While the core computes,
+input tiles arrive through one port and results leave through the other: of its three buffers one is
+read, one receives the next input, and one takes results. Values arrive in the order in which a
+program reads them, with a border of zeros, so that changes of layout between this order and storage
+by rows cost the core no time. Nothing here was measured.
 """
 
 from __future__ import annotations

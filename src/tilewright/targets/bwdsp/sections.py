@@ -1,9 +1,9 @@
 """Sections of a BWDSP's description beyond those of every machine: cycles of its primitives. And
 one of its cores as a machine that programs run on.
 
-A core's three rotating buffers are two memories: what is read and what comes next lie in the one,
-of two buffers, results in the other. Both are joined to all that lies outside by a port of their
-own, of the grid's rate: the regions of other cores, and main memory.
+A core's three rotating buffers are two memories: the current and the next input share one, of two
+buffers, and results are in the other. Each is connected to everything outside, the regions of other
+cores and main memory, by its own port at the grid's rate.
 """
 
 from __future__ import annotations

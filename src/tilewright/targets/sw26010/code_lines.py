@@ -1,11 +1,11 @@
 """Lines of the instruction cache that the calls of a program execute.
 
-In: a program and a machine. Out: `CodeLines`, for what routines evict of each other. A call
-executes the lines that its routine does on the simulated cores with the call's extents: on the
-slowest core, whose cycles are the price, and each mode's in its share of the calls. The length
-of the GEMM primitive's program (`kernel`) follows from its `GemmPlan` without writing it:
-scheduling moves instructions and adds none, so that the unrolling, the parts of an iteration in
-each role, and how many instructions steps of the pointers take, decide it.
+In: a program and a machine. Out: `CodeLines`, to determine which lines routines evict of each
+other. A call executes the lines that its routine executes on the simulated cores with the call's
+extents: those of the slowest core, whose cycles are the price, each mode weighted by its share of
+the calls. The length of the GEMM primitive's program (`kernel`) follows from its `GemmPlan` without
+generating it. Scheduling moves instructions and adds none, so only the unrolling, the parts of an
+iteration in each role, and the number of instructions per pointer step matter.
 """
 
 from __future__ import annotations

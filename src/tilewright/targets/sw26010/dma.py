@@ -1,8 +1,8 @@
 """Limits of fields, for one program at emission and, as arrays, for the candidates of a search.
 
-A DMA descriptor (athread_get / athread_put in PE_MODE) holds so much; of each call of the matrix
-primitive in a staged program the largest displacement has to fit an instruction, which `shape`
-refuses by the same arithmetic.
+The fields of a DMA descriptor (athread_get / athread_put in PE_MODE) have limits. In each call of
+the matrix primitive in a staged program, the largest displacement must fit an instruction; `shape`
+checks it by the same arithmetic.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The driver of a kernel: starts it on all core groups, each on its piece of the operator.
 
-In: the kernel's artifact and how whole operands are cut for the groups. Out: the artifact with
-`<name>_groups.h`, `<name>_groups.c` and the programs that arrange tensors. A thread for each group
-initialises it and waits for work. In every call the group's cores write its operands in the
-kernel's storage order, zeros around them, run the kernel, and put the result into its place; what
-all groups read is arranged by the first one. A tensor that lies as the kernel takes it stays there.
+In: the kernel's artifact and the cuts of whole operands for the groups. Out: the artifact with
+`<name>_groups.h`, `<name>_groups.c` and the programs that rearrange tensors. A thread for each
+group initialises it and waits for work. In every call the group's cores write its operands in the
+kernel's storage order with zeros around them, run the kernel, and move the result to its place; the
+first group rearranges operands that all groups read. A tensor already in the kernel's layout stays
+in place.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 routines for others, and scalar C loops for those without a routine; and the lines of the
 instruction cache that the routines of a program lie on.
 
-Cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
+Also: cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
 
-In: a call and the core's instruction table. Out: cycles. What the vendor's compiler makes of such a
-loop is an assumption: one element in each iteration, loads, the operations of the expression in
-their order, a store, a pointer for each operand, a counter and a taken branch, ordered well for the
-core's two pipes but neither unrolled nor pipelined, so that an element waits for its own results. A
-function of the C library is assumed to take as many multiply-adds, one after the other, as
-`ir.scalar` counts operations. The latencies, the time of a division and that of a taken branch are
-those of the table. Integers take the same loops with integer instructions.
+In: a call and the core's instruction table. Out: cycles. The code that the vendor's compiler makes
+of such a loop is an assumption: one element in each iteration, with loads, the operations of the
+expression in order, a store, a pointer step for each operand, a counter and a taken branch; ordered
+well for the core's two pipes but neither unrolled nor pipelined, so that an element waits for its
+own results. A function of the C library is assumed to take as many multiply-adds, one after the
+other, as `ir.scalar` counts operations. Latencies and the times of a division and a taken branch
+are those of the table. Integers take the same loops with integer instructions.
 """
 
 from __future__ import annotations

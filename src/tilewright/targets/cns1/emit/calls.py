@@ -1,9 +1,9 @@
 """Products, updates, fills, copies, and expressions and tables over the elements of tensors in main
 memory, as text of the Torrent: rows, stripes, pipelined loops.
 
-The code writes over scalar registers but those of `writer` and of the arguments. `$28` has the
+The code overwrites scalar registers except those of `writer` and of the arguments. `$28` has the
 vector length, `$30` the bytes of a vector of sums. Whole passes over 128 elements are a pipelined
-loop; what is left are vectors, the last of them shorter.
+loop; the remaining elements are vectors, the last of them shorter.
 """
 
 from __future__ import annotations

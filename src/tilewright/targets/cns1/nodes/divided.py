@@ -1,7 +1,8 @@
 """A divided network as programs of all nodes and the I/O nodes below them, and its simulated run.
 
-In: a network of some patterns, a plan of its layers. Out: `NodePrograms`; with numbers the outputs,
-and the run with every message. Several copies of the plan's nodes take passes in turn.
+In: a network with the patterns of a pass, and a plan of its layers. Out: `NodePrograms`; for given
+numbers the outputs, and the run with every message. Several copies of the plan's nodes take passes
+in turn.
 """
 
 from __future__ import annotations

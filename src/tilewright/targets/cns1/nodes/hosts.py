@@ -1,11 +1,11 @@
-"""The Hydrants, the I/O nodes below the mesh, as programs: a port to the outside world is read, and
-blocks go up the columns (Tables 4.2 and 4.3 of ICSI TR-93-046).
+"""The Hydrants, the I/O nodes below the mesh, as programs: they read a port to the outside world
+and send blocks up the columns (Tables 4.2 and 4.3 of ICSI TR-93-046).
 
-In: a machine. Out: the cycle in which each of four neighbouring Hydrants sends its first block up;
-and for a divided network, of what the nodes of each column take and give in a pass, the programs of
-all Hydrants. One with a port reads the blocks of several columns, sends each to its column, and
-writes what comes back. The inputs of a pass go up while the one before is computed, where the nodes
-have room for them.
+In: a machine, and for a divided network the inputs and outputs of each column's nodes in a pass.
+Out: the cycle in which each of four neighbouring Hydrants sends its first block up; for a network,
+the programs of all Hydrants. A Hydrant with a port reads the blocks of several columns, sends each
+to its column, and writes the blocks that come back. The inputs of a pass go up while the one before
+is computed, if the nodes have room for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One node's program as it is made: where its tensors lie, what it sends, receives and computes.
+"""One node's program under construction: its tensors' places, its messages and computations.
 
 In: the shares of all nodes of a divided network and the messages between them. Out: a `NodeRole`
-with the node's text, and the constants and states that lie in its memory at first.
+with the node's text, and the constants and states that its memory holds at the start.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Calls of the routines of maps and reductions: the routine of a call, its arguments, its C twin.
 
-In: a `map`, a `reduce` or what is written as maps, on views. Out: the call, with the extents of the
-loops and what each pointer moves by at the end of an iteration of each; a header that declares the
-routine, or defines it in C where `TW_MAPS_IN_C` is defined. The twin of a reduction takes elements
-in to results in the same order, so that both give the same bits.
+In: a `map`, a `reduce` or a primitive written as maps, on views. Out: the call, with the extents of
+the loops and each pointer's step at the end of an iteration of each; and a header that declares the
+routine, or defines it in C if `TW_MAPS_IN_C` is defined. The twin of a reduction gathers elements
+in the same order, so that both give the same bits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The nest of loops that an elementwise call runs: its rows, how far in each loop goes around, and
-whether rows are done by vectors.
+"""The loop nest of an elementwise call: its rows, their distances in each loop, and whether rows
+are done by vectors.
 
-In: the loops of a call as `cost.nests` gives them, one candidate or arrays of them. Out:
-`NestRows`, of the same form. What the code does where it is generated is done to the values: loops
-of one iteration vanish, and neighbours that every operand walks as one are joined.
+In: the loops of a call as `cost.nests` gives them, for one candidate or as arrays for many. Out:
+`NestRows` of the same form. The values are transformed as the generated code is: loops of one
+iteration vanish, and neighbouring loops that every operand walks as one are joined.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Prices of elementwise calls: the fitted form of the call's routine (`timing`) on its loops, or
 the C loop of `compiled_loops` without a routine.
 
-In: the loops of a call and, of a reduction, the axes that it gathers along (`cost.nests`), for many
-candidates at once. Out: cycles. Loops are joined as the emitted call joins them, which says how
-operands lie along a row and so which routine is taken, and in which of its modes.
+In: the loops of a call and the gathered axes of a reduction (`cost.nests`), for many candidates at
+once. Out: cycles. Loops are joined as in the emitted call; this determines how operands lie along a
+row, and hence the routine and its mode.
 """
 
 from __future__ import annotations

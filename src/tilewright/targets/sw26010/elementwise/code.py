@@ -1,7 +1,7 @@
-"""Straight-line pieces of SW26010 assembly with labels, of which the elementwise routines consist.
+"""Straight-line pieces of SW26010 assembly with labels, the parts of elementwise routines.
 
 In: instructions in the obvious order, block by block. Out: a routine's code and its text, each
-block scheduled for the core's two pipes by the scheduler that the matrix primitive uses.
+block scheduled for the core's two pipes by the scheduler of the matrix primitive.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Expressions over elements as straight arithmetic of an SW26010 core.
+"""Expressions over elements as straight-line arithmetic of an SW26010 core.
 
 In: the expression of a `map` or `reduce`. Out: the core's operations on numbered values, the same
-for one element and for a vector, or a refusal where the core has no instructions for a function.
-Each operation rounds as the expression says: none are joined, but within a function. A comparison
-gives a mask, and a selection looks at a mask or at the sign of a value.
+for one element and for a vector, or a refusal if the core has no instructions for a function. Each
+operation rounds as in the expression; none are fused, except within a function. A comparison gives
+a mask, and a selection tests a mask or the sign of a value.
 """
 
 from __future__ import annotations

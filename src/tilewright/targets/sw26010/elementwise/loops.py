@@ -1,7 +1,7 @@
-"""The six loops around the routines of maps and reductions, whose innermost one is a row.
+"""The six loops around the routines of maps and reductions; the innermost one is a row.
 
-In: registers, and what a row does to its items. Out: blocks of a routine's text. Pointers move by
-what the caller gives for each loop; counters of the outer loops lie in the frame.
+In: registers, and the code for a row's items. Out: blocks of a routine's text. The caller gives the
+pointer steps of each loop; counters of the outer loops are in the frame.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Maps of expressions over elements in SW26010 assembly: y = f(x0, ..., x3), row after row.
 
-In: an expression, which of its operands stay the same along a row, and the precision. Out: the text
-of a routine with six nested loops. Rows that lie contiguous and aligned are done by vectors, others
-element by element, or four of them in the lanes of a vector where the expression takes long; which
-of the two is decided once in a call. Arithmetic is in double precision, whatever the elements are,
-and rounds as the expression says; a store rounds to the elements' type.
+In: an expression, which of its operands are constant along a row, and the precision. Out: the text
+of a routine with six nested loops. Contiguous, aligned rows are done by vectors; others element by
+element or, if the expression takes long, by gathering four elements in the lanes of a vector. The
+choice is made once per call. Arithmetic is in double precision for all element types and rounds as
+the expression says; a store rounds to the elements' type.
 
-The arguments are y, the operands' addresses, the extents of the loops, and for y and each operand
-what its pointer moves by at the end of an iteration of each loop, in elements: innermost from one
-element to the next, further out what is left to the next row once a row is done. The first pointers
-lie in registers, others in the frame, from where free registers take them.
+The arguments are y, the operands' addresses, the extents of the loops, and the pointer steps of y
+and each operand at the end of an iteration of each loop, in elements: in the innermost loop from
+one element to the next, in outer ones the remaining distance to the next row after a finished row.
+The first pointers are in registers; others are in the frame, and free registers load them.
 """
 
 from __future__ import annotations

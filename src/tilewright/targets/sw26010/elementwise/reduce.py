@@ -1,18 +1,18 @@
 """Reductions in SW26010 assembly: y = y gathered with f(x) along loops, row after row of results.
 
-In: what is gathered, the expression, and how a row's operands lie. Out: the text of a routine: six
-loops over results around up to three that gather. Which of its modes a call takes is decided once.
-Rows whose results lie contiguous and aligned are done four results in a vector: where the elements
-do so as well by loads of vectors, else lane by lane. Other rows are done element by element. Every
-result takes its elements in the order of the loops. Where the elements of one result lie
-contiguous, a routine goes along them in eight partial results, those of places 0, 1, ... modulo 8,
-which start with what changes nothing. At the end of a run those four apart are joined, then those
-two apart, then the last two, with the result; elements behind the last eight follow one by one.
-Arithmetic is in double precision; a store rounds to the elements' type.
+In: how to gather, the expression, and the layout of a row's operands. Out: the text of a routine:
+six loops over results around up to three that gather. Its mode is chosen once per call. Rows of
+contiguous, aligned results are done four results in a vector, with vector loads if the elements are
+contiguous and aligned, too, otherwise lane by lane. Other rows are done element by element. Every
+result gathers its elements in the order of the loops. If the elements of one result are contiguous,
+a routine gathers them in eight partial results, for places 0, 1, ... modulo 8, which start with the
+identity. At the end of a run, partial results four apart are combined, then those two apart, then
+the last two, then the result; elements after the last eight follow one by one. Arithmetic is in
+double precision; a store rounds to the elements' type.
 
 The arguments are y, x, the extents of the loops (six over results, two that gather, the length of a
-run) and what pointers move by, in elements: y and x at the end of an iteration of each loop over
-results, x in the two loops that gather, and from one tap to the next.
+run) and the pointer steps, in elements: of y and x at the end of an iteration of each loop over
+results, of x in the two gathering loops, and from one tap to the next.
 """
 
 from __future__ import annotations

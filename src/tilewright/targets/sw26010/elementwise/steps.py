@@ -1,9 +1,9 @@
 """Operations of an expression on successive items, each operation for all of them.
 
-In: operations on numbered values, the registers of some of these, and registers for others. Out:
-instructions. Constants without a register are loaded from the frame where they are needed. The
-core's loads and stores of vectors take four elements that lie contiguous and aligned, and its
-integer instructions work on the first lane: others are reached by inserting and extracting.
+In: operations on numbered values, the registers of some values, and free registers for others. Out:
+instructions. Constants without a register are loaded from the frame at each use. The core's vector
+loads and stores take four contiguous, aligned elements, and its integer instructions work on the
+first lane; other elements and lanes are reached by inserting and extracting.
 """
 
 from __future__ import annotations

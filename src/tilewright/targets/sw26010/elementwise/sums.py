@@ -1,8 +1,8 @@
-"""Products of a small matrix and a vector of values as straight arithmetic with few operations.
+"""Products of a small matrix and a vector of values as straight-line arithmetic of few operations.
 
-In: a matrix of Winograd's transforms. Out: operations of the core on values by number. Pairs of
-rows, or of columns, that agree up to signs share what they have in common: both sums come from the
-sum of what agrees and the difference of what does not.
+In: a matrix of Winograd's transforms. Out: operations of the core on numbered values. Pairs of rows
+or columns that agree up to signs share operations: their sums are the sum and the difference of two
+parts, one over the terms that agree and one over those that differ in sign.
 """
 
 from __future__ import annotations

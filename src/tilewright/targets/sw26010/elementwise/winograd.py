@@ -1,13 +1,13 @@
 """Winograd's transforms of SW26010 in assembly: y = M x M^T / divisor for one item of tiles.
 
-In: the matrices of `ir.winograd`. Out: the text of a routine with six nested loops over tiles:
-first all columns of a tile are multiplied by the matrix, into the frame, then all rows. Rows of
-tiles whose points lie contiguous and aligned are done by vectors, others tile by tile; which of the
-two is decided once in a call. Arithmetic is in double precision, whatever the elements are.
+In: the matrices of `ir.winograd`. Out: the text of a routine with six nested loops over tiles: it
+multiplies all columns of a tile by the matrix, into the frame, then all rows. Rows of tiles whose
+points are contiguous and aligned are done by vectors, others tile by tile; the choice is made once
+per call. Arithmetic is in double precision for all element types.
 
 Calling convention: arguments in $16 .. $21 and behind the stack pointer, $9 .. $15, $26, $29, $30
 are kept. The frame lies on the stack, in the core's local memory. A tile takes nearly all
-registers: those of the nest wait in the frame.
+registers, so those of the nest are saved in the frame.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The managing core's side of a program: `<name>.h` with the parameter structure and the entry
-point, and `<name>_host.c`; and programs that a host file launches beside others: a
-network's stages, what arranges operands.
+point, and `<name>_host.c`; and programs that a host file launches beside others: a network's
+stages, and those that rearrange operands.
 
 The entry function takes the input and output tensors, provides scratch tensors, starts the kernel
 on all cores and waits for them. `spm_gemm.h` declares the matrix kernels in the interface of swATOP

@@ -1,16 +1,16 @@
 """Building emulated cases: artifacts in, one host executable out.
 
 The generated sources are compiled unchanged against the headers in `emulation/`. The runtime is
-compiled once per compiler and processor and kept in the user's cache folder; the cases of a batch
+compiled once per compiler and processor and kept in the user's cache folder. The cases of a batch
 share a few translation units, each case under a prefix of its own, so that a case costs
 milliseconds.
 
-Matrix products of emulated cases through the dispatch that is emitted for the machine.
+Matrix products of emulated cases go through the dispatch that is emitted for the machine.
 
 In: an artifact with `spm_gemm.c` and `<name>_gemm.S`. Out: C around the sources that call it. The
-dispatch is compiled as it is; each routine that the assembly has becomes a stub of that name, which
-lets the runtime compute the product of the routine's own shape. So a call that the dispatch does
-not know, leads to another routine or to one that is missing fails as on the machine.
+dispatch is compiled unchanged; each routine of the assembly becomes a stub of its name that makes
+the runtime compute a product of the routine's shape. A call that the dispatch does not know, or
+that it leads to a wrong or missing routine, therefore fails as on the machine.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Running generated SW26010 code on the host: artifact and input tensors in, output tensors out.
 
-The C that a user would take to the machine is compiled against an emulated tool chain and run in a
-process of its own (`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a
-report where the machine would trap, hang or compute garbage. Tensors travel in one file that both
-sides map; where the system has files without a place on a disk, it is one of them.
+The C for the machine is compiled against an emulated tool chain and run in a process of its own
+(`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a report where the
+machine would trap, hang or compute garbage. Tensors travel in one file that both sides map, an
+in-memory file if the system has them.
 
-Matrix products of emulated code by its own assembly, on the instruction-level simulator.
+Matrix products of emulated code can run by its own assembly, on the instruction-level simulator.
 
 In: an artifact and, from the emulated process, the local memories of all cores at each product.
-Out: the memories as the routine of the artifact's `_gemm.S` leaves them, which is assembled, linked
-and run on the simulated mesh. So a whole kernel is executed as it is emitted, C and assembly.
+Out: the memories after the routine of the artifact's `_gemm.S`, which is assembled, linked and run
+on the simulated mesh. So a whole kernel is executed as it is emitted, C and assembly.
 """
 
 from __future__ import annotations

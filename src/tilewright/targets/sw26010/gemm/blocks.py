@@ -1,12 +1,12 @@
 """The ends and starts of C blocks in the SW26010 GEMM primitive, and the packing before them.
 
-In: a `GemmPlan`. Out: for each pair of roles of a block's last step and the next block's first the
-transition that ends the one, stores C, loads the next block and starts the other; and the same for
-the first and the last block of a row of blocks. C stays in registers across all steps (loop order:
-blocks, steps, k). A plan whose vectorised dimension is strided packs: once per call its vector
-operand is copied to the workspace with that dimension contiguous, 4 x 4 blocks transposed in
-registers by four loads, eight shuffles and four stores, as a software pipeline; the copy takes
-about 0.3 / (scalar extent) of the time of the product.
+In: a `GemmPlan`. Out: a transition for each pair of roles in a block's last step and the next
+block's first; it ends the one block, stores C, loads the next and starts it. The first and the last
+block of a row of blocks have their own. C stays in registers across all steps (loop order: blocks,
+steps, k). A plan whose vectorised dimension is strided packs: once per call it copies its vector
+operand to the workspace with that dimension contiguous, 4 x 4 blocks transposed in registers by
+four loads, eight shuffles and four stores, as a software pipeline. The copy takes about 0.3 /
+(scalar extent) of the time of the product.
 """
 
 from __future__ import annotations

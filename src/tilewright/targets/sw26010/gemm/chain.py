@@ -1,12 +1,12 @@
 """Chains of products in the SW26010 GEMM primitive: C += sum of A_i B_i in one call.
 
-In: a `GemmPlan` of several links. Out: code that takes the place of `steps.all_steps`, of the
-transitions of `blocks`, and of the pointers and the outermost loop of `kernel`. A core goes through
-all links of a step in one role (loop order: blocks, steps, links, k), so that roles change as often
-as in a single product. From link to link a core that sends an operand moves the pointer of it by a
-distance that it reads; one that receives only counts. One copy of the loop over k for each role is
-enough, and has room for more iterations than many copies would have. In the steps of a block the
-register of the result's address holds distances, so that the address waits in the tables.
+In: a `GemmPlan` of several links. Out: code that replaces `steps.all_steps`, the transitions of
+`blocks`, and the pointers and the outermost loop of `kernel`. A core goes through all links of a
+step in one role (loop order: blocks, steps, links, k), so that roles change as often as in a single
+product. Between links, a core that sends an operand advances its pointer by a distance read from
+the tables; one that receives only counts. One copy of the loop over k per role suffices and may be
+longer than many copies could. During the steps of a block, the register of the result's address
+holds distances, and the address is kept in the tables.
 """
 
 from __future__ import annotations

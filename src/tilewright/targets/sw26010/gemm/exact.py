@@ -2,12 +2,11 @@
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
 frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
-MatrixProduct: exact_gemm_cost()})`. It takes the place of the calibrated form of swATOP Eq. 2. The
-machine's instruction table gives the timing; its `switch_cycles`, which no simulation shows, are
-added to a cost, and not to what is called simulated.
-Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
-instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
-process, and once at all with a cache.
+MatrixProduct: exact_gemm_cost()})`. It replaces the calibrated form of swATOP Eq. 2. The machine's
+instruction table gives the timing; its `switch_cycles`, which no simulation shows, are added to the
+cost but not to cycles called simulated. Cycles do not depend on the data, and depend on leading
+dimensions only if a pointer step needs several instructions (beyond 32 KB); the smallest legal ones
+are simulated. Each shape is simulated once per process, or only once with a cache.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The k iterations of a step of the SW26010 GEMM primitive, unrolled, and what follows a step.
+"""The k iterations of a step of the SW26010 GEMM primitive, unrolled, and the change to the next.
 
-In: a `GemmPlan` and roles. Out: code made from the one slot template. Iteration after iteration the
-operands of the next stand beside the arithmetic of this one, so every pair of successive roles has
-a transition, the last iteration of the one beside the first operands of the other, and behind it a
-copy of the loop of the other: a change of roles takes one jump, through a table. The loop is
-unrolled as far as the instruction cache has room for its copies; k need not be a multiple.
+In: a `GemmPlan` and roles. Out: code made from the single slot template. The operands of each
+iteration are loaded beside the arithmetic of the one before. Every pair of successive roles thus
+has a transition, the last iteration of the one beside the first loads of the other, followed by a
+copy of the other's loop: a change of roles takes one jump, through a table. The loop is unrolled as
+far as its copies fit the instruction cache; k need not be a multiple.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A kind of routine is a `Derived`: its samples, the terms of its form, and how it is simulated. The
 coefficients of its frequent routines on the shipped cores come with tilewright. They are used while
-their `question`, a digest of all that they are derived from, is today's; others are derived when
-they are asked for, in seconds at most, and kept in the cache.
+their `question`, a digest of everything they are derived from, is unchanged; others are derived on
+demand, in seconds at most, and cached.
 """
 
 from __future__ import annotations
