@@ -1,4 +1,4 @@
-"""Arrays from a user's file: an .npz archive in; arrays by name out, or the reason it is none."""
+"""Arrays from a user's file: an .npz archive in; arrays by name out, or the reason for refusal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replace maps and reductions of fixed point by the vector instructions that compute them.
 
-Each instruction rounds and saturates, and the program says so: its interpreter computes the bits
-that the units do. What an expression needs between its steps lies in a buffer of temporaries.
+Each instruction rounds and saturates. The program states this, so its interpreter computes the same
+bits as the units. Intermediate values of an expression are in a buffer of temporaries.
 
 before:  fill(y_tile, value=-inf); reduce(y_tile, x_tile, function=max)
          map(y_tile, y_tile, expression=exp(x0) / 3.0); map(z_tile, x_tile, expression=x0)
@@ -10,8 +10,8 @@ after:   fill(constant_85, value=85)                           # once
          rounded_map(y_tile, y_tile, constant_85, expression=exp(x0) * x1, ..., work=y_work)
          turned(z_tile, x_tile, one=256, work=z_unit)          # z_tile[m, n] = x_tile[n, m]
 
-What a loop reads again and again, an element for a whole row, is laid out as the result once, so
-that one instruction takes a tile:
+An operand that a loop reads repeatedly, one element for a whole row, is expanded to the result's
+shape once, so that one instruction can take a tile:
 
 before:  get(b -> b_tile); for row: rounded_map(y_tile, x_tile, b_tile)
 after:   get(b -> b_tile); rounded_map(b_wide, b_tile); for row: rounded_map(y_tile, x_tile, b_wide)

@@ -1,8 +1,8 @@
-"""Make exact sums in a wide buffer products that are rounded as the matrix unit rounds.
+"""Replace exact sums in a wide buffer by products that round as the matrix unit does.
 
-Where one product makes a whole sum it is rounded once, which is the operator's meaning. Where the
-terms come in several products each is rounded, and added with saturation: the program says so, and
-its interpreter computes it.
+A sum that one product completes is rounded once, as the operator defines it. If its terms come in
+several products, each of these is rounded, and they are added with saturation. The program states
+these operations, and its interpreter computes them.
 
 before:  fill(y_sums_tile); for k: gemm(y_sums_tile, w_tile, x_tile)
          requantise(y_tile, y_sums_tile, shift=8)
@@ -10,8 +10,8 @@ after:   for k: if k == 0: rounded_product(y_tile, w_tile, x_tile, shift=8)
                 else: rounded_product(y_part, w_tile, x_tile, shift=8)
                       saturating_add(y_tile, y_part)
 
-Buffers then lie in the memory that their use asks for: what a product loads by vectors in the
-matrix scratchpad, all else in the vector scratchpad.
+Each buffer is then put into the memory that its use requires: the operands that a product loads by
+vectors into the matrix scratchpad, all others into the vector scratchpad.
 """
 
 from __future__ import annotations

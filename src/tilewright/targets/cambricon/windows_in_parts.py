@@ -1,7 +1,7 @@
 """Pools that fetch their rows in parts and compute each maximum where its last row is stored.
 
-Two operations run beside a transfer, one in flight before it and one behind it. So the fetches and
-the store of a turn stand apart, each with vector instructions of its own beside it.
+Two operations run beside a transfer, one in flight before it and one after it. The fetches and the
+store of a turn are therefore separated, each with vector instructions of its own beside it.
 
 before:  for tile: fill(y_tile); get(x[tile] -> x_tile); reduce(y_tile, x_tile, function=max)
                    put(y_tile)

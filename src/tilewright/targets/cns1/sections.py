@@ -92,7 +92,7 @@ class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
     data_line_bytes: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Ways that the lines cannot be divided into, lines of two sizes."""
+        """Ways that do not divide the lines; lines of two sizes."""
         lines = self.instruction_bytes // self.instruction_line_bytes
         if not lines or lines % self.instruction_ways:
             wanted = f"a divisor of the {lines} lines"

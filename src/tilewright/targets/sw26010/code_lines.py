@@ -197,11 +197,9 @@ _Runs: TypeAlias = Sequence[tuple[_Routine, float, Callable[[str], _Places]]]
 
 
 def code_lines(program: Program, machine: Machine) -> CodeLines | None:
-    """The lines that a program's calls execute; None where the core has no instruction cache or no
-    instruction table, a product has no routine, or all routines fit together.
-
-    Routines stand as their texts do, those of a kind in the order of their calls. Loops that a
-    compiler makes have no lines.
+    """The lines that a program's calls execute. None if the core has no instruction cache or no
+    instruction table, a product has no routine, or all routines fit together. Routines are in the
+    order of their texts, those of a kind in the order of their calls. Compiled loops have no lines.
     """
     try:
         return _lines(program, machine)

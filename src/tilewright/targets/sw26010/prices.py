@@ -185,8 +185,8 @@ ROUTINE_BYTES = 16 * 1024
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
-    + per block), and packing where the call has a workspace to pack its vector operand into. Of a
-    chain of several links roles change once for each block and step, too.
+    + per block), and packing if the call has a workspace to pack its vector operand into. In a
+    chain of several links, too, roles change once for each block and step.
     """
     gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
     rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))

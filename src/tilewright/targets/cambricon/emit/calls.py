@@ -1,7 +1,7 @@
 """Calls of primitives as instructions on spans of the scratchpads.
 
 In: a call whose extents have one value each, and the addresses of buffers. Out: statements, in
-loops where an operand is not one span.
+loops if an operand is not one span.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, constan
 
 
 def short(op: str, a: Expr, b: Expr) -> Expr:
-    """`a op b` in few statements, of which few change in a loop: constants are added last, and
+    """`a op b` in few statements, few of which change in a loop: constants are added last, and
     multiples of a modulus dropped.
     """
     (a_part, a_more), (b_part, b_more) = constant_apart(a), constant_apart(b)

@@ -341,8 +341,8 @@ def write_fill(writer: Writer, rows: int, columns: int, row_bytes: int) -> None:
 def write_get(
     writer: Writer, rows: int, size_bytes: int, row_bytes: int, *, as_words: bool = False
 ) -> None:
-    """Copy rows of `size_bytes` from `$15` in main memory, `row_bytes` apart, to `$16` on in the
-    cache, where they follow each other, `as_words` each byte as a signed word.
+    """Copy rows of `size_bytes`, `row_bytes` apart, from `$15` in main memory to `$16` in the
+    cache, where they follow each other; `as_words` makes each byte a signed word.
     """
     row = writer.label("row")
     groups, rest = divmod(size_bytes, GROUP * VECTOR)
@@ -379,8 +379,8 @@ Streamed: TypeAlias = Elements | TableLookups
 
 
 def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: int) -> None:
-    """`count` elements: the first pointer of each tensor has its place, `$30` is 128. The start of
-    a table is in `MIDDLE`, which the code moves on.
+    """Write the computation of `count` elements. The first pointer of each tensor has its address,
+    and `$30` is 128; `MIDDLE` has the start of a table and is moved on to its middle.
     """
     _constants(writer, machine, streamed)
     for tensor, size in enumerate(streamed.sizes):

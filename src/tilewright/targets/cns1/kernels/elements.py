@@ -1,10 +1,10 @@
 """Loops of expressions over elements and of look-ups in a table of bytes, as text of the Torrent: a
 pass over four vectors.
 
-In: an expression over integers and the bytes of the elements of the result and of the operands; or
-a shift. Out: a `Body` for 128 elements, one vector through each memory port, or the text of a few
-vectors. The sums that are looked up, table and results lie in main memory (ICSI TR-93-046, 4.2.3,
-where results go to the data cache).
+In: an expression over integers and the element sizes in bytes of the result and the operands; or a
+shift. Out: a `Body` for 128 elements, one vector through each memory port, or the text of a few
+vectors. The sums to look up, the table and the results are in main memory (unlike ICSI TR-93-046,
+4.2.3, where results go to the data cache).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A loop in the obvious order in, its software pipeline with a proof of its interval out.
 
-The memory ports are what the shared scheduler knows no unit for: accesses that share two ports are
+The shared scheduler has no unit for the memory ports. Accesses that share two ports are therefore
 given a register that each reads and writes, usable again when the ports are, so that the bound of
 the memory is a recurrence (four rows of 64 columns: 4 r_h for loads, 4 r_h + 4 w_h with stores).
 """
@@ -146,9 +146,8 @@ def least_interval(body: Body, ports: PortCycles) -> IntervalBounds:
 
 
 def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
-    """The loop's sections for at least `trips` iterations, as few as its stages if need be.
-
-    Raises ScheduleError where the loop may run fewer times than it has stages.
+    """The loop's sections for at least `trips` iterations, which may be as few as its stages.
+    Raises ScheduleError if the loop may run fewer times than it has stages.
     """
     schedule = scheduled_loop(body, port_cycles(machine))
     register = load_table(TABLE).register_numbers["$13"]

@@ -53,7 +53,7 @@ class NodePrograms:
 
     @cached_property
     def states(self) -> dict[str, str]:
-        """The weights that are updated where they lie, by the name of their next value."""
+        """The weights that are updated in place, by the name of their next value."""
         return {state.next: state.tensor for state in self.network.states}
 
     @cached_property

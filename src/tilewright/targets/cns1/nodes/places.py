@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _Pairs = Iterable[tuple[int | None, int | None]]
 _Arriving = tuple[Passed, tuple[Passed, MemoryRows]]
-"""A message to send, and one to receive, with where it goes."""
+"""A message to send, and one to receive with its destination."""
 
 
 def _is_table(op: Op, number: int) -> bool:
@@ -88,7 +88,7 @@ class NodePlaces:
         self._to_outside()
 
     def _node(self, core: int) -> int:
-        """A core's number once I/O nodes lie below."""
+        """A core's number among all nodes, which start with the I/O nodes."""
         return self.copy * self.programs.cells + core + self.fabric.columns
 
     def node(self, numbers: Arrays) -> NodeStart:

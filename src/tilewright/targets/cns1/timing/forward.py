@@ -44,10 +44,9 @@ class Conditions:
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """One layer in rounds of 64 columns; the sums of a round run beside the next product.
-
-    `sum_cycles` is what the global sums of a round take in all, of which the processor itself is
-    busy for `sum_processor_cycles`.
+    """One layer in rounds of 64 columns; the sums of a round run beside the next product. The
+    global sums of a round take `sum_cycles` in total; the processor is busy for
+    `sum_processor_cycles` of them.
     """
 
     rounds: int

@@ -160,7 +160,7 @@ def _bus(part: BodyStep, strides: Strides) -> str:
 
 
 def _load(part: BodyStep, strides: Strides, passed: int) -> Instruction:
-    """A sender's load; it broadcasts at once where the precision has such an instruction."""
+    """A sender's load, which broadcasts at once if the precision has such an instruction."""
     precision, bus = strides.precision, _bus(part, strides)
     if part.kind == "load_vector":
         place = precision.vector_bytes * part.first - passed * strides.vector_step

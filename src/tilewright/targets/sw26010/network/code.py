@@ -372,7 +372,7 @@ def _host(
 
 
 def _parameter(info: TensorInfo) -> str:
-    """A tensor in the entry function, where the arena is a variable."""
+    """A tensor in the entry function, in which the arena is a variable."""
     return "arena" if info.kind == "scratch" else info.identifier
 
 

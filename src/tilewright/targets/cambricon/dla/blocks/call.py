@@ -1,6 +1,6 @@
 """The call of a block: its data and numbers as a lowering reads them, and blocks fused after it.
 
-A block is a function of a `BlockCall` that writes statements. Registers: `BLOCKS` in the package.
+A block is a function of a `BlockCall` that writes statements; modules register theirs in `BLOCKS`.
 """
 
 from __future__ import annotations
