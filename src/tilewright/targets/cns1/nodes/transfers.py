@@ -42,9 +42,7 @@ def text_of(lines: Sequence[str]) -> str:
 
 
 def ring_cycles(machine: Machine, hops: int, *, words: int = VECTOR, cast: bool = False) -> int:
-    """Cycles of a message along the ring, or of a multicast to all on the way, to the farthest
-    node.
-    """
+    """Cycles of a message along the ring, or of a multicast on the way, to the farthest node."""
     fabric, first = fabric_of(machine), [f"$28 = {words}", "vlr = $28", f"$5 = {hops}"]
     send = f"{'bcast' if cast else 'send'}($0, $5, $v1, 0)"
     nodes = [IDLE] * (fabric.rows * fabric.columns)
