@@ -1,1 +1,1 @@
-"""The command line: the outermost layer."""
+"""The command line, the outermost layer."""

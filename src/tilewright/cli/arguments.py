@@ -1,6 +1,7 @@
-"""The commands with their arguments: a dataclass each, whose fields and groups become options.
+"""The commands with their arguments: one dataclass per command, whose fields and groups become
+options.
 
-Nothing of what the commands do is imported here, so that help does not wait for it.
+Imports nothing that commands execute, so that help is fast.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.limits import MOST_CORE_CYCLES, MOST_WINDOW_CYCLES
 
 RECORDS = "records.sqlite"
-"""The file in the results' folder of `reproduce` that remembers them."""
+"""The file of records in the results folder of `reproduce`."""
 NETWORKS = (
     "alexnet",
     "digits",
@@ -44,9 +45,9 @@ NETWORKS = (
     "vgg16",
     "yolov2",
 )
-"""The known networks, for help, which does without what reads them."""
+"""The known networks, listed for help without importing the zoo."""
 OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
-"""The operators that options describe, for help."""
+"""The operators that options describe, listed for help."""
 
 WorkloadName = Annotated[
     str, Position("A known network, FILE.onnx, or an operator such as conv2d.", metavar="NETWORK")
@@ -449,4 +450,4 @@ COMMANDS: Mapping[str, type[Any]] = {
         Reproduce,
     )
 }
-"""Every command in the order of help; `tilewright.cli.NAME.run` does it."""
+"""Every command in the order of help; `tilewright.cli.NAME.run` executes it."""

@@ -1,4 +1,4 @@
-"""`tilewright asm`: assembly text to an ELF object, and what else is asked for."""
+"""`tilewright asm`: assembly text to an ELF object, with optional listings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ObjectResult(Struct, frozen=True):
 
 
 def run(asked: Asm) -> None:
-    """Assemble a file, write its object and what else is asked for."""
+    """Assemble a file, write its object and the listings requested."""
     file, output = asked.file, asked.output
     machine = asked.machine or machine_of_file(file) or DEFAULT_MACHINE
     known = named_table(asked.machine, asked.table) or instruction_table(load_machine(machine))
@@ -60,7 +60,7 @@ def run(asked: Asm) -> None:
 
 
 def named_table(machine: str | None, name: str | None) -> InstructionTable | None:
-    """The table of a machine, a family's or one from a file. Errors: UsageProblem, MachineError."""
+    """The table of a machine, a family's or one from a file. Raises UsageProblem, MachineError."""
     if machine is not None and name is not None:
         raise UsageProblem("--machine has an instruction table of its own: leave --table")
     if machine is not None:

@@ -15,7 +15,7 @@ from tilewright.report.table import plain_table
 
 
 class CacheListing(Struct, frozen=True):
-    """Contents of the cache folder, before it was cleared if it was."""
+    """Contents of the cache folder, from before it was cleared."""
 
     folder: str
     kinds: list[KindContent]
@@ -24,7 +24,7 @@ class CacheListing(Struct, frozen=True):
 
 
 class DamagedEntry(Struct, frozen=True):
-    """An entry that is not what was written."""
+    """An entry whose contents have changed since it was written."""
 
     entry: str
     reason: str

@@ -1,4 +1,4 @@
-"""`tilewright calibrate MACHINE`: measure the computer at hand and keep its description."""
+"""`tilewright calibrate MACHINE`: measure the machine at hand and write its description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CalibrationResult(Struct, frozen=True):
 
 
 def run(asked: Calibrate) -> None:
-    """Measure a machine that is at hand, and keep its description in the file."""
+    """Measure a machine that is at hand, and write its description to the file."""
     calibrates = _calibrates(asked.machine)
     with progress_bar(asked.output) as progress:
         found = calibrates.calibrate(asked.file, quick=asked.quick, progress=progress)
@@ -32,7 +32,7 @@ def run(asked: Calibrate) -> None:
 
 
 def _calibrates(machine: str | None) -> Calibrates:
-    """The calibration of the machine of that name; UsageProblem where its family has none."""
+    """The calibration of the named machine. Raises UsageProblem where its family has none."""
     families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
     known = {found.machine: found for found in families if found is not None}
     if machine is None and len(known) == 1:

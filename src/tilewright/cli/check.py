@@ -1,4 +1,4 @@
-"""`tilewright check`: legality before anything runs; every refusal names the way out."""
+"""`tilewright check`: legality checks before anything runs; every refusal names a fix."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from tilewright.tune.ways import Way, ways
 
 _FITS = "a core's part fits its buffers"
 _BRIEF = 30
-"""More findings than this are shown without those that are well."""
+"""Findings up to which those that are ok are shown as well."""
 _NAMED = 3
-"""Operators that a finding on several of them names."""
+"""Operators named in a finding that concerns several."""
 
 
 def run(asked: Check) -> None:
@@ -90,7 +90,7 @@ def _is_written(path: Path) -> bool:
 
 
 def _require_answerable(asked: Check, chain: Toolchain) -> None:
-    """UsageProblem for options the subject does not take, ToolError for a machine without code."""
+    """Raise UsageProblem for options that do not apply, ToolError for a machine without code."""
     subject, path, machine = asked.subject, Path(asked.subject), chain.machine
     written, operator = _is_written(path), is_operator(subject)
     if not (written or operator or asked.layers or chain.divides):
@@ -109,7 +109,7 @@ def _require_answerable(asked: Check, chain: Toolchain) -> None:
 
 
 def _machine(asked: Check) -> Machine:
-    """The machine that is asked for; of a written folder its own, where none is."""
+    """The requested machine; for a written folder, its own by default."""
     path, unsaid = Path(asked.subject), asked.machine == OwnMachineOptions()
     if unsaid and network_kind(path) == "native":
         return read_native(path).machine
@@ -118,14 +118,14 @@ def _machine(asked: Check) -> Machine:
 
 
 def _native(folder: Path) -> Iterator[Finding]:
-    """Findings on each file of a whole network: refused if it is not as it was written."""
+    """One finding per file of a whole network, refused if changed since it was written."""
     stored = read_native(folder)
     pairs = zip(stored.files, stored.digests, strict=True)
     return _unchanged(folder, pairs, "compile the network again")
 
 
 def _unchanged(folder: Path, digests: Iterable[tuple[str, str]], fix: str) -> Iterator[Finding]:
-    """Findings on each of the files: refused if it is not as it was written."""
+    """One finding per file, refused if it has changed since it was written."""
     for name, problem in file_states(folder, digests):
         status = "refused" if problem else "ok"
         path, own = str(folder / name), fix if problem else ""
@@ -133,7 +133,7 @@ def _unchanged(folder: Path, digests: Iterable[tuple[str, str]], fix: str) -> It
 
 
 def _kernels(path: Path) -> list[Path]:
-    """The folder itself, or those of a network's layers."""
+    """The folder itself, or its layers' folders if it holds a network."""
     if not (path / NETWORK_FILE).exists():
         return [path]
     return [path / name for name in dict.fromkeys(read_layers(path).folders.values())]
@@ -157,9 +157,9 @@ def _written_kernel_findings(folder: Path, machine: Machine) -> Iterator[Finding
 def _planned(
     workload: Workload, chain: Toolchain, algorithm: str | None, layers: bool
 ) -> tuple[Finding, ...]:
-    """Findings on a workload. A network that is planned as a whole has findings of its own first:
-    how its operators could be divided alone says little about its plan, so that of those only
-    refusals are kept, or all with `layers`.
+    """Findings on a workload. A network planned as a whole first gets findings of its own. Findings
+    on its operators alone say little about its plan, so only refusals are kept, or all with
+    `layers`.
     """
     findings = _workload(workload, chain, algorithm)
     if workload.network is None or algorithm is not None or chain.networks is None:
@@ -193,7 +193,7 @@ def _workload(workload: Workload, chain: Toolchain, algorithm: str | None) -> tu
 def _any_ways(
     firsts: Mapping[Op, str], machine: Machine
 ) -> tuple[dict[Op, list[Way]], tuple[Finding, ...]]:
-    """The ways of each operator that has some; each reason why others have none, once."""
+    """Each operator's ways, and one finding per reason why others have none."""
     found: dict[Op, list[Way]] = {}
     reasons: dict[tuple[str, str], list[str]] = {}
     for op, name in firsts.items():
@@ -208,7 +208,7 @@ def _any_ways(
 
 
 def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
-    """Findings on all nodes together, and on the tensors of a group's part, before any search."""
+    """Findings on all nodes together, and on a group's tensors, before any search."""
     machine = chain.machine
     part, _ = own_part(network, machine)
     runs = partial(require_networks(machine).require, simplified(network), machine)
@@ -219,7 +219,7 @@ def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
 
 
 def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
-    """Does an algorithm fit, divided over the groups in some way?"""
+    """Findings on each way to compute an operator; failures are only notes if some way fits."""
     rule = "fits scratchpad and main memory"
     tried = [
         (
@@ -233,7 +233,7 @@ def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
 
 
 def _notes(name: str, op: Op, own: list[Way], chain: Toolchain) -> Iterator[Finding]:
-    """Extents that are rounded up, and pieces that overlap: legal, but not free."""
+    """Notes on extents that are rounded up, and on pieces that overlap: legal, but not free."""
     why = "" if chain.executes_here else ", which the mesh divides"
     for part, seed in own:
         for axis, extent, padded in padded_axes(part.piece, seed, chain.machine):
@@ -256,7 +256,7 @@ def _notes(name: str, op: Op, own: list[Way], chain: Toolchain) -> Iterator[Find
 
 
 def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
-    """Stage rules and capacity, then what code generation refuses: descriptor limits."""
+    """Findings on stage rules and capacity, then on code generation: descriptor limits."""
     lowering = lowering_of(machine)
     legal = partial(
         verify,
@@ -360,7 +360,7 @@ def _tile_finding(
 
 
 def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> tuple[Finding, ...]:
-    """Findings on each distinct layer: refused if no division of it fits the cores' buffers."""
+    """One finding per distinct layer, refused if no division of it fits the cores' buffers."""
     machine = chain.machine
     try:
         layers, model = DIVIDES.required(machine).planned(network, machine)
@@ -378,7 +378,7 @@ def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> 
 def _finding(
     subject: str, rule: str, problem: TilewrightError | None, status: str = "refused"
 ) -> Finding:
-    """Outcome of a check: nothing wrong, or a problem of some `status`."""
+    """The finding for a check: ok without a problem, else `status` with the problem."""
     if problem is None:
         return Finding(subject, rule, "ok")
     return Finding(subject, rule, status, problem.message, problem.fix)

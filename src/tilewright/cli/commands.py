@@ -1,7 +1,7 @@
-"""The commands of the `tilewright` program: their arguments as options, what does them on demand.
+"""The commands of the `tilewright` program: options from arguments, execution on demand.
 
-A command's arguments are declared in `arguments`; its module, which brings the tuner and its
-compiled functions, is imported when it runs, so that neither help nor a light command waits.
+A command's arguments are declared in `arguments`. Its module, which loads the tuner and compiled
+functions, is imported only when it runs, so that help and light commands are fast.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _KNOWN = (
 
 
 class Command(TyperCommand):
-    """A command that tells its help before it reads options: what reads them takes long to load."""
+    """A command that prints help before it parses options, since their parser is slow to load."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments that are left over, as click has it."""
+        """The remaining arguments, as click defines them."""
         options = args[: args.index("--")] if "--" in args else args
         if not set(options).isdisjoint(self.get_help_option_names(ctx)):
             typer.echo(ctx.get_help())
@@ -57,20 +57,20 @@ def command(name: str) -> TyperCommand:
 
 
 def _function(name: str, declared: type[Any]) -> Callable[..., None]:
-    """A function whose parameters are the options of a command, those of groups among them."""
+    """A function whose parameters are a command's options, those in groups included."""
 
     def run(**given: Any) -> None:
         guarded(partial(_run, name), _value(declared, given))
 
     parameters = sorted(_parameters(declared), key=lambda p: p.default is not Parameter.empty)
     run.__name__, run.__doc__ = name, declared.__doc__
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
 
 
 def _run(name: str, asked: object) -> None:
-    """Do what is asked by the command's module, which is imported here and nowhere else."""
+    """Run the command's module, imported here only."""
     import_module(f"tilewright.cli.{name}").run(asked)
 
 
@@ -91,7 +91,7 @@ def _parameters(declared: type[Any]) -> Iterator[Parameter]:
 
 
 def _value(declared: type[Any], given: Mapping[str, Any]) -> Any:
-    """The arguments of a command, or a group of them, out of all that are given."""
+    """The arguments of a command, or of a group, picked from all given options."""
     hints = get_type_hints(declared)
     return declared(
         **{
@@ -102,15 +102,15 @@ def _value(declared: type[Any], given: Mapping[str, Any]) -> Any:
 
 
 class Commands(TyperGroup):
-    """All commands by name; the one that is called is imported."""
+    """All commands by name; only the invoked one is imported."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: TyperCommand(name, help=text) for name, text in HELP.items()}
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All options, flags with the default False: none at all is what pydantic, which takes
-        longer to load than all else, reads into False.
+        """All options, with flags that have no default set to False, as pydantic would; loading
+        pydantic is slower than everything else.
         """
         found: list[Any] = super().get_params(ctx)
         for option in found:
@@ -118,7 +118,7 @@ class Commands(TyperGroup):
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """(name, command, other arguments), as click has it; UsageError suggests the nearest."""
+        """(name, command, remaining arguments); UsageError suggests the nearest name."""
         name, stub, rest = super().resolve_command(ctx, args)
         return name, stub if name is None else command(name), rest
 

@@ -54,7 +54,7 @@ def run(asked: Compile) -> None:
     )  # fmt: skip
     timed = options.measure and chain.executes_here
     if options.out is not None or options.check or timed:
-        made.draw_weights()  # otherwise nobody needs their numbers
+        made.draw_weights()  # otherwise their numbers are not needed
     with progress_bar(output, clock) as progress:
         found = made.judged(check=options.check, measure=options.measure, progress=progress)
         if options.strict:
@@ -83,7 +83,7 @@ def require_unsaturated(found: Figures) -> None:
 
 
 def _way(asked: Compile, chain: Toolchain) -> str:
-    """The way of the workload; UsageProblem for options that do not go with it."""
+    """The way to compile the workload. Raises UsageProblem for options that do not apply to it."""
     options, layers = asked.options, asked.options.layers
     operator = is_operator(asked.network)
     options.require_one_check()
@@ -112,7 +112,7 @@ def _way(asked: Compile, chain: Toolchain) -> str:
 
 
 def _workload(asked: Compile, chain: Toolchain, way: str) -> Workload:
-    """The workload; layers alone are in the element type of kernels."""
+    """The workload; layers compiled alone have the kernels' element type."""
     own = way != "alone" or chain.machine.core.elements is not None
     usual = chain.usual_type if own else "f64"
     workload = read_workload(asked.network, asked.operator, usual)
@@ -122,7 +122,7 @@ def _workload(asked: Compile, chain: Toolchain, way: str) -> Workload:
 
 
 def _show(asked: Compile, found: Figures, chain: Toolchain) -> None:
-    """Print the figures and what was written."""
+    """Print the figures and the files written."""
     options, output = asked.options, asked.output
     written = (options.out, options.onnx_out)
     show(found, chain.machine, output, timings=options.timings, written=written)

@@ -1,4 +1,4 @@
-"""`tilewright debug`: a program one instruction at a time, by commands given or typed."""
+"""`tilewright debug`: step through a program, by commands given or typed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tilewright.simulate.window.hosted import RUNTIMES, Debugged
 from tilewright.simulate.window.memories import ElementRange
 
 _SHOWN = 3
-"""Instructions that are shown at a place."""
+"""Instructions shown at a stop."""
 
 _HELP = """\
 step [N]            issue N instructions (on a core alone, those of N cycles)
@@ -72,7 +72,7 @@ def run(asked: Debug) -> None:
 def _stepped(
     image: Object, machine: Machine, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Stepping, Debugged | None]:
-    """The program as its host prepares it, or on a core alone. Errors: UsageProblem."""
+    """The program as its host prepares it, or on a core alone. Raises UsageProblem."""
     runtime = RUNTIMES.of(machine)
     if runtime is None:
         loaded = load_image(image, instruction_table(machine))
@@ -85,7 +85,7 @@ def _stepped(
 
 
 def _started(debugged: Debugged, given: Mapping[str, NDArray[Any]]) -> Executor:
-    """A run that has not begun, with registers and the first elements of memories as given."""
+    """A run before its first instruction, with registers and the start of memories as given."""
     executor, names = debugged.executor(), list(debugged.register_names)
     for name, array in given.items():
         if name in names:
@@ -103,7 +103,7 @@ def _started(debugged: Debugged, given: Mapping[str, NDArray[Any]]) -> Executor:
 
 
 def _commands(given: str | None) -> Iterator[str]:
-    """The commands given, or those that are typed."""
+    """The commands given, or those typed."""
     if given is not None:
         yield from (part.strip() for part in given.split(";"))
         return
@@ -118,14 +118,14 @@ def _commands(given: str | None) -> Iterator[str]:
 
 @dataclass
 class _Session:
-    """One session: where the program is, what knows its declared data, and where to show it."""
+    """One session: the stepper, the program's declared data, and the output."""
 
     stepper: Stepping
     data: Debugged | None
     output: OutputOptions
 
     def obey(self, word: str, arguments: list[str]) -> None:
-        """Do what a command says. Errors: SimulationError."""
+        """Execute one command. Raises SimulationError."""
         known: dict[str, Callable[[list[str]], None]] = {
             "step": lambda a: self._move(self.stepper.forward, a),
             "back": lambda a: self._move(self.stepper.back, a),
@@ -146,7 +146,7 @@ class _Session:
         known[word](arguments)
 
     def where(self) -> None:
-        """The cycle and the next instructions."""
+        """Show the cycle and the next instructions."""
         self.output.show(f"{self.stepper.executed} instructions, cycle {self.stepper.time}")
         upcoming = self.stepper.upcoming(_SHOWN)
         if not upcoming:
@@ -209,7 +209,7 @@ class _Session:
         self.output.show(f"watching {watch.place.count} {noun} of {watch.of}")
 
     def _range(self, arguments: list[str]) -> ElementRange:
-        """Memory, address and count. Errors: SimulationError."""
+        """The range of a memory, an address and a count. Raises SimulationError."""
         if len(arguments) != 3:
             raise SimulationError(
                 "a memory, an address and a number of elements are needed",

@@ -1,4 +1,4 @@
-"""`tilewright explain`: where the time goes of what is tuned or written, and what would help."""
+"""`tilewright explain`: time of a tuned or written workload by cause, and helpful changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALONE = (
     "explained alone: a whole network may fuse what follows into it, and take another schedule for",
     "the sake of layouts; `explain` without --layer shows its stage",
 )
-"""Behind the explanation of one product of a network that runs as a whole."""
+"""Shown after the explanation of one product of a network that runs as a whole."""
 
 
 def run(asked: Explain) -> None:
@@ -65,8 +65,9 @@ def run(asked: Explain) -> None:
 
 
 def _is_alone(asked: Explain, chain: Toolchain, workload: Workload) -> bool:
-    """True for an operator, a product of a planned network, and for the levels of memory, which are
-    explained alone. UsageProblem for options that do not go with the rest.
+    """True for subjects explained alone: an operator, a product of a planned network, a roofline.
+
+    Raises UsageProblem for options that do not fit together.
     """
     if workload.is_operator:
         return True
@@ -85,7 +86,7 @@ def _is_alone(asked: Explain, chain: Toolchain, workload: Workload) -> bool:
 
 
 def _explain_folder(asked: Explain, folder: Path) -> None:
-    """Explain what was compiled into a folder, for the machine it was compiled for."""
+    """Explain the contents of a compiled folder, for its own machine."""
     asked.division.require_undivided()
     if given := [*given_options(asked.machine), *given_options(asked.operator)]:
         raise UsageProblem(
@@ -104,7 +105,7 @@ def _explain_folder(asked: Explain, folder: Path) -> None:
 
 
 def _require_layers(written: Written, asked: Explain) -> None:
-    """Raise UsageProblem for options of kernels where there are none, or one."""
+    """Raise UsageProblem for kernel options on a folder without layers."""
     if written.explained is not None and (asked.layer is not None or asked.levels):
         raise UsageProblem(f"{written.folder} holds a whole network: leave --layer and --roofline")
     if asked.layer is not None and not written.is_layers:
@@ -114,8 +115,8 @@ def _require_layers(written: Written, asked: Explain) -> None:
 def _one_layer(
     workload: Workload, layer: str, chain: Toolchain, search: SearchOptions
 ) -> tuple[Workload, SearchOptions]:
-    """A network with one layer; a product with weights takes them on this computer as it does in a
-    network, packed before it runs.
+    """The network with one layer, and its search. On this computer a product with weights packs
+    them ahead of its runs, as in a network.
     """
     op, network = dict(workload.layers).get(layer), workload.network
     if network is None:
@@ -131,6 +132,6 @@ def _one_layer(
 
 
 def _show_slowest(found: Figures, machine: Machine, chosen: str, output: OutputOptions) -> None:
-    """The table of a network, of which the slowest layer is explained."""
+    """Show the table of a network, ahead of the explanation of its slowest layer."""
     output.show(*figure_lines(found, Shown(machine, output.columns)))
     output.show(f"the slowest layer is {chosen}:", "")

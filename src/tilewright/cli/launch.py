@@ -24,7 +24,7 @@ _ELF = b"\x7fELF"
 
 @dataclass(frozen=True)
 class LaunchedProgram:
-    """A program, its machine, its data, and what to write."""
+    """A program, its machine and its data, and the files to write."""
 
     source: Path
     machine: Machine
@@ -37,7 +37,7 @@ class LaunchedProgram:
 
 
 def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
-    """Run a program and show its cycles; with `timeline`, that many operations one by one."""
+    """Run a program and show its cycles; `timeline` also lists that many operations."""
     table = instruction_table(program.machine)
     image = linked_image(program.source, table)
     given = {} if program.inputs is None else read_arrays(program.inputs)
@@ -59,7 +59,7 @@ def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
 
 
 def instruction_table(machine: Machine) -> InstructionTable:
-    """The instruction table of a machine's cores. Errors: MachineError."""
+    """The instruction table of a machine's cores. Raises MachineError."""
     name = machine.core.instruction_table
     if name is None:
         raise MachineError(
@@ -70,7 +70,7 @@ def instruction_table(machine: Machine) -> InstructionTable:
 
 
 def linked_image(source: Path, table: InstructionTable) -> Object:
-    """The linked program in a file of text or an object."""
+    """The linked program from a text file or an object."""
     require_regular(source)
     with source.open("rb") as file:
         is_object = file.read(len(_ELF)) == _ELF

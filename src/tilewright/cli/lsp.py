@@ -1,4 +1,4 @@
-"""`tilewright lsp`: what `asm.editor` knows of a source, in the language server protocol."""
+"""`tilewright lsp`: `asm.editor` as a language server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(asked: Lsp) -> None:
 
 
 def new_server() -> LanguageServer:
-    """A server that has not begun to read."""
+    """A server, not yet reading."""
     server = LanguageServer(
         _NAME, tool_version(), text_document_sync_kind=types.TextDocumentSyncKind.Full
     )
@@ -74,7 +74,7 @@ def new_server() -> LanguageServer:
 
 
 def _publish(server: LanguageServer, uri: str) -> None:
-    """Send all that is wrong with a source."""
+    """Publish all problems of a source."""
     found = [
         types.Diagnostic(
             _range(problem.line, problem.span),
@@ -102,6 +102,6 @@ def _table(machine: str) -> InstructionTable:
 
 
 def _range(line: int, span: Span) -> types.Range:
-    """A span of a line as the protocol counts: from 0."""
+    """A span of a line in the protocol's zero-based positions."""
     start = types.Position(line - 1, span.column - 1)
     return types.Range(start, types.Position(line - 1, span.column - 1 + span.length))

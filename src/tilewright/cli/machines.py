@@ -41,7 +41,7 @@ class MachineDetail(Struct, frozen=True):
 
 
 def run(asked: Machines) -> None:
-    """All machines, or one with changes of its numbers."""
+    """Show all machines, or one with its numbers changed."""
     if asked.name is not None:
         _detail(load_machine(asked.name, overrides(asked.set)), asked.output)
     elif asked.set:
@@ -95,7 +95,7 @@ def _detail(machine: Machine, output: OutputOptions) -> None:
 
 
 def _peaks(machine: Machine) -> str:
-    """The peak in double precision, or in each type of a machine without."""
+    """The peak in double precision, or in each type of a machine without it."""
     kinds = machine.core.arithmetic
     if "f64" in kinds:
         return f"peak {machine.peak_flops / 1e9:.1f} Gflop/s"

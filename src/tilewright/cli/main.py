@@ -1,4 +1,4 @@
-"""The entry point of the `tilewright` program: an interrupt is told from the first import on."""
+"""The entry point of the `tilewright` program; interrupts are handled from the first import on."""
 
 import atexit
 import gc
@@ -7,13 +7,13 @@ import os
 from tilewright.common.interrupts import interruptible, no_interrupt_lost, writable_output
 
 _OBJECTS_BETWEEN_COLLECTIONS = (5_000_000, 20, 20)
-"""Modules, programs and candidates are many and last: looking for cycles among them at Python's
-usual pace took 5 to 15 % of a command's time.
+"""Modules, programs and candidates are many and long-lived: collecting cycles among them at
+Python's default rate took 5 to 15 % of a command's time.
 """
 
 gc.set_threshold(*_OBJECTS_BETWEEN_COLLECTIONS)
-# Read when numpy is imported: its threads otherwise keep the cores busy for milliseconds after each
-# product, beside processes and threads that have work.
+# Read when numpy is imported: its threads would otherwise spin for milliseconds after each product
+# and take cores from busy processes and threads.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 with interruptible():
     from tilewright.cli.commands import app
@@ -23,6 +23,6 @@ __all__ = ["app", "app_main"]
 
 def app_main() -> None:
     """Run the command line of this process."""
-    atexit.register(gc.freeze)  # what ends with the process is not searched for cycles again
+    atexit.register(gc.freeze)  # skips a last collection at exit
     with interruptible(), no_interrupt_lost(), writable_output():
         app()

@@ -1,4 +1,4 @@
-"""`tilewright models`: which model files are read, and what the others lack."""
+"""`tilewright models`: which model files can be read, and what the others lack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 160
 
 
 class ModelLine(Struct, frozen=True):
-    """One file: counts of what was read, or the reason of the refusal and its lines."""
+    """One file: counts of what was read, or the reason it was refused."""
 
     file: str
     nodes: int = 0
@@ -40,7 +40,7 @@ class ModelsResult(Struct, frozen=True):
 
 
 def run(asked: Models) -> None:
-    """A line for each file, then the reasons with the number of files that have each."""
+    """Show a line for each file, then the reasons with the number of files for each."""
     read = partial(
         load, batch=asked.batch, shapes=shapes_of(asked.shape), values=values_of(asked.bind)
     )
@@ -67,7 +67,7 @@ def run(asked: Models) -> None:
 
 
 def _files(given: Sequence[Path]) -> dict[str, Path]:
-    """The files as they are shown: as given, or by their place below a given folder.
+    """The files by the name to show: as given, or relative to a given folder.
 
     Raises UsageProblem where there are none.
     """
@@ -94,7 +94,7 @@ def _line(shown: str, path: Path, read: Callable[[Path], Network]) -> ModelLine:
 
 
 def _reason(line: str) -> str:
-    """A reason without the names of its nodes."""
+    """A reason without the names of nodes."""
     text = line.strip().rpartition(" (node")[0] or line.strip()
     start, colon, reason = text.partition("): ")
     return f"{start.rpartition('(')[2]}: {reason}" if colon and start.startswith("node") else text

@@ -1,4 +1,4 @@
-"""`tilewright objdump`: an ELF object back to text."""
+"""`tilewright objdump`: an ELF object as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.isa import InstructionTable, load_table, table_names
 
 
 def run(asked: Objdump) -> None:
-    """Show an object by its own instruction table, or by the one that is named."""
+    """Show an object by its own instruction table, or by a named one."""
     file, output = asked.file, asked.output
     known = named_table(asked.machine, asked.table) or _stored_table(file)
     found = read_object(file, known)
@@ -22,7 +22,7 @@ def run(asked: Objdump) -> None:
 
 
 def _stored_table(file: Path) -> InstructionTable:
-    """The table of a family whose name the object holds. Errors: AssemblyError for another name."""
+    """The instruction table that the object names. Raises AssemblyError for an unknown one."""
     name = stored_table_name(file)
     if name not in table_names():
         raise AssemblyError(

@@ -1,4 +1,4 @@
-"""The options that commands share, declared without what reads them, so that help is light."""
+"""Options shared by commands, declared without importing their parsers, so that help is fast."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DATA_HELP = "An .npz file: arrays of a program's data, of memories from their st
 
 
 class Knob:
-    """An option of a command: its help, its names unless it is called like its field, the panel
-    that help shows it in, and details as typer has them.
+    """An option of a command: its help, its names (by default its field's), its panel in help, and
+    details passed to typer.
     """
 
     def __init__(self, help: str = "", *names: str, panel: str = "", **details: Any) -> None:
@@ -34,23 +34,23 @@ class Knob:
         self.details = {"help": help or None, "rich_help_panel": panel or None, **details}
 
     def names(self, field: str) -> tuple[str, ...]:
-        """Its names, as the option of a field."""
+        """The option's names, given its field's."""
         return self._names or (f"--{field.replace('_', '-')}",)
 
     def declared(self, field: str) -> Any:
-        """The option of a field, for typer; a truth value gets an opposite."""
+        """The field's option for typer; a boolean one gets an opposite."""
         return typer.Option(*self._names, **self.details)
 
 
 class Switch(Knob):
-    """An option without a value, and without an opposite."""
+    """A flag without an opposite."""
 
     def declared(self, field: str) -> Any:
         return typer.Option(*self.names(field), **self.details)
 
 
 class Position(Knob):
-    """An argument of a command."""
+    """A positional argument of a command."""
 
     def declared(self, field: str) -> Any:
         return typer.Argument(**self.details)
@@ -69,7 +69,7 @@ AlgorithmName = Annotated[str | None, Knob("Consider one algorithm only.")]
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """The machine, with numbers of it changed."""
+    """The machine, with some numbers changed."""
 
     machine: MachineName = DEFAULT_MACHINE
     set: Annotated[
@@ -82,14 +82,14 @@ class MachineOptions:
 
 @dataclass(frozen=True)
 class HostMachineOptions(MachineOptions):
-    """The machine of commands that run something."""
+    """The machine of commands that run something, by default this computer."""
 
     machine: MachineName = "host"
 
 
 @dataclass(frozen=True)
 class OwnMachineOptions(MachineOptions):
-    """The machine of commands whose subject has one of its own: a written folder, assembly."""
+    """The machine of commands whose subject has its own: a written folder, assembly."""
 
     machine: Annotated[
         str,
@@ -103,7 +103,7 @@ class OwnMachineOptions(MachineOptions):
 
 
 def given_options(options: DataclassInstance, *only: str) -> list[str]:
-    """Options that differ from their defaults, as users write them; `only` those of some fields."""
+    """Options that differ from their defaults, as written; `only` those of these fields."""
     hints = get_type_hints(type(options), include_extras=True)
     return [
         get_args(hints[f.name])[1].names(f.name)[0]
@@ -113,13 +113,13 @@ def given_options(options: DataclassInstance, *only: str) -> list[str]:
 
 
 def refuse_given(given: Sequence[str], why: str) -> None:
-    """Raise UsageProblem, which says why, for the first of the given options."""
+    """Raise UsageProblem with the reason `why` for the first of the given options."""
     if given:
         raise UsageProblem(f"{given[0]} {why}")
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
-    """`["a.b=1"]` -> `{"a.b": "1"}`; UsageProblem for anything else."""
+    """`["a.b=1"]` -> `{"a.b": "1"}`. Raises UsageProblem for anything else."""
     found = {}
     for setting in settings or []:
         key, equals, value = setting.partition("=")
@@ -140,7 +140,7 @@ BoundInputs = Annotated[
 
 @dataclass(frozen=True)
 class OperatorOptions:
-    """The extents of an operator; networks take `batch`, `dtype` and `shape`."""
+    """The extents of an operator; networks accept `batch`, `dtype` and `shape`."""
 
     batch: Annotated[int | None, Knob("Images.", min=1, max=_MOST)] = None
     dtype: Annotated[
@@ -207,7 +207,7 @@ class OperatorOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Restrictions of the search, the file of its records, and who simulates."""
+    """Restrictions of the search, the file of its records, and the executor of simulations."""
 
     algorithm: AlgorithmName = None
     partition: Annotated[
@@ -242,7 +242,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class DivisionOptions:
-    """The objective of a plan, and what the plan may do for it."""
+    """The objective of a division plan, and its freedoms."""
 
     objective: Annotated[
         str | None,
@@ -268,7 +268,7 @@ class DivisionOptions:
     ] = False
 
     def require_undivided(self) -> None:
-        """Raise UsageProblem for what only networks divided over cores take."""
+        """Raise UsageProblem for options that only networks divided over cores accept."""
         refuse_given(given_options(self), "is for networks on machines whose cores divide them")
 
 
@@ -284,7 +284,7 @@ class StrategyOptions(DivisionOptions):
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Options of what `compile` does beyond choosing."""
+    """Options of `compile` beyond the search."""
 
     out: Annotated[Path | None, Knob("Folder for code and results.", "--output", "-o")] = None
     top: Annotated[
@@ -330,8 +330,8 @@ class CompileOptions:
     timings: Annotated[bool, Switch("Say how long each stage took.")] = False
 
     def require_one_check(self) -> None:
-        """Raise UsageProblem where checks of layers and of algorithms are both asked for, or what a
-        check counts without one.
+        """Raise UsageProblem if checks of layers and of algorithms are both requested, or --strict
+        without a check.
         """
         if self.strict and not self.check:
             raise UsageProblem("--strict counts in the run that --check makes: add --check")
@@ -340,7 +340,7 @@ class CompileOptions:
 
     @property
     def which(self) -> Check:
-        """The code to run for checks."""
+        """The checks requested."""
         if self.check:
             return "each layer"
         return "each algorithm" if self.check_each_algorithm else "none"
@@ -360,7 +360,7 @@ class CompareOptions:
 
     @property
     def other(self) -> Other | None:
-        """The reference that `--compare` names; UsageProblem for an unknown one."""
+        """The reference that `--compare` names. Raises UsageProblem for an unknown one."""
         match self.compare:
             case None | "onnxruntime" | "reference":
                 return self.compare
@@ -371,7 +371,7 @@ class CompareOptions:
 
 
 def shapes_of(settings: list[str] | None) -> dict[str, list[tuple[int, ...]]]:
-    """`["x=1x3,2x3"]` -> `{"x": [(1, 3), (2, 3)]}`; UsageProblem for anything else."""
+    """`["x=1x3,2x3"]` -> `{"x": [(1, 3), (2, 3)]}`. Raises UsageProblem for anything else."""
     found = {}
     for setting in settings or []:
         name, _, text = setting.rpartition("=")
@@ -386,7 +386,7 @@ def shapes_of(settings: list[str] | None) -> dict[str, list[tuple[int, ...]]]:
 
 
 def extents_of(settings: list[str] | None) -> dict[str, int]:
-    """`["n=8,o=4"]` -> `{"n": 8, "o": 4}`; UsageProblem for anything else."""
+    """`["n=8,o=4"]` -> `{"n": 8, "o": 4}`. Raises UsageProblem for anything else."""
     found: dict[str, int] = {}
     for setting in (one for text in settings or [] for one in text.split(",")):
         match = re.fullmatch(r"([A-Za-z_]\w*)=([1-9][0-9]{0,9})", setting.strip())
@@ -399,7 +399,7 @@ def extents_of(settings: list[str] | None) -> dict[str, int]:
 
 
 def numbers(option: str, text: str, counts: tuple[int, ...]) -> tuple[int, ...]:
-    """`"3"`, `"3x5"` or `"1,1,0,0"` as integers, as many as one of `counts`."""
+    """`"3"`, `"3x5"` or `"1,1,0,0"` as integers; their number must be among `counts`."""
     words = re.split(r"[x,]", text)
     if len(words) not in counts or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
         shapes = " or ".join(str(count) for count in counts)

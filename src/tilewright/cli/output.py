@@ -1,7 +1,7 @@
 """Output of the commands: results on standard output, errors and progress on standard error.
 
 With `--json` a command prints exactly one JSON value on standard output, errors included
-(docs/reference/json.md). Exit codes: 0 well, 1 the input is wrong, 2 usage, 3 a check failed.
+(docs/reference/json.md). Exit codes: 0 success, 1 wrong input, 2 wrong usage, 3 a failed check.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from rich import progress as rich_progress
     from rich import segment, table
     from rich.console import Console, RenderableType
-else:  # nothing of it is needed to say a version
+else:  # not needed to print a version
     rich_console, rich_progress = Deferred("rich.console"), Deferred("rich.progress")
     segment, table = Deferred("rich.segment"), Deferred("rich.table")
 
 LINE_SECONDS = 5.0
-"""Seconds between lines of progress where no bar can run."""
+"""Seconds between lines of progress where no bar can be shown."""
 _STARTED = time.monotonic()
-"""When the command began; its stages may report their progress in several turns."""
+"""Start of the command; stages may report progress in several turns."""
 
 
 class LostOutput(OSError):
-    """Standard output cannot be written, so no message of a command can be either."""
+    """Standard output cannot be written, so no message can be shown there either."""
 
 
 class UsageProblem(TilewrightError):
-    """Options that do not go together."""
+    """Options that do not fit together."""
 
     code = "usage"
     exit_code = 2
@@ -71,8 +71,8 @@ class OutputOptions:
 
     @property
     def columns(self) -> int:
-        """How many columns a table keeps to: those of the terminal; elsewhere those of a page,
-        unless the environment variable COLUMNS says otherwise.
+        """Columns to keep tables to: the terminal's, else COLUMNS from the environment, else a
+        page's.
         """
         return _console().width
 
@@ -83,7 +83,7 @@ class OutputOptions:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on standard output."""
+    """Print one JSON value on standard output."""
     with _standard_output():
         typer.echo(to_json(value))
 
@@ -106,11 +106,10 @@ def _console() -> Console:
 
 
 def _fitting(renderable: RenderableType, console: Console) -> RenderableType:
-    """A table as segments, with so much room that its lines fit the terminal.
+    """A table as segments, with a width at which its lines fit the terminal.
 
-    rich shares out the room first and lets columns grow back to their least width afterwards: lines
-    come out longer than they may be, and a terminal breaks them into a row and a blank one. What no
-    width makes fit gets all the room there is.
+    rich first distributes the width and then lets columns grow back to their minimum: lines may
+    exceed the width, and a terminal breaks them. A table that fits at no width is left as it is.
     """
     if isinstance(renderable, table.Table):
         whole = console.options.update(no_wrap=True, overflow="ignore")
@@ -118,13 +117,13 @@ def _fitting(renderable: RenderableType, console: Console) -> RenderableType:
             options = whole.update(width=width)
             lines = segment.Segment.split_lines(console.render(renderable, options))
             first = next(islice(lines, int(bool(renderable.title)), None), [])
-            if segment.Segment.get_line_length(first) <= console.width:  # all are of one length
+            if segment.Segment.get_line_length(first) <= console.width:  # all lines have one length
                 return segment.Segments(console.render(renderable, options))
     return renderable
 
 
 class _StandardError(logging.Handler):
-    """Messages as lines between the bars, `warning: ...`."""
+    """Prints log messages as lines between the bars, `warning: ...`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         typer.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
@@ -132,7 +131,7 @@ class _StandardError(logging.Handler):
 
 @contextmanager
 def _messages(*, verbose: bool) -> Iterator[None]:
-    """Shows warnings meanwhile, and with `verbose` messages too."""
+    """Show warnings during the block, and with `verbose` other messages too."""
     logger = logging.getLogger("tilewright")
     level, handler = logger.level, _StandardError(logging.INFO if verbose else logging.WARNING)
     logger.addHandler(handler)
@@ -145,7 +144,7 @@ def _messages(*, verbose: bool) -> Iterator[None]:
 
 
 def guarded(command: Callable[[Any], None], asked: Any) -> None:
-    """Run a command; whatever is wrong with its input becomes a message and an exit code."""
+    """Run a command; problems with its input become a message and an exit code."""
     output = getattr(asked, "output", OutputOptions())
     as_json = output.json
     try:
@@ -179,8 +178,8 @@ def _report(error: TilewrightError, as_json: bool) -> None:
 
 
 class StageClock:
-    """The seconds that stages take, told by their progress: what passes between two calls belongs
-    to the stage of the first one unless that was done, else to that of the second.
+    """Seconds of each stage, derived from progress calls. The time between two calls counts for the
+    stage of the first, unless that stage was done; else for the stage of the second.
     """
 
     def __init__(self) -> None:
@@ -190,7 +189,7 @@ class StageClock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count meanwhile."""
+        """Measure during the block."""
         self._since, self._open = time.perf_counter(), None
         yield
         self._finish()
@@ -200,14 +199,14 @@ class StageClock:
             self(self._open, 1, 1)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """A stage is so far."""
+        """Record that a stage has reached `done` of `total`."""
         now, owner = time.perf_counter(), self._open or stage
         self.seconds[owner] = self.seconds.get(owner, 0.0) + now - self._since
         self._since, self._open = now, stage if done < total else None
 
 
 def show_timings(seconds: Mapping[str, float], output: OutputOptions) -> None:
-    """A line for each stage."""
+    """Show one line per stage."""
     width = max(map(len, seconds), default=0)
     for stage, taken in seconds.items():
         output.show(f"{stage:{max(width, 12)}} {taken:8.3f} s")
@@ -217,8 +216,8 @@ def show_timings(seconds: Mapping[str, float], output: OutputOptions) -> None:
 def progress_bar(
     output: OutputOptions, clock: StageClock | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """A live line on standard error per stage; away from a terminal a line every few seconds;
-    silent with `--json`. The `clock` is told, too.
+    """A live line on standard error per stage; away from a terminal, a line every few seconds;
+    silent with `--json`. Progress also goes to the `clock`.
     """
     with _live_lines(output) as advance:
         if clock is None:
@@ -264,7 +263,7 @@ def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], Non
 
 @contextmanager
 def _lines_now_and_then() -> Iterator[Callable[[str, int, int], None]]:
-    """A line every `LINE_SECONDS`: the stage that runs, how far it is, the command's seconds."""
+    """Print a line every `LINE_SECONDS`: the running stage, its progress, the command's seconds."""
     ended = Event()
     now: list[tuple[str, int, int]] = []
 

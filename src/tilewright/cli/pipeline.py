@@ -1,4 +1,4 @@
-"""`tilewright pipeline`: what one core's pipeline does with an assembly file, cycle by cycle."""
+"""`tilewright pipeline`: cycle-by-cycle activity of one core's pipeline on an assembly file."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _run_core(asked: Pipeline, machine: Machine) -> None:
 
 
 def _refuse(machine: Machine, given: object) -> None:
-    """Options that mean something for cores whose instructions are pipelined alone."""
+    """Refuse options that apply only to cores whose instructions are pipelined alone."""
     if given:
         raise UsageProblem(f"--entry, --minimum and --ideal-buses mean nothing on {machine.name}")
 
@@ -86,7 +86,7 @@ def _refuse(machine: Machine, given: object) -> None:
 def _best_schedule(
     program: AssembledProgram, loop: tuple[int, int], table: InstructionTable
 ) -> ModuloSchedule:
-    """The shortest schedule of the body of a loop, with its proof."""
+    """The shortest schedule of a loop's body, with its proof."""
     body = program.instructions[loop[0] : loop[1] + 1]
     return modulo_schedule(operations_of(body), table.issue, effort=Effort())
 
@@ -98,7 +98,7 @@ def _show_minimum(
     error: SimulationError,
     output: OutputOptions,
 ) -> None:
-    """The minimum of a loop of a program that does not run, which needs no run."""
+    """Show the proven minimum of a loop of a program that does not run."""
     best, (first, last) = _best_schedule(program, loop, table), loop
     bound = best.lower_bound_cycles
     output.value(

@@ -1,4 +1,4 @@
-"""`tilewright report`: what was compiled, written down as a page or a table."""
+"""`tilewright report`: a compiled folder as a page or a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.report.subject import load_report, report_titles
 
 
 class ReportResult(Struct, frozen=True):
-    """The `--json` form of `report`: `layers`, or stages, in the file that was `written`."""
+    """The `--json` form of `report`: the number of `layers` or stages, and the file `written`."""
 
     report: str
     layers: int
@@ -20,7 +20,7 @@ class ReportResult(Struct, frozen=True):
 
 
 def run(asked: Report) -> None:
-    """Write the report, to a file of its own in the folder if none is named."""
+    """Write the report, by default to a file in the folder itself."""
     folder, kind, output = asked.folder, asked.kind, asked.output
     known = report_titles()
     if kind not in known:

@@ -1,4 +1,4 @@
-"""`tilewright reproduce`: the tables and figures of the papers, published numbers beside ours."""
+"""`tilewright reproduce`: tables and figures of the papers, published numbers beside ours."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _chosen_experiments(experiment: str | None, every: bool, rows: Path | None) 
 
 
 def _refuse_unread(words: Mapping[str, str], names: Sequence[str]) -> None:
-    """Options that an experiment would not read, before anything runs."""
+    """Refuse options that the experiments would not read, before anything runs."""
     for name in names if words else ():
         if not load_experiment(name).takes_options:
             raise UsageProblem(f"{name} takes no --option, found {', '.join(words)}")

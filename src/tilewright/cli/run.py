@@ -1,4 +1,4 @@
-"""`tilewright run`: compile for this computer, run, judge and time."""
+"""`tilewright run`: compile for this computer, run, compare and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tilewright simulate`: written code, a program's text or a network on the cycle simulator."""
+"""`tilewright simulate`: generated code, a program's text or a network on the cycle simulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tilewright.simulate.window.hosted import RUNTIMES
 
 
 class SimulateResult(Struct, frozen=True):
-    """The `--json` form of `simulate`; one core group, `causes` sum to `cycles`."""
+    """The `--json` form of `simulate`, for one core group; `causes` sum to `cycles`."""
 
     machine: str
     program: str
@@ -80,9 +80,9 @@ def run(asked: Simulate) -> None:
 
 def _is_compiled_first(asked: Simulate, source: Path) -> bool:
     """True for an operator, a definition or a network: an ONNX file, or a known name that is no
-    file or folder here.
+    local file or folder.
 
-    Raises UsageProblem for options of something else.
+    Raises UsageProblem for options that apply to other subjects.
     """
     name = asked.subject
     known = name in list_networks() or name in OPERATORS
@@ -101,7 +101,7 @@ def _is_compiled_first(asked: Simulate, source: Path) -> bool:
 
 
 def _simulate_workload(asked: Simulate, machine: Machine) -> None:
-    """Compile an operator or plan a network, simulate it, and say where the time goes."""
+    """Compile an operator or plan a network, simulate it, and show its time by cause."""
     chain, output, division = Toolchain(machine), asked.output, asked.division
     workload = read_workload(asked.subject, asked.operator, chain.usual_type)
     _require_simulated(asked, chain, workload)
@@ -117,8 +117,8 @@ def _simulate_workload(asked: Simulate, machine: Machine) -> None:
 
 
 def _require_simulated(asked: Simulate, chain: Toolchain, workload: Workload) -> None:
-    """Raise UsageProblem for options that the workload or the machine lacks, ToolError and
-    MachineError for a machine that simulates nothing of its kind.
+    """Raise UsageProblem for options that do not apply to the workload or machine, ToolError or
+    MachineError for a machine that cannot simulate it.
     """
     if chain.divides is None or workload.is_operator:
         asked.division.require_undivided()
@@ -140,7 +140,7 @@ def _simulate(
     limit: int,
     output: OutputOptions,
 ) -> None:
-    """Simulate programs in turn, write the timeline of the first, show where the time goes."""
+    """Simulate programs in order, write the timeline of the first, show the time by cause."""
     program = programs[0]
     run = simulated_run(programs, target, limit if trace else 0)
     if trace:
@@ -153,7 +153,7 @@ def _simulate(
 def _programs_and_machine(
     source: Path, layer: str | None, machine: Machine | None
 ) -> tuple[tuple[Program, ...], Machine]:
-    """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
+    """The programs of a group, and the machine to simulate them on. Raises SimulationError."""
     if source.is_dir():
         programs, own = _stored_programs(source, layer)
         target = machine or own
@@ -167,10 +167,10 @@ def _programs_and_machine(
 
 
 def _stored_programs(folder: Path, layer: str | None) -> tuple[tuple[Program, ...], Machine]:
-    """The programs of an operator, or of one layer of a network, the slowest if not given."""
+    """The programs of an operator, or of one layer of a network, by default the slowest."""
     written = read_written(folder)
     if written.explained is not None:
-        read_network(folder)  # says why there are no programs
+        read_network(folder)  # raises: a whole network has no programs
     if layer is not None and not written.is_layers:
         raise UsageProblem(f"{folder} holds one operator: leave --layer")
     stored, programs = read_kernel(written.kernels[written.chosen(layer)])

@@ -1,4 +1,4 @@
-"""`tilewright train`: a network and examples in; loss and accuracy of each epoch, weights out."""
+"""`tilewright train`: a network and examples in; loss and accuracy per epoch, and weights out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrainingRun(Struct, frozen=True):
 
 
 def run(asked: Train) -> None:
-    """Train, show each epoch, write what is asked for."""
+    """Train, show each epoch, and write the files requested."""
     started = time.perf_counter()
     if asked.resume and asked.checkpoint is None:
         raise UsageProblem("--resume goes on from a --checkpoint, found none")
@@ -94,7 +94,7 @@ def _show(asked: Train, epoch: Epoch) -> None:
 
 
 def _write_curve(path: Path, name: str, epochs: Sequence[Epoch]) -> None:
-    """Draw into a .png or .svg file. OSError where it cannot be written."""
+    """Draw loss and errors into a .png or .svg file. Raises OSError if it cannot be written."""
     series = {
         "loss": [epoch.loss for epoch in epochs],
         "errors while training": [1 - epoch.accuracy for epoch in epochs],

@@ -1,4 +1,4 @@
-"""`tilewright tune`: search by the model or by simulating, with the best candidates shown."""
+"""`tilewright tune`: search by the model or by simulation, with the best candidates shown."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def run(asked: Tune) -> None:
 
 
 def _candidates(kernel: Kernel) -> Table:
-    """The best candidates of one operator, as they were judged."""
+    """The best candidates of one operator, as ranked."""
     title = f"{kernel.name}: {kernel.op.describe()}"
     table = plain_table(title, ("algorithm", "divided over", "schedule"))
     table.add_column("cycles (model)", justify="right")
     if any(option.measured_cycles is not None for option in _shown(kernel)):
         judge = "measured" if kernel.simulated is None else "simulated"
         table.add_column(f"cycles ({judge})", justify="right")
-    for row in dict.fromkeys(_rows(kernel)):  # the short form leaves out layouts and staging
+    for row in dict.fromkeys(_rows(kernel)):  # the short form omits layouts and staging
         table.add_row(*row[: len(table.columns)])
     return table
 

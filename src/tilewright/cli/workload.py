@@ -1,6 +1,6 @@
 """Workloads: an operator by its options, a definition, a known network or an ONNX file.
 
-Read from the command line, compiled with the options that go with them, and shown.
+They are read from the command line, compiled with their options, and shown.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ from tilewright.tune.records import Records
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape", "bind")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
-"""Options of several numbers, and how many they may be."""
+"""Options of several numbers, with the counts they accept."""
 DEFINED, SUFFIX = "defined", ".tw"
-"""The name of what a text defines, and how files of definitions end."""
+"""The name of an operator or network that a text defines, and the suffix of definition files."""
 _TYPES = ("dtype", "sum_dtype", "result_dtype")
-"""Options that are one text together."""
+"""Options combined into one text of element types."""
 
 
 def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
-    """An operator, or the products of a network; `known_dtype` as in `named_network`, of operators
-    alone where it names several types.
+    """An operator, or the products of a network. `known_dtype` applies as in `named_network`, and
+    to operators if it names several types.
 
-    Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
+    Raises UsageProblem for options that do not apply to `name`, GraphError for an unknown name.
     """
     if is_operator(name):
         if not is_definition(name):
@@ -88,7 +88,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
 
 
 def named_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:
-    """A known network or that of a file; `known_dtype` is for the former without `--dtype`.
+    """A known network or a file's; `known_dtype` is for the former without `--dtype`.
 
     Raises as `read_workload` does.
     """
@@ -109,9 +109,9 @@ def named_network(name: str, options: OperatorOptions, known_dtype: str = "f64")
 
 
 def values_of(settings: list[str] | None) -> dict[str, ArrayLike]:
-    """`["axes=0,1"]` -> `{"axes": [0, 1]}`, from a file the array of that name.
+    """`["axes=0,1"]` -> `{"axes": [0, 1]}`; for a file, the array of that name.
 
-    Raises UsageProblem for anything else, ShapeError for a file that does not hold the array.
+    Raises UsageProblem for anything else, ShapeError for a file without the array.
     """
     found: dict[str, ArrayLike] = {}
     for setting in settings or []:
@@ -144,8 +144,8 @@ def machine_of(options: MachineOptions) -> Machine:
 
 
 def is_operator(name: str) -> bool:
-    """True if `name` is an operator and not a network: one whose extents are options, or the
-    definition of a sum of products, which has kernels of its own.
+    """True if `name` is an operator rather than a network: its extents are options, or it is the
+    definition of a single sum of products, which has kernels of its own.
     """
     if is_definition(name):
         notes = read_notes(_text_of(name))
@@ -154,7 +154,7 @@ def is_operator(name: str) -> bool:
 
 
 def is_definition(name: str) -> bool:
-    """True if `name` is the text of definitions, or the name of a file of them."""
+    """True if `name` is the text of definitions, or names a file of them."""
     return "[" in name or name.endswith(SUFFIX)
 
 
@@ -165,7 +165,7 @@ def _text_of(name: str) -> str:
 def _defined(
     name: str, options: OperatorOptions, known_dtype: str
 ) -> Definition | Assembly | Network:
-    """The operator or the network that a text defines; raises ShapeError, GraphError."""
+    """The operator or network that a text defines. Raises ShapeError, GraphError."""
     _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
     given = _typed(_set_options(options))
     shapes = shapes_of(given.get("shape"))
@@ -178,7 +178,7 @@ def _defined(
 
 
 def _operator(kind: str, options: OperatorOptions, known_dtype: str) -> Op:
-    """The operator by the function that users make it by, whose parameters are the options."""
+    """The operator, built by its public constructor with the options as arguments."""
     make = OPERATORS[kind].make
     taken = signature(make).parameters
     _refuse_others(kind, options, (*taken, *_TYPES))
@@ -196,7 +196,7 @@ def _operator(kind: str, options: OperatorOptions, known_dtype: str) -> Op:
 
 
 def _typed(given: dict[str, Any]) -> dict[str, Any]:
-    """The options with one text for the element types of operands, sums and result."""
+    """The options with the element types of operands, sums and result joined into one text."""
     parts = [given.pop(name, None) for name in _TYPES]
     own, sums, result = parts
     if own is not None and ":" in own and (sums or result):
@@ -249,9 +249,11 @@ def require_options(
     top: bool = False,
     kernels: Sequence[str] = (),
 ) -> None:
-    """Raise UsageProblem for options that do not go with a way to use the machine, ToolError where
-    it runs no networks. `kernels` are given options of those that are compiled alone, `way_out` is
-    how they are taken and `instead` how products of a network are.
+    """Raise UsageProblem for options that do not apply to a way of compiling, ToolError where the
+    machine runs no networks.
+
+    `kernels` are given options of kernels alone, `way_out` says how to use them, and `instead` how
+    to compile a network's products.
     """
     best = ["--top"] * top
     if way == "divided":
@@ -280,8 +282,8 @@ def compile_workload(
     clock: StageClock | None = None,
     **others: Unpack[Options],
 ) -> Compiled[Any]:
-    """Compile with the records and the executor that the options name, and with the `others` as
-    they are; layers `alone` if asked.
+    """Compile with the records and executor that the options name, and with the `others` unchanged;
+    with `alone`, layers become kernels.
     """
     division = division or DivisionOptions()
     settings = replace(
@@ -304,7 +306,7 @@ def compile_workload(
 
 
 def _objective(text: str | None) -> Weights:
-    """`traffic`, `activations`, `time`, or traffic with so many values for a cycle."""
+    """`traffic`, `activations`, `time`, or traffic with a cycle counted as so many values."""
     known = {None: TRAFFIC, "traffic": TRAFFIC, "activations": ACTIVATIONS, "time": TIME}
     if text in known:
         return known[text]
@@ -328,7 +330,7 @@ def show(
     timings: bool = False,
     written: Sequence[Path | None] = (),
 ) -> None:
-    """Print figures and what was written; CheckFailed where a comparison finds them wrong."""
+    """Print figures and files written. Raises CheckFailed if a comparison is out of bounds."""
     output.value(found)
     output.show(*figure_lines(found, Shown(machine, output.columns)))
     said = getattr(found, "output", None)
@@ -339,7 +341,7 @@ def show(
 
 
 def _require_alike(other: Comparison | None, output: OutputOptions) -> None:
-    """CheckFailed where a comparison finds that the outputs differ."""
+    """Raise CheckFailed if a comparison is out of bounds."""
     if other is None or other.is_within_bound:
         return
     if output.json:

@@ -1,1 +1,1 @@
-"""Generated code as a value, and what families that generate code share."""
+"""Generated code as a value, and the parts that code generators of all families share."""

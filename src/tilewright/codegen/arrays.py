@@ -1,4 +1,4 @@
-"""Arrays from a file of the user's: an .npz archive in, arrays by name out, or why it is none."""
+"""Arrays from a user's file: an .npz archive in; arrays by name out, or the reason for refusal."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tilewright.common.files import require_regular
 from tilewright.graph.names import quoted
 
 _REAL = "biuf"
-"""The kinds of NumPy's types that are real numbers: booleans, integers, floats."""
+"""Kinds of NumPy types that are real numbers: booleans, integers, floats."""
 _UNREADABLE = (
     ArithmeticError, AttributeError, BadZipFile, EOFError, LookupError, OSError, RuntimeError,
     SyntaxError, TypeError, ValueError, lzma.LZMAError, struct.error, tokenize.TokenError,
     zlib.error,
 )  # fmt: skip
-"""Exceptions of NumPy and the archive readers; which one depends on the byte that is damaged."""
+"""Exceptions of NumPy and the archive readers; which one depends on the damaged byte."""
 _ARCHIVE, _ARRAY = b"PK", b"\x93NUMPY"
-"""First bytes of array files: of zip archives and, for a single array, of .npy files."""
+"""First bytes of array files: of zip archives, and of .npy files, which hold a single array."""
 _WAY_OUT = "write one with numpy.savez(FILE, NAME=ARRAY)"
 
 
 def read_arrays(
     path: Path, names: Sequence[str] | None = None, *, alone: bool = True
 ) -> dict[str, Array]:
-    """The arrays of real numbers in an .npz file; where `names` are given, they are its names, or
-    some of them unless `alone`.
+    """The arrays of real numbers in an .npz file.
 
-    Raises ShapeError for anything else, OSError for a file that cannot be opened.
+    If `names` are given, the file must hold exactly these arrays, or, unless `alone`, at least
+    these. Raises ShapeError for anything else, OSError for a file that cannot be opened.
     """
     require_regular(path)
     with path.open("rb") as file:
@@ -63,7 +63,7 @@ def read_arrays(
 
 
 def read_arguments(path: Path, arguments: Sequence[tuple[str, object, DType]]) -> dict[str, Array]:
-    """The arrays in the file, in the element types of these arguments; raises as `read_arrays`."""
+    """The file's arrays in these arguments' element types. Raises as `read_arrays`."""
     given = read_arrays(path, [name for name, _, _ in arguments])
     return {
         name: in_element_type(name, given[name], element, path) for name, _, element in arguments
@@ -71,7 +71,7 @@ def read_arguments(path: Path, arguments: Sequence[tuple[str, object, DType]]) -
 
 
 def _shown(names: Iterable[str]) -> str:
-    """The names in a row, those with control characters quoted."""
+    """The names, comma-separated; those with control characters are quoted."""
     return ", ".join(name if name.isprintable() else quoted(name) for name in names)
 
 
@@ -93,8 +93,8 @@ def _arrays_of_archive(file: BinaryIO) -> dict[str, Array]:
 
 
 def in_element_type(name: str, array: Array, element: DType, path: Path) -> Array:
-    """The array in an element type; ShapeError where a finite number becomes an infinite one, or
-    one that the integer type lacks.
+    """The array converted to an element type. Raises ShapeError where a finite number becomes
+    infinite, or the integer type cannot represent it.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         own = np.asarray(array, element.numpy)

@@ -1,7 +1,7 @@
 """Generated code as a value, and the protocols of families that emit, run or load code.
 
-In: an instantiated program at the explicit stage and a machine. Out: an `Artifact`, a value that
-holds every file as text together with the plan that builds them; nothing touches the disk before
+In: an instantiated program at the explicit stage and a machine. Out: an `Artifact`, which holds
+every file as text together with the plan that builds them; nothing touches the disk before
 `write_artifact`.
 """
 
@@ -29,7 +29,7 @@ _SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One command of the target's tool chain: makes `output` from `inputs`."""
+    """One command of the target's tool chain, which builds `output` from `inputs`."""
 
     output: str
     inputs: tuple[str, ...]
@@ -38,7 +38,7 @@ class BuildStep:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """The commands that build an artifact, in order; `requires`: files that the user brings."""
+    """The commands that build an artifact, in order; `requires` names files the user supplies."""
 
     steps: tuple[BuildStep, ...] = ()
     requires: tuple[str, ...] = ()
@@ -46,13 +46,13 @@ class BuildPlan:
 
 @dataclass(frozen=True)
 class Panels:
-    """A tensor as a matrix kernel reads it: in panels of `width` neighbours along `across`, each
-    in blocks of `block` indices of `depth` (0: of all), each of those row after row along `depth`.
+    """Packed layout of a tensor for a matrix kernel: panels of `width` indices along `across`, each
+    cut into blocks of `block` indices along `depth` (0: uncut), each block row after row along
+    `depth`.
 
-    `across` and `depth` number dimensions of a tensor; the others lie inside a block, in their
-    order, and inside them so many panels `together`, so that all that one product or chain of
-    products reads is together. What is beyond the tensor is zero across, and unused along the
-    depth.
+    `across` and `depth` number dimensions of the tensor. The others lie inside a block, in order,
+    and inside them lie `together` panels, so that everything one product or chain of products reads
+    is contiguous. Padding is zero across and unused along the depth.
     """
 
     across: int
@@ -63,7 +63,7 @@ class Panels:
 
     @property
     def columns(self) -> int:
-        """Neighbours across of the panels that lie together."""
+        """Indices along `across` that one group of contiguous panels covers."""
         return self.width * self.together
 
 
@@ -71,8 +71,8 @@ class Panels:
 class TensorInfo:
     """One tensor of the generated code, in the order of the entry function's arguments.
 
-    `shape` is its shape; with `panels` the code takes it packed in that way. With `made` the code
-    takes that tensor in its place, which is computed from it once.
+    `shape` is its shape before packing. With `panels`, the code expects it packed so. With `made`,
+    the code expects that tensor instead, computed from this one once.
     """
 
     name: str
@@ -85,21 +85,21 @@ class TensorInfo:
 
     @property
     def is_packed(self) -> bool:
-        """True if the code takes the tensor in another form than the caller's."""
+        """True if the code expects the tensor in another form than the caller's."""
         return self.panels is not None or self.made is not None
 
     @property
     def is_given(self) -> bool:
-        """True if the code reads the tensor and does not make it."""
+        """True if the code reads the tensor and does not compute it."""
         return self.kind in ("input", "constant")
 
     @property
     def is_result(self) -> bool:
-        """True if it holds a result of the code."""
+        """True if the tensor holds a result of the code."""
         return self.kind in ("output", "updated")
 
     def among(self, inputs: Arrays) -> Array:
-        """Its array by name; raises ShapeError where it is missing or of another shape."""
+        """The tensor's array. Raises ShapeError if missing or of another shape."""
         if self.name not in inputs:
             raise ShapeError(f"input tensor {self.name!r} is missing")
         given = inputs[self.name]
@@ -112,7 +112,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class BufferInfo:
-    """One buffer: its place in the generated code's allocation of the memory `space`."""
+    """One buffer: its place in the generated code's allocation of memory `space`."""
 
     name: str
     dtype: str
@@ -127,7 +127,7 @@ class Artifact:
     """Generated code as a value: `files` maps safe relative names to texts.
 
     `name` is an identifier of the target's language and the name of the entry point. Raises
-    ToolError for a file name that leaves the artifact's folder.
+    ToolError for a file name that escapes the artifact's folder.
     """
 
     name: str
@@ -159,24 +159,24 @@ class RoutineCycles:
 
     @property
     def times(self) -> int:
-        """How often a core runs it: once where it is the whole."""
+        """How often a core makes the call; 1 if the entry is the whole."""
         return self.calls or 1
 
 
 class Routines(Protocol):
-    """Names the routines behind the primitives of a program."""
+    """Lists the routines behind the primitives of a program."""
 
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """An entry per distinct call of a routine, in order; `simulated` runs its code."""
+        """One entry per distinct call of a routine, in order; `simulated` runs its code."""
 
 
 class Emits(Protocol):
     """Generates code for a family's machines."""
 
     def emit(self, program: Program, machine: Machine) -> Artifact:
-        """Generate code; raises CapacityError where a limit of the machine is exceeded."""
+        """Generate code. Raises CapacityError where a limit of the machine is exceeded."""
 
 
 class _Runs(Protocol):
@@ -185,19 +185,19 @@ class _Runs(Protocol):
     def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """The output tensors, shaped as declared, for inputs in the program's storage order.
 
-        Raises SimulationError where the code does something illegal, ToolError where it cannot run.
+        Raises SimulationError for an illegal operation of the code, ToolError where it cannot run.
         """
 
 
 class Readies(Protocol):
-    """Has something that every run of generated code needs, such as a runtime to compile."""
+    """Prepares what every run of generated code needs, such as a compiled runtime."""
 
     def make_ready(self, machine: Machine) -> None:
-        """Make it beforehand; raises ToolError as a run does."""
+        """Prepare it ahead of the runs. Raises ToolError as a run does."""
 
 
 def require_bound(program: Program) -> None:
-    """Raise ProgramError for a program with parameters, which have to be bound before."""
+    """Raise ProgramError if the program still has unbound parameters."""
     if program.parameters:
         raise ProgramError(
             f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
@@ -206,27 +206,27 @@ def require_bound(program: Program) -> None:
 
 
 class BoundKernel(Protocol):
-    """A kernel of this computer with its arrays."""
+    """A kernel of this computer, bound to its arrays."""
 
     def repeat(self, calls: int) -> None:
-        """Compute the outputs, again and again."""
+        """Compute the outputs `calls` times."""
 
     def outputs(self) -> dict[str, Array]:
         """Copies of the output tensors, shaped as declared."""
 
 
 class NativeKernel(Protocol):
-    """Generated code in this process."""
+    """Generated code loaded into this process."""
 
     def bind(self, inputs: Arrays) -> BoundKernel:
-        """Bring inputs to where the kernel runs on them, constants packed; raises ShapeError."""
+        """Place the inputs where the kernel reads them, constants packed. Raises ShapeError."""
 
 
 class Loads(Protocol):
     """Loads generated code into this process: on this computer, time is measured, not simulated."""
 
     def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
-        """Compile and load; raises ToolError if there is no compiler for it."""
+        """Compile and load. Raises ToolError without a suitable compiler."""
 
 
 ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")
@@ -237,7 +237,7 @@ LOADS: Capability[Loads] = Capability("code", ("load",), "code for this computer
 
 
 def check_file_name(name: str) -> str:
-    """Return a relative file name of plain parts; raises ToolError for anything else.
+    """Return a relative file name of plain parts. Raises ToolError for anything else.
 
     >>> check_file_name("src/conv_slave.c")
     'src/conv_slave.c'

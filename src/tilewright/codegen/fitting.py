@@ -13,10 +13,10 @@ from tilewright.common.errors import ScheduleError
 def fit_relative(
     terms: ArrayLike, cycles: ArrayLike, names: Sequence[str], form: str
 ) -> NDArray[np.float64]:
-    """The coefficients of the columns of `terms` that minimise the squared relative errors.
+    """Coefficients of the columns of `terms` that minimise the squared relative errors.
 
-    `names` and `form` say what the columns and the model are. Raises ScheduleError where the
-    samples do not fix every term.
+    `names` and `form` describe the columns and the model in errors. Raises ScheduleError where the
+    samples do not determine every term.
 
     >>> fit_relative([[1, 1], [1, 2], [1, 4]], [13, 16, 22], ["1", "k"], "line").round(6).tolist()
     [10.0, 3.0]

@@ -1,6 +1,7 @@
-"""Folders of generated code: written whole or not at all, replaced where tilewright wrote them.
+"""Folders of generated code: written as a whole or not at all, and replaced only if tilewright
+wrote them.
 
-A folder appears under its name only when it is complete.
+A folder appears under its name only when complete.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE = "program.ir", "schedule.txt", "sums.ir"
 
 
 class ArtifactError(TilewrightError):
-    """A folder that cannot be written, or is not one that tilewright wrote."""
+    """A folder that cannot be written, or that tilewright did not write."""
 
     code = "artifact"
 
 
 def require_replaceable(directory: Path) -> None:
-    """Raise ArtifactError unless `directory` is absent, empty, or one that tilewright wrote."""
+    """Raise ArtifactError unless `directory` is absent, empty, or written by tilewright."""
     with failing(directory, "read"):
         if not directory.exists():
             return
@@ -55,7 +56,7 @@ def require_replaceable(directory: Path) -> None:
 
 
 def _written_names(directory: Path, present: set[str]) -> set[str]:
-    """The files of a folder that tilewright wrote, or that were built from them."""
+    """The files of a folder that tilewright wrote, or that were built from those."""
     built = {name for name in present if name.endswith((".o", ".a", ".so"))}
     fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE}
     listed: set[str] = set()
@@ -66,13 +67,13 @@ def _written_names(directory: Path, present: set[str]) -> set[str]:
                 names = stored.get("files", stored.get("folders", present))
                 listed |= set(names.values() if isinstance(names, dict) else names)
             except (OSError, msgspec.MsgspecError, TypeError):
-                return present  # damaged: its list is lost
+                return present  # damaged: the list is lost
     return built | fixed | listed
 
 
 @contextmanager
 def failing(path: Path, done: str) -> Iterator[None]:
-    """A refusal of the system as an ArtifactError: `path` cannot be `done`."""
+    """Turn an OSError into an ArtifactError: `path` cannot be `done`."""
     try:
         yield
     except OSError as error:
@@ -81,7 +82,7 @@ def failing(path: Path, done: str) -> Iterator[None]:
 
 @contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `directory` when the block ends well."""
+    """A folder to fill, which replaces `directory` if the block succeeds."""
     require_replaceable(directory)
     target = directory.resolve()
     with failing(directory, "written"):
@@ -106,7 +107,7 @@ def _take_place(filling: Path, target: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """A file's text; raises ArtifactError."""
+    """A file's text. Raises ArtifactError."""
     try:
         with failing(path, "read"):
             return read_file_text(path)
@@ -115,18 +116,18 @@ def read_text(path: Path) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write one file atomically; raises ArtifactError."""
+    """Write one file atomically. Raises ArtifactError."""
     with failing(path, "written"), new_file(path) as file:
         file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write one file atomically; raises ArtifactError."""
+    """Write one file atomically. Raises ArtifactError."""
     write_bytes(path, text.encode())
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an .npz file under the very name that is given; raises ArtifactError."""
+    """Write an .npz file under exactly the given name. Raises ArtifactError."""
     with failing(path, "written"), new_file(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, values in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -1,4 +1,4 @@
-"""Files that describe a folder of generated code, read back with suspicion."""
+"""Files that describe a folder of generated code, validated when read back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Header(Struct, frozen=True):
 
 class Stored(_Header, frozen=True):
     """The first fields of every stored file: its format, the version that wrote it, and the
-    document of the machine that code was generated for.
+    document of the machine that the code is for.
     """
 
     version: str
@@ -62,7 +62,7 @@ def _format(path: Path) -> str:
 
 
 def require_file_names(names: Iterable[str], where: str) -> None:
-    """Raise ArtifactError for a name that is not that of a file tilewright writes."""
+    """Raise ArtifactError for a name that no file of tilewright has."""
     for name in names:
         if not _FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{name!r} is not the name of a generated file", where=where)
@@ -81,7 +81,7 @@ def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator
 
 
 def read_stored(path: Path, kind: type[Kind], expected: str) -> Kind:
-    """A stored value of this format; raises ArtifactError, MachineError for a broken machine."""
+    """A stored value of this format. Raises ArtifactError, or MachineError for a broken machine."""
     found = _format(path)
     if found != expected:
         raise ArtifactError(
@@ -99,7 +99,7 @@ def read_stored(path: Path, kind: type[Kind], expected: str) -> Kind:
 
 
 def _check_texts(value: object, where: str) -> None:
-    """Raise ArtifactError for text that could control a terminal when it is shown."""
+    """Raise ArtifactError for text that could control a terminal when shown."""
     match value:
         case str() if not value.replace("\n", "").isprintable():
             raise ArtifactError(

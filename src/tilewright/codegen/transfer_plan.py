@@ -19,8 +19,8 @@ from tilewright.ir.regions import Blocks, Repeat, split_region, strides_of
 class TransferPlan:
     """A transfer in elements; counts of zero or less move nothing.
 
-    `offset` leads from the start of the tensor to the first element; `largest_elements` bounds what
-    one core moves.
+    `offset` is the tensor's element that the transfer starts at; `largest_elements` bounds the
+    elements that one core moves.
     """
 
     offset: Expr
@@ -29,14 +29,14 @@ class TransferPlan:
 
 
 def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Scope) -> TransferPlan:
-    """Split a region into requests. Raises ProgramError beyond its slot, or for steps backwards."""
+    """Split a region into requests. Raises ProgramError beyond its slot, or for negative steps."""
     if transfer.first != Const(0):
         raise ProgramError(
             f"a transfer of {tensor.name!r} starts inside slot {transfer.slot} of {buffer.name!r}",
             fix="transfers of this machine fill slots from their first element on",
         )
     offset: Expr = Const(0)
-    some: Expr = Const(1)  # 0 where a core has no index of a dimension of which it has one at most
+    some: Expr = Const(1)  # 0 where a core has no index of a dimension of which it has at most one
     repeats: list[Repeat] = []
     for r, stride, size in zip(
         transfer.ranges, strides_of(tensor.shape), tensor.shape, strict=True

@@ -1,1 +1,1 @@
-"""The compiler: `pipeline` is one straight function; the other modules hold what it gives."""
+"""The compiler: workloads in; kernels, networks and divisions out, compiled for one machine."""

@@ -1,6 +1,6 @@
 """Kernels compiled alone: an operator, or each convolution and matrix product of a network.
 
-In: a workload. Out: its `Kernels`, and what a `Compiled` does with them.
+In: a workload. Out: its `Kernels`, and the operations of `Compiled` on them.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
 from tilewright.tune.search import Counts
 
-# Checking a network's code by one layer for each algorithm that applies to it.
+# Checks of a network's code: one layer for each algorithm that applies to it.
 #
-# In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
-# least work to run on the host; where it won there, as the very code that was generated,
-# otherwise with no more images, and rows of those it needs, than are work for a quarter of a
-# second. Where all core groups together have no more to do, the code that starts them and arranges
-# their operands runs too.
+# In: the kernels of a network. Out: the check results of their code. An algorithm runs on the layer
+# that costs least to run on the host. Where it won there, the generated code itself runs; otherwise
+# a version with just enough images, and then rows of them, for a quarter of a second. If all core
+# groups together are no more work than that, the code that starts them and arranges their operands
+# runs too.
 
 Work: TypeAlias = tuple[Kernel, Option]
 """A layer, and the option whose code runs."""
 
 _OPERATIONS_PER_ELEMENT = 500
-"""The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
+"""Emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
 _ENOUGH_OPERATIONS = 5_000_000_000
-"""Work for about a quarter of a second."""
+"""Operations that take about a quarter of a second."""
 _FEWEST_ROWS = 4
-"""Rows of an image at least: both borders and what lies between, of windows of up to three rows."""
+"""Fewest rows of an image: both borders and the rows between, for windows of up to three rows."""
 _CHECKS_AT_A_TIME = 2
-"""Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
+"""A check holds a whole layer's tensors in memory, so few run at once."""
 
 
 Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
@@ -71,8 +71,8 @@ Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
 
 
 def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
-    """The operators and options to run: none, the winner of each layer, or for each algorithm its
-    best option on the layer that is least work to run on the host.
+    """The operators and options to run: none, the winner of each layer, or, for each algorithm, its
+    best option on the layer that costs least to run on the host.
     """
     match which:
         case "none":
@@ -88,8 +88,8 @@ def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
 
 
 class Checks:
-    """Checks that run two at a time, in processes of their own, beside what else is done: each
-    begins when the kernel of its layer is there, and what all of them need is made before.
+    """Checks that run in the background, two at a time. A check starts once the kernel of its layer
+    is there. The runtime that all checks need is built before.
     """
 
     def __init__(self, machine: Machine, settings: Settings) -> None:
@@ -102,7 +102,7 @@ class Checks:
         self._ready: Future[None] | None = None
 
     def choose(self, choices: Sequence[Choice]) -> None:
-        """Say of what there will be kernels. No thread runs before, while processes are forked."""
+        """Choose the checks to run. Starts the first thread: no process may be forked after it."""
         self._wanted = wanted_checks(choices, self._which)
         family = READIES.of(self._machine) if self._wanted else None
         if family is not None:
@@ -115,7 +115,7 @@ class Checks:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, kernels: Iterable[Kernel]) -> None:
-        """Start the wanted checks of these layers, the largest first: none is left for the end."""
+        """Start the wanted checks of these layers, the largest first, so none is left for last."""
         of_op = {kernel.op: kernel for kernel in kernels}
         own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
         for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):
@@ -129,11 +129,11 @@ class Checks:
     def finished(
         self, kernels: Mapping[Op, Kernel]
     ) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
-        """The kernels with what their own code gave, and what the code of each option gave."""
+        """The kernels with the results of their own code, and the result of each option's code."""
         total = len(self._running)
         if total:
             self._progress("check", 0, total)
-            for kernel in kernels.values():  # its figures, for which these runs are kept
+            for kernel in kernels.values():  # its figures, for which the caller keeps these runs
                 _ = kernel.fitted_milliseconds
         if total and self._writes:
             Kernel.arrange([*kernels.values()], self._machine)
@@ -167,9 +167,9 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
 
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:
-    """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
+    """The kernel that ran and was checked for a layer and an option: `kernel` if the option won."""
     case = kernel
-    if option is not kernel.option:  # nobody asks for its time
+    if option is not kernel.option:  # its time is not needed
         case = with_option(*_with_less_work(replace(kernel, simulated=None), option))
     return replace(case, checked=_ran(case))
 
@@ -181,14 +181,14 @@ def _ran(case: Kernel) -> CheckResult:
 
 
 def _with_less_work(kernel: Kernel, option: Option) -> Work:
-    """The layer and the option with so few images, and then rows of them, that they are enough
-    work, but no more; with as many as the algorithm needs.
+    """The layer and the option with images, then rows, halved until just enough work is left, but
+    no further than the algorithm applies.
     """
     return _shrunk(*_shrunk(kernel, option, _half_the_images), _half_the_rows)
 
 
 def _less_of(case: Op, op: Op) -> tuple[int | None, int | None]:
-    """The images and rows of a layer that was checked, None where it was checked with all."""
+    """The images and rows of a layer that were checked, each None where all were."""
     run, whole = case.convolution, op.convolution
     if run is None or whole is None:
         return None, None
@@ -206,7 +206,7 @@ def _half_the_rows(op: Conv2d) -> Conv2d | None:
 
 
 def _shrunk(kernel: Kernel, option: Option, half: Callable[[Conv2d], Conv2d | None]) -> Work:
-    """The layer and the option at the least size, down to enough work, that they apply to."""
+    """The layer and the option at the smallest size they apply to, but with enough work."""
     whole, part, sizes = kernel.op.convolution, option.partition.piece.convolution, list[Conv2d]()
     while whole and part and _host_work(part) > _ENOUGH_OPERATIONS:
         whole, part = half(whole), half(part)
@@ -221,16 +221,16 @@ def _shrunk(kernel: Kernel, option: Option, half: Callable[[Conv2d], Conv2d | No
 
 
 def _host_work(op: Op) -> int:
-    """Operations, and elements that are made, moved and compared, in operations' worth."""
+    """Operations of a check, with its elements' generation and comparison as operations."""
     shapes = (*op.input_shapes, op.out_shape)
     return op.flops + _OPERATIONS_PER_ELEMENT * sum(math.prod(s) for s in shapes)
 
 
-# The compiler: operators in, kernels out. One straight function is the pipeline.
+# The compilation pipeline: operators in, kernels out.
 #
-# choose (partition, algorithm and schedule, by the model) -> confirm (by a measure, if asked) ->
-# instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if
-# asked).
+# choose (partition, algorithm and schedule, by the model) -> confirm (by measurement, if requested)
+# -> instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if
+# requested).
 
 _LOG = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ _LOG = logging.getLogger(__name__)
 def compile_layers(
     name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
 ) -> Kernels:
-    """The pipeline, for all layers together; equal layers are compiled once."""
+    """Run the pipeline for all layers together; equal layers are compiled once."""
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
@@ -272,7 +272,7 @@ def _chosen(
     *,
     strict: bool,
 ) -> list[Choice]:
-    """The search's choice for each operator, or the one schedule that is given."""
+    """The search's choice for each operator, or the choice of a given schedule."""
     if settings.schedule is not None:
         if len(ops) > 1:
             raise ScheduleError(f"a schedule is one operator's, found {len(ops)} operators")
@@ -300,9 +300,8 @@ def _generated(
     watch: _Watch,
     checks: Checks,
 ) -> dict[Op, Kernel]:
-    """The kernels with their times, all by the same clock: where the computer is too busy to
-    measure one of them, all have the model's time. Their checks begin at once, but not beside a
-    measure.
+    """The kernels with their times, all by one clock: if the computer is too busy to measure one of
+    them, all get the model's time. Checks start at once, but never during a measurement.
     """
     machine, native = chain.machine, chain.executes_here
     emits = EMITS.required(machine)
@@ -342,7 +341,7 @@ def _timed(kernel: Kernel, chain: Toolchain, settings: Settings) -> Kernel:
 
 
 class _Watch:
-    """Seconds of each stage, added up over the layers."""
+    """Seconds of each stage, summed over the layers."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -355,9 +354,9 @@ class _Watch:
 
 
 def _confirmed(choices: list[Choice], chain: Toolchain, settings: Settings) -> list[Choice]:
-    """The choices with their best candidates measured, if that is asked for. The progress counts
-    simulated candidates, one operator's may take minutes; this computer measures an operator's at
-    the same time.
+    """The choices with their best candidates measured, if requested. Progress counts simulated
+    candidates, since those of one operator may take minutes; this computer measures an operator's
+    candidates together.
     """
     if settings.top < 1:
         return choices
@@ -382,7 +381,7 @@ def _confirmed(choices: list[Choice], chain: Toolchain, settings: Settings) -> l
 
 
 def _share(settings: Settings, before: int, count: int, every: int, done: int, total: int) -> None:
-    """One operator's part of the progress: equal candidates are measured once."""
+    """Report one operator's part of the progress; of `total`, equal candidates count once."""
     settings.progress("confirm", before + count * done // total, every)
 
 
@@ -395,7 +394,7 @@ class CompiledAlone(Compiled[Kernels]):
 
     @property
     def title(self) -> str:
-        """The chosen algorithm with its time, or how many layers take how long in all."""
+        """The chosen algorithm with its time, or the number of layers and their total time."""
         if self.workload.is_operator:
             return repr(self.plan.only).removeprefix("<Kernel ").removesuffix(">")
         layers, found = len(self.plan.kernels), self.plan.result()
@@ -431,7 +430,7 @@ class CompiledAlone(Compiled[Kernels]):
         compare: Other | None = None,
         progress: Progress = silent,
     ) -> tuple[RunResult, Outputs]:
-        """The operator on these operands or random ones, judged by its reference."""
+        """Run the operator on these operands, or on random ones, and compare with its reference."""
         kernel = self.plan.only
         names = kernel.option.candidate.seed.operands
         if inputs is None:
@@ -459,8 +458,8 @@ class CompiledAlone(Compiled[Kernels]):
     def _write(
         self, directory: Path, weights: Arrays | None, found: NetworkResult, progress: Progress
     ) -> NetworkResult:
-        """Write the files of an operator; of a network a folder for each distinct layer, and the
-        file that ties them together. The result names the folders, and says how long writing took.
+        """Write the files of an operator; of a network, one folder per distinct layer and a file
+        that names them. The result has the folders, and the seconds that writing took.
         """
         started = time.perf_counter()
         if self.workload.is_operator:

@@ -1,8 +1,9 @@
-"""Folders of generated code and results: written whole or not at all, read back with suspicion.
+"""Folders of generated code and results: written as a whole or not at all, validated when read
+back.
 
-A kernel's folder holds the target's files, `program.ir`, `schedule.txt` and `kernel.json`; that of
-a network holds `network.json` and one kernel folder per distinct layer. A folder appears under its
-name only when it is complete, and replaces only a folder that tilewright wrote.
+A kernel's folder holds the target's files, `program.ir`, `schedule.txt` and `kernel.json`; a
+network's holds `network.json` and one kernel folder per distinct layer. A folder appears under its
+name only when complete, and replaces only a folder that tilewright wrote.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class StoredPiece(Struct, frozen=True):
 
 
 class StoredKernel(Stored, frozen=True):
-    """`kernel.json`; `digests`: SHA-256 of the files beside it by name, none in older versions."""
+    """`kernel.json`; `digests` maps files beside it to SHA-256, empty in older versions."""
 
     op: dict[str, Any]
     pieces: tuple[StoredPiece, ...]
@@ -72,7 +73,7 @@ class StoredKernel(Stored, frozen=True):
 
 
 class StoredNetwork(Stored, frozen=True):
-    """`network.json`; `folders` gives each layer's kernel folder."""
+    """`network.json`; `folders` maps each layer to its kernel folder."""
 
     folders: dict[str, str]
     result: NetworkResult
@@ -115,13 +116,13 @@ def write_kernel(
 def write_network(
     directory: Path, machine: Machine, folders: dict[str, str], result: NetworkResult
 ) -> None:
-    """Write the file that ties the kernel folders of a network together."""
+    """Write the file that maps a network's layers to their kernel folders."""
     stored = StoredNetwork(_NETWORK_FORMAT, tool_version(), document_of(machine), folders, result)
     (directory / NETWORK_FILE).write_text(to_json(stored), encoding="utf-8")
 
 
 def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
-    """Read what `write_kernel` wrote; raises ArtifactError, or ProgramError for a bad program."""
+    """Read the files of `write_kernel`. Raises ArtifactError, or ProgramError for a bad program."""
     stored = read_stored(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
     require_file_names(stored.digests, str(directory / KERNEL_FILE))
     partial = stored.explanation.layer.partition == TERMS
@@ -130,7 +131,7 @@ def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
 
 
 def read_network(directory: Path) -> StoredNetwork:
-    """Read what `write_network` wrote; raises ArtifactError."""
+    """Read the file of `write_network`. Raises ArtifactError."""
     if not (directory / NETWORK_FILE).exists():
         raise ArtifactError(
             f"has neither {KERNEL_FILE} nor {NETWORK_FILE}",
@@ -161,7 +162,7 @@ def read_network(directory: Path) -> StoredNetwork:
 
 
 def read_compiled(directory: Path) -> Subject:
-    """Read a written folder as reports show it; raises ArtifactError."""
+    """Read a written folder as reports show it. Raises ArtifactError."""
     if (directory / KERNEL_FILE).exists():
         found = read_kernel(directory)[0].explanation
         layer = found.layer
@@ -188,7 +189,7 @@ def read_compiled(directory: Path) -> Subject:
 
 
 def read_program(text: str, where: str) -> Program:
-    """A verified explicit-stage program of any machine; raises its errors with `where` in front."""
+    """A verified explicit-stage program of any machine; `where` leads its errors."""
     try:
         program = parse(text)
         verify(program, "explicit", in_place=True)
@@ -215,6 +216,6 @@ def _op_fields(op: Op) -> dict[str, Any]:
 
 
 def _bounds(region: Box, shape: Shape) -> tuple[Interval, ...]:
-    """The interval along each dimension, without ends where it is all of it."""
+    """The interval along each dimension; (None, None) where it is the whole extent."""
     pairs = zip(region.sides, shape, strict=True)
     return tuple((None, None) if side == (0, extent) else side for side, extent in pairs)

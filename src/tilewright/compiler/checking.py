@@ -1,8 +1,8 @@
-"""Checking generated code: run it on the host and compare with the operator's reference.
+"""Checks of generated code: run it on the host and compare with the operator's reference.
 
-In: a candidate with its program and its generated code. Out: "exact" where every element equals the
-reference, of large products where random sums of elements do; "within bound" where none is further
-from it than rounding allows; CheckFailed otherwise.
+In: a candidate with its program and its generated code. Out: "exact" if every element equals the
+reference (in large products, if random sums of elements do); "within bound" if no element deviates
+further than rounding allows; otherwise CheckFailed.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tilewright.seeds.space import Seed, arranged, interface, parameters
 Data = Literal["integers", "floats"]
 
 _ROUNDINGS_PER_TERM = 8
-"""Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
+"""A direct sum rounds each term once; Winograd's transforms multiply that."""
 _ELEMENTS_AT_A_TIME = 1 << 20
 _ELEMENTS_IN_CACHE = 1 << 16
 _MOST_COMPARED = 1 << 28
-"""Operations whose results are compared one by one; exact results of more are summed up first."""
+"""Operations up to which results are compared elementwise; above, random sums are tried first."""
 _EXACT = 1 << 53
-"""Integers up to here, and their sums, are exact in double precision."""
+"""Integers up to this, and their sums, are exact in double precision."""
 _UNBOUNDED = np.errstate(over="ignore", invalid="ignore")
-"""Operands of the user's may overflow, in the reference as in the code."""
+"""A user's operands may overflow, in the reference as in the code."""
 
 
 def program_inputs(
@@ -47,7 +47,7 @@ def program_inputs(
 ) -> dict[str, Array]:
     """The operands as the program's input tensors, in its storage order.
 
-    A seed's tensor may cut a dimension of the operator's in several.
+    A seed's tensor may split a dimension of the operator's into several.
     """
     values, inputs = parameters(op), {}
     for name, array in zip(seed.operands, arranged(op, seed, tuple(operands)), strict=True):
@@ -60,7 +60,7 @@ def program_inputs(
 
 
 def operator_result(op: Op, seed: Seed, program: Program, outputs: Arrays) -> Array:
-    """The operator's result out of the program's output tensors."""
+    """The operator's result, restored from the program's output tensors."""
     stored = program.tensor(seed.result).dims
     axes = [stored.index(d) for d, _ in _dims(seed, seed.result)]
     result: Array = interface(op.kind).restore(op, outputs[seed.result].transpose(axes))
@@ -73,9 +73,9 @@ def _dims(seed: Seed, name: str) -> tuple[tuple[str, Expr], ...]:
 
 
 def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
-    """Operands of small integers, whose sums are exact, or of floats from a normal distribution.
+    """Operands of small integers, whose sums are exact, or of normally distributed floats.
 
-    Operands of integer types take any value of the type: their sums are exact whatever it is.
+    Integer types get arbitrary values of the type, since their sums are always exact.
     """
     generator = np.random.default_rng(seed)
     pairs = tuple(zip(op.input_shapes, op.numerics.operands, strict=True))
@@ -99,8 +99,8 @@ def check_code(
 ) -> CheckResult:
     """Run `artifact` on `operands` and compare it with the reference of `op`.
 
-    Raises CheckFailed with the worst element, SimulationError where the code does something
-    illegal, ToolError where the target cannot be run on the host.
+    Raises CheckFailed with the worst element, SimulationError for an illegal operation of the code,
+    ToolError where the target cannot run on the host.
     """
     runs = RUNS.required(machine)
     outputs = runs.run(artifact, machine, program_inputs(op, seed, program, operands))
@@ -109,11 +109,11 @@ def check_code(
 
 @_UNBOUNDED
 def judge(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> CheckResult:
-    """Judge a result: exact, within what rounding allows, or CheckFailed.
+    """Judge a result: exact, within rounding, or CheckFailed.
 
-    The bound of an element is a multiple of the terms of its sum, the unit round-off and the sum
-    of the terms' magnitudes (the reference on absolute values). Integers leave no room. Equal
-    infinities do not differ, nor do two numbers that are none.
+    The bound on an element is proportional to the terms of its sum, the unit round-off, and the sum
+    of the terms' magnitudes (the reference on absolute values). Integers have no tolerance. Equal
+    infinities do not differ, nor do two NaNs.
     """
     if _sums_agree(op, operands, found) or _is_exact(op, operands, found):
         return "exact"
@@ -133,8 +133,8 @@ def judge(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> Ch
 
 
 def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
-    """True if every element equals the reference, which is computed a portion at a time: portions
-    that fit a cache take a third of the time of all at once.
+    """True if every element equals the reference, which is computed portion by portion: portions
+    that fit a cache take a third of the time of the whole.
     """
     axis, whole = _portioned(op, operands, found), Box.whole(op.out_shape)
     extent = op.out_shape[axis]
@@ -149,12 +149,13 @@ def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
 
 
 def _sums_agree(op: Op, operands: Sequence[Array], found: Array) -> bool:
-    """True if random multiples of the elements along one axis of a large product of integers have
-    the sums that the reference gives for as many multiples of one operand: a product with a vector
-    in place of one with a matrix (Freivalds, Probabilistic Machines Can Use Less Running Time,
-    1977). All is exact, so one wrong element along the axis is always found; several, which need
-    not be in proportion to the multiples, are missed once in more than 2^16 times. False says
-    nothing.
+    """True if a random combination of the result's slices along one axis equals the product with
+    the same combination of one operand's slices: a product with a vector instead of a matrix
+    (Freivalds, Probabilistic Machines Can Use Less Running Time, 1977).
+
+    Only for large floating-point products of integer values, where all arithmetic is exact. A
+    single wrong element along the axis is always found; several that happen to cancel are missed
+    with a probability below 2^-16. False is inconclusive.
     """
     moved = _moving(op) if op.flops > _MOST_COMPARED and op.numerics.is_float else None
     if moved is None:
@@ -184,7 +185,7 @@ def _sums_agree(op: Op, operands: Sequence[Array], found: Array) -> bool:
 
 
 def _largest(x: Array) -> float:
-    """The largest magnitude of integers; infinite where one of them is none."""
+    """The largest magnitude; infinite if some element is no integer."""
     return max(-float(x.min()), float(x.max())) if np.array_equal(x, np.rint(x)) else inf
 
 
@@ -200,9 +201,9 @@ def _portions(x: Array, *, uncut: int = 0) -> Iterator[tuple[slice, ...]]:
 
 
 def _moving(op: Op) -> tuple[int, int, int] | None:
-    """An axis of a product that is a dimension of one operand alone, and the number of that operand
-    and dimension; None where there is none. Of several the one that makes the largest operand a
-    vector, as that takes longest to multiply.
+    """(axis of a product's result, operand number, operand dimension) of an axis that indexes one
+    operand alone; None if there is none. Of several, the one that reduces the largest operand to a
+    vector, since that takes longest to multiply.
     """
     if op.convolution is None and op.matrix_product is None:
         return None
@@ -222,8 +223,8 @@ def _moving(op: Op) -> tuple[int, int, int] | None:
 
 
 def _are_equal(found: Array, expected: Array) -> bool:
-    """True if all elements are equal, NaN to NaN. Looking for NaN takes longer than comparing, and
-    nearly always there is none.
+    """True if all elements are equal, NaN to NaN. Plain comparison comes first: the search for NaN
+    is slower and rarely needed.
     """
     return np.array_equal(found, expected) or (
         expected.dtype.kind == "f" and np.array_equal(found, expected, equal_nan=True)
@@ -231,8 +232,8 @@ def _are_equal(found: Array, expected: Array) -> bool:
 
 
 def _portioned(op: Op, operands: Sequence[Array], found: Array) -> int:
-    """The axis along which the result lies farthest apart in memory, of those whose portions need
-    portions of the largest operand; the first where none is.
+    """The axis with the largest memory stride of the result, among those whose portions need only
+    portions of the largest operand; 0 if there is none.
     """
     whole = Box.whole(op.out_shape)
     largest = max(range(len(operands)), key=lambda i: operands[i].size)
@@ -247,7 +248,7 @@ def _portioned(op: Op, operands: Sequence[Array], found: Array) -> int:
 
 
 def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
-    """Bound on the error of each element."""
+    """Bound on the absolute error of each element."""
     if not op.numerics.is_float:
         return np.zeros(expected.shape)
     terms = max(1, op.flops // (2 * max(1, expected.size)))
@@ -259,7 +260,7 @@ def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
 
 @_UNBOUNDED
 def relative_error(op: Op, operands: Sequence[Array], found: Array) -> float:
-    """The largest deviation from the reference over the largest finite result, 0 where all are 0;
-    infinite where one of both is no finite number and the other another.
+    """The largest deviation from the reference, relative to the largest finite result; 0 if all are
+    0, infinite where non-finite elements differ.
     """
     return largest_difference({"": found}, {"": op.reference(*operands)})

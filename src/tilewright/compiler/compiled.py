@@ -1,8 +1,8 @@
-"""The result of compiling anything: a plan, the toolchain that made it, and what is done with it.
+"""The result of any compilation: a plan, the toolchain that made it, and the operations on it.
 
-Operators and layers alone, whole networks and networks divided over cores are used alike. Each of
-these ways has its own kind of plan, in a module (`alone`, `whole`, `divided`) that is imported when
-it is first used, so that a network that only runs waits for no cost model.
+Operators and layers alone, whole networks, and networks divided over cores share one interface.
+Each of these ways has its own kind of plan in a module (`alone`, `whole`, `divided`), imported at
+first use, so that running a network does not load the cost model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ which `report.figures` shows as text."""
 
 @dataclass(frozen=True)
 class Simulating:
-    """Requests to a simulation: a network also `unfused`, an operator's `operands` and trace."""
+    """A simulation request: `unfused` for a network, `operands` and trace limit for an operator."""
 
     unfused: bool
     trace_limit: int
@@ -41,7 +41,7 @@ class Simulating:
 
 @dataclass(frozen=True)
 class Explaining:
-    """Requests to an explanation, as `Compiled.explanation` has them."""
+    """An explanation request, with the parameters of `Compiled.explanation`."""
 
     part: str | None
     changes: bool
@@ -51,11 +51,11 @@ class Explaining:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compiled(ABC, Generic[Plan]):
-    """A workload on one machine: the plan that was chosen, and what can be done with it.
+    """A workload on one machine: the chosen plan, and the operations on it.
 
-    `seconds` is how long compiling took. Methods raise GraphError for names that are not there,
-    ShapeError for arrays of the wrong shape, SimulationError and ToolError where the machine cannot
-    do what is asked, CheckFailed where generated code computes something else than the reference.
+    `seconds` is the compilation time. Methods raise GraphError for unknown names, ShapeError for
+    arrays of the wrong shape, SimulationError and ToolError for requests the machine does not
+    support, CheckFailed where generated code deviates from the reference.
     """
 
     workload: Workload
@@ -67,7 +67,7 @@ class Compiled(ABC, Generic[Plan]):
     @staticmethod
     @abstractmethod
     def planned(workload: Workload, chain: Toolchain, settings: Settings) -> Any:
-        """Choose and generate: a plan of this kind."""
+        """Choose and generate a plan of this kind."""
 
     def __repr__(self) -> str:
         return f"<Compiled {self.title}>"
@@ -89,39 +89,39 @@ class Compiled(ABC, Generic[Plan]):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """Arrays that `run` takes, in order: the inputs of a network."""
+        """The arrays that `run` accepts, in order: the inputs of a network."""
         return self.workload.arguments
 
     @abstractmethod
     def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
-        """The outputs by name. Inputs are given in order or by name; not for several threads.
+        """The outputs by name. Inputs are passed in order or by name. Not thread-safe.
 
-        `weights` are needed once where a network came without numbers, as those of the zoo do.
+        `weights` are needed once if the network came without numbers, as those of the zoo do.
         """
 
     def session(self, states: Arrays) -> Session:
-        """A network compiled as a whole with its states, which begin like this.
+        """A network compiled as a whole with its states, starting from these.
 
-        Raises GraphError where it is compiled in another way.
+        Raises GraphError where it was compiled in another way.
         """
         raise GraphError(f"{self.name} is not compiled as a whole: it keeps no states")
 
     def draw_weights(self) -> None:
-        """Take random numbers for weights that have none and that no run draws."""
+        """Draw random numbers for weights that have none and that no run would draw."""
 
     @abstractmethod
     def figures(self, progress: Progress = silent) -> Figures:
         """Figures that need no run of generated code; simulated times included."""
 
     def check(self, progress: Progress = silent) -> CheckResult:
-        """Run the generated code on this computer, emulated where it is for another machine, and
-        compare with the reference: "exact", or "within bound" of what rounding may make.
+        """Run the generated code on this computer, emulated if it is for another machine, and
+        compare with the reference: "exact", or "within bound" of rounding.
         """
         return checked_by(self.judged(check=True, measure=False, progress=progress).comparison)
 
     @abstractmethod
     def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> Figures:
-        """The figures; compared and timed as far as that is wanted and the machine allows."""
+        """The figures, compared and timed as requested and as far as the machine allows."""
 
     @abstractmethod
     def measure(
@@ -131,8 +131,8 @@ class Compiled(ABC, Generic[Plan]):
         compare: Other | None = None,
         progress: Progress = silent,
     ) -> tuple[Figures, Outputs]:
-        """(figures of a run, outputs by name), of random inputs where none are given; a network's
-        outputs are compared with another computation's where `compare` names it.
+        """(figures of a run, outputs by name), on random inputs if none are given; a network's
+        outputs are compared with the computation that `compare` names.
         """
 
     def simulate(
@@ -143,8 +143,9 @@ class Compiled(ABC, Generic[Plan]):
         progress: Progress = silent,
         **operands: Array,
     ) -> Any:
-        """The simulated run: of an operator with every operand given also its result, and up to
-        `trace_limit` events; of a network, `unfused` with a stage for every operator beside it.
+        """The simulated run. An operator called with every operand also returns its result, and up
+        to `trace_limit` events; a network with `unfused` is also simulated with a stage for every
+        operator.
         """
         return self._simulated(Simulating(unfused, trace_limit, operands), progress)
 
@@ -160,9 +161,9 @@ class Compiled(ABC, Generic[Plan]):
         routines: bool = True,
         progress: Progress = silent,
     ) -> Figures:
-        """Where the time goes: of one layer or stage, or of the whole. Of an operator also which
-        `changes` of the machine would help, and the roofline of all `levels` of memory; with
-        `routines`, which are simulated for seconds, the calls of generated code.
+        """Breakdown of the time of one layer or stage, or of the whole. For an operator, also the
+        `changes` of the machine that would help, and the roofline of all memory `levels`; with
+        `routines`, which takes seconds of simulation, the calls of generated code.
         """
         return self._explained(Explaining(part, changes, levels, routines), progress)
 
@@ -170,7 +171,7 @@ class Compiled(ABC, Generic[Plan]):
     def _explained(self, asked: Explaining, progress: Progress) -> Figures: ...
 
     def explain(self, part: str | None = None) -> str:
-        """Where the time goes, as text; without the routines of generated code."""
+        """Breakdown of the time as text, without the routines of generated code."""
         return figures_text(self.explanation(part, routines=False), self.machine)
 
     def write(
@@ -181,7 +182,7 @@ class Compiled(ABC, Generic[Plan]):
         result: Figures = None,
         progress: Progress = silent,
     ) -> Path:
-        """Write code and the `result`, by default the figures; the folder appears when it is
+        """Write code and the `result`, by default the figures. The folder appears only when
         complete. `weights` are as for `run`.
         """
         found = self.figures(progress) if result is None else result
@@ -189,7 +190,7 @@ class Compiled(ABC, Generic[Plan]):
         return Path(directory)
 
     def written(self, directory: Path, result: Figures, progress: Progress = silent) -> Figures:
-        """Write, and return the figures with the folder."""
+        """Write, and return the figures with the folder's name."""
         return self._write(directory, None, result, progress)
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""Networks divided over the cores of a machine: what a `Compiled` does with them.
+"""Networks divided over the cores of a machine, as a `Compiled`.
 
-In: a network. Out: the division that the machine's family found, computed, timed and written.
+In: a network. Out: the division that the machine's family found; computed, timed and written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.report.division import DividedExplanation, DividedRun, layer_pic
 
 _FORMAT = "tilewright divided network 2"
 _PICTURED = (2, IMAGES)
-"""Dimensions of results that pictures show: matrices and images."""
+"""Ranks of results drawn as pictures: matrices and images."""
 
 
 class StoredDivision(Stored, frozen=True):
@@ -41,7 +41,7 @@ class StoredDivision(Stored, frozen=True):
 
 
 def read_divided(directory: Path) -> StoredDivision:
-    """Read what was written of a divided network; raises ArtifactError."""
+    """Read the main file of a divided network's folder. Raises ArtifactError."""
     return read_stored(directory / NETWORK_FILE, StoredDivision, _FORMAT)
 
 
@@ -65,7 +65,7 @@ class CompiledDivided(Compiled[DividedNetwork]):
         return f"{self.name}: divided over {self.plan.plan.cores} cores of {self.machine.name}"
 
     def run(self, *inputs: Array, weights: Arrays | None = None, **named: Array) -> Outputs:
-        """The outputs, computed by the programs of cores that each see their own memory alone."""
+        """The outputs, computed by core programs that each see only their own memory."""
         network = self.plan.network
         feeds = {**dict(zip((t.name for t in network.inputs), inputs, strict=False)), **named}
         known = {**network.values, **(weights or {})}
@@ -91,7 +91,7 @@ class CompiledDivided(Compiled[DividedNetwork]):
         compare: Other | None = None,
         progress: Progress = silent,
     ) -> tuple[DividedRun, Outputs]:
-        """The outputs of all cores' programs, with random weights where there are none."""
+        """The figures, and the outputs of all cores; weights without numbers are random."""
         network = self.plan.network
         weights = random_weights(network)
         given = random_inputs(network) if inputs is None else inputs
@@ -106,15 +106,15 @@ class CompiledDivided(Compiled[DividedNetwork]):
         return self.figures(progress)
 
     def _explained(self, asked: Explaining, progress: Progress) -> DividedExplanation:
-        """The figures, and which layers take the time for what."""
+        """The figures, as an explanation of each layer's time."""
         return DividedExplanation(**structs.asdict(self.figures(progress)))
 
     def _write(
         self, directory: Path, weights: Arrays | None, found: DividedRun, progress: Progress
     ) -> DividedRun:
         """Write `network.json` with the figures, `plan.json` with all shares and moves,
-        `traffic.json` with links and cores, and a picture of each layer of images or a matrix,
-        `layers/NAME.svg`.
+        `traffic.json` with links and cores, and `layers/NAME.svg`, a picture of each layer whose
+        result is images or a matrix.
         """
         divided = self.plan
         with new_folder(directory) as folder:

@@ -34,10 +34,10 @@ else:  # heavy: onnx, torch
     torch = Deferred("tilewright.graph.frontends.torch")
 
 _WAYS = {name: Deferred(f"tilewright.compiler.{name}") for name in ("alone", "whole", "divided")}
-"""The ways to use a machine: `Toolchain.way` names that of a workload."""
+"""The modules of the ways to use a machine; `Toolchain.way` selects one."""
 DEFAULT_BATCH = 1
 Shapes: TypeAlias = Mapping[str, Shape | Sequence[Shape]]
-"""Shapes of inputs by name; several are those of cases, in turn."""
+"""Shapes of inputs by name; several shapes of an input are successive cases."""
 
 
 def compile(
@@ -50,19 +50,19 @@ def compile(
     layers: bool = False,
     **options: Unpack[Options],
 ) -> Compiled[Any]:
-    """Find the best schedule of every algorithm and partition, and generate its code.
+    """Find the best schedule over all algorithms and partitions, and generate its code.
 
-    `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
-    `batch` and `dtype` hold for the latter two, `shapes` of inputs by name for a file, on this
+    `workload` is an operator, a network, the name of a known network, or the path of an ONNX file.
+    `batch` and `dtype` apply to the latter two; `shapes` of inputs by name apply to a file, on this
     computer several of each. `options` are the fields of `Settings`. A network is compiled as a
-    whole, or divided over the cores of a machine that does that; on this computer in f32 unless its
-    file or `dtype` says otherwise. Of the settings it takes `algorithm`, `max_error` and `keep`,
-    and `top` where it is measured. With `layers` each of its convolutions and matrix products
-    becomes a kernel of its own.
+    whole, or divided over the cores of a machine that does so; on this computer in f32 unless its
+    file or `dtype` says otherwise. Of the settings it uses `algorithm`, `max_error` and `keep`, and
+    `top` where it is measured. With `layers`, each of its convolutions and matrix products becomes
+    a kernel of its own.
 
     Raises CapacityError where nothing fits the machine, ToolError where it runs no whole networks,
-    ScheduleError for a schedule that is not of the operator's space or for settings of kernels with
-    a whole network, CheckFailed where generated code computes something else than the reference.
+    ScheduleError for a schedule outside the operator's space or kernel settings with a whole
+    network, CheckFailed where generated code deviates from the reference.
     """
     target = find_machine(machine) if isinstance(machine, str) else machine
     settings, chain = Settings(**options), Toolchain(target)
@@ -92,14 +92,14 @@ def compile(
 
 
 def _has_kernels(op: Definition | Assembly) -> bool:
-    """True for sums of products and for work on tensors as they lie; others are networks."""
+    """True for sums of products and for in-memory work; other definitions become networks."""
     return op.kind in CONTRACTIONS or op.in_memory is not None
 
 
 def compiled(
     workload: Workload, chain: Toolchain, settings: Settings, *, alone: bool
 ) -> Compiled[Any]:
-    """The workload compiled; layers `alone`, as operators always are. Raises as `compile` does."""
+    """Compile a workload; operators and `alone` layers as kernels. Raises as `compile` does."""
     alone = alone or workload.is_operator
     if not alone and workload.whole.cases and not chain.executes_here:
         raise GraphError(
@@ -114,7 +114,7 @@ def compiled(
 
 
 def _require_whole(chain: Toolchain, settings: Settings) -> None:
-    """Raise ToolError for a machine without networks, ScheduleError for settings of kernels."""
+    """Raise ToolError for a machine without networks, ScheduleError for kernel settings."""
     if chain.divides is not None:
         return
     require_networks(chain.machine, "layers=True for the products of the network alone")
@@ -138,12 +138,12 @@ def load(
     values: Mapping[str, ArrayLike] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
-    """The known network `name`, the one in an ONNX file (a path that ends in .onnx), or the one
-    that a module of torch computes for inputs like `example`, a tensor or a tuple of tensors.
+    """The known network `name`, the network in an ONNX file (a path that ends in .onnx), or the one
+    that a torch module computes for inputs like `example`, a tensor or a tuple of tensors.
 
-    Without `dtype` a file's own element type counts, and `known_dtype` for known networks;
-    `shapes` replace those of a file's inputs, by name; inputs with `values` become constants. With
-    several shapes of an input the network has a case for each.
+    Without `dtype`, a file keeps its element type and known networks have `known_dtype`. `shapes`
+    replace the shapes of a file's inputs, by name; inputs with `values` become constants. Several
+    shapes of an input become cases of the network.
     """
     if not isinstance(name, str | Path):
         if batch or shapes or values:
@@ -162,13 +162,13 @@ def load(
     kind = dtype or known_dtype
     try:
         return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=kind)
-    except ShapeError as error:  # of an operator that does not compute in these types
+    except ShapeError as error:  # of an operator that does not support the element type
         raise ShapeError(f"{name} in {kind}: {error.message}", fix=error.fix) from None
 
 
 def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
-    """The shapes of each case: the first ones of all inputs, then the second ones; an input with
-    one shape has it in all cases. Raises GraphError for other counts and for a case named twice.
+    """The shapes of each case: the first of each input, then the second, and so on; an input with
+    one shape has it in all cases. Raises GraphError for other counts and for repeated cases.
     """
     every = {name: _several(own) for name, own in shapes.items()}
     count = max(map(len, every.values()), default=1)
@@ -190,7 +190,7 @@ def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
 
 
 def _load_module(module: Any, example: Any, dtype: str | None) -> Network:
-    """Raises ToolError where torch or what its exporter needs is missing."""
+    """Load a torch module. Raises ToolError where torch or its exporter's needs are missing."""
     try:
         return torch.load_module(module, example, dtype)
     except ModuleNotFoundError as error:

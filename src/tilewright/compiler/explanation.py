@@ -1,8 +1,8 @@
-"""Analysis of a compiled operator: bounds, causes, what lost, what would help.
+"""Analysis of a compiled operator: bounds, causes, rejected options, helpful changes.
 
 In: the search's options, a program, its simulated run and the machine. Out: the values of
 `report.view`. A lower bound counts the operations at the cores' peak and each operand once at the
-engine's peak (roofline); the changes are simulated on a machine with that one number changed.
+engine's peak (roofline). Each change is simulated on a machine with that one number changed.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from tilewright.tune.refills import simulated
 
 # Time of a kernel by cause, according to the simulator or to the model alone.
 #
-# In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured
-# on this computer has no causes of its own: those of the model stand beside it, named as such.
+# In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured on
+# this computer has no causes of its own; the model's are shown beside it, labelled as such.
 
 Seconds: TypeAlias = float
 
 
 @dataclass(frozen=True)
 class Account:
-    """Cycles of one core group, or of the thread of it that has most to do; `causes` sum to
-    `cycles`, `bound` names the largest part.
+    """Cycles of one core group, or of its busiest thread. `causes` sum to `cycles`, `bound` names
+    the largest part.
 
     `useful_flops` are those of all matrix products on elements of tensors. `measured_seconds` is
-    the time on this computer, where it was measured.
+    the time on this computer, if measured.
     """
 
     cycles: int
@@ -72,7 +72,7 @@ class Account:
     measured_seconds: Seconds | None = None
 
     def seconds(self, clock_hz: int) -> Seconds:
-        """The time: as measured, else the cycles at this clock."""
+        """The measured time, else the cycles at this clock."""
         return self.cycles / clock_hz if self.measured_seconds is None else self.measured_seconds
 
 
@@ -95,7 +95,7 @@ def simulated_account(run: KernelTime) -> Account:
 
 
 def every_call(program: Program) -> Program:
-    """The part of a program that runs with every call, not once ahead of them."""
+    """The part of a program that runs with every call, without what runs once ahead of them."""
     _, found = split_ahead(program)
     return found
 
@@ -103,10 +103,11 @@ def every_call(program: Program) -> Program:
 def model_account(
     program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
 ) -> Account:
-    """The account by the model of a program whose core makes its copies itself; of several threads
-    that of the one with most to do. What runs ahead of all calls is left out.
+    """The model's account of a program whose core makes its copies itself, for the busiest of
+    several threads. Code that runs ahead of all calls is left out.
 
-    What calls, copies and barriers do not explain of the estimate is waiting for operands in place.
+    The part of the estimate that calls, copies and barriers do not explain is waiting for operands
+    in place.
     """
     program = every_call(program)
     _, all_calls = executed(program, machine)
@@ -131,7 +132,7 @@ def _flops(group: CallGroup, machine: Machine) -> int:
 
 
 def _bound(rows: Sequence[view.CauseRow]) -> str:
-    """The largest part of the time by the model, by name."""
+    """The name of the largest part of the modelled time."""
     names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
     parts: dict[str, int] = {}
     for row in rows:
@@ -158,16 +159,16 @@ _SHOWN_REJECTED = 3
 def routines_of(
     program: Program, machine: Machine, *, simulated: bool
 ) -> tuple[RoutineCycles, ...]:
-    """The routines of a program's code, where the machine's family names them."""
+    """The routines of a program's code; empty where the machine's family does not list them."""
     names = ROUTINES.of(machine)
     return names.routines(program, machine, simulated=simulated) if names else ()
 
 
 def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]:
-    """Cycles that one group needs at least, all its threads together: for the operations, and to
-    move each operand once.
+    """Lower bounds on the cycles of one group, all its threads together: (operations, moving each
+    operand once).
 
-    The operations are those of the algorithm where it needs fewer than the direct form.
+    The operations are those of the algorithm if it needs fewer than the direct form.
     """
     flops = min(op.flops, useful_flops)
     threads = machine.thread_count
@@ -188,7 +189,7 @@ def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]
 def layer_result(
     name: str, choice: Choice, option: Option, machine: Machine, account: Account
 ) -> view.LayerResult:
-    """The line of the report for one operator."""
+    """The report's line for one operator."""
     op, piece = choice.op, option.partition.piece
     seconds = account.seconds(machine.clock_hz)
     return view.LayerResult(
@@ -247,8 +248,8 @@ def _adding(option: Option) -> view.Adding | None:
 
 
 def arranging_copies(work: GroupWork, machine: Machine) -> tuple[view.Arranged, ...]:
-    """Copies by the groups' cores that start an operator on whole arrays in C order, and put its
-    result into place. All groups move at the same time; what they share the first one moves.
+    """Copies by the groups' cores that arrange whole C-order arrays as operands and store the
+    result. All groups copy at the same time; the first group copies shared tensors.
     """
     single, known = one_group(machine), dict[int, int]()
     peak = machine.transfer_engine(SCRATCHPAD).get.peak_bytes_per_second
@@ -277,7 +278,7 @@ def arranging_copies(work: GroupWork, machine: Machine) -> tuple[view.Arranged, 
 def rejected_options(choice: Choice, winner: Option) -> tuple[view.Rejected, ...]:
     """The best candidates that lost: first one of each algorithm and partition, then others.
 
-    Those that the model prices exactly like a better one of their kind come last of all.
+    Candidates priced exactly like a better one of their kind come last.
     """
     losers = sorted((o for o in choice.options if o is not winner), key=lambda o: o.cycles)
     kinds, priced = set[tuple[str, str]](), {_price(winner)}
@@ -316,7 +317,7 @@ def _rejected(option: Option, best: tuple[float, float]) -> view.Rejected:
 
 
 def _why(own: tuple[float, float], best: tuple[float, float], measured: int | None) -> str:
-    """The parts of the time that are larger than the winner's, in words."""
+    """The parts of the time that exceed the winner's, in words."""
     more_compute, more_waiting = own[0] - best[0], own[1] - best[1]
     if more_compute <= 0 and more_waiting <= 0:
         simulated = f"its simulation takes {measured} cycles" if measured else "it is equally fast"
@@ -347,8 +348,9 @@ def changes_that_help(
     machine: Machine,
     progress: Progress = silent,
 ) -> tuple[view.Change, ...]:
-    """Simulate the programs of a group on faster memories, or as its family's prices say, and a
-    retuned one with twice the scratchpad; of several programs the first alone is tuned again.
+    """Simulate a group's programs on faster memories, or with the changes that the family's prices
+    name, and a retuned program with twice the scratchpad. Of several programs, only the first is
+    retuned.
     """
     own = prices_of(machine).changes(machine)
     engines = {f"engines.{name}": e for name, e in machine.transfer_engines.items()}
@@ -381,14 +383,14 @@ def _cycles(programs: Sequence[Program], machine: Machine) -> int:
 
 
 def _faster(path: str, way: Direction) -> tuple[str, float]:
-    """The key that says how fast one direction is, and twice the speed."""
+    """The document key of one direction's speed, and twice that speed."""
     if way.bytes_per_cycle is not None:
         return document_key(f"{path}.bytes_per_cycle"), 2 * way.bytes_per_cycle
     return document_key(f"{path}.peak_bytes_per_second"), 2 * way.peak_bytes_per_second
 
 
 def _halved(field: str, engines: Mapping[str, Engine]) -> dict[str, int]:
-    """The field of all engines that have any, halved."""
+    """The field of every engine that has it nonzero, halved, by document key."""
     own = ((p, getattr(e, field)) for p, e in engines.items())
     return {document_key(f"{p}.{field}"): cycles // 2 for p, cycles in own if cycles}
 
@@ -397,17 +399,17 @@ def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{path}={value:.12g}" for path, value in settings.items())
 
 
-# One stage of a network that is no product, explained.
+# Explanation of one stage of a network that is no product.
 #
-# In: the simulated run of a plan, or the measured one of a network on this computer, and the
+# In: the simulated run of a plan, or the measured run of a network on this computer, and the
 # stage's name. Out: a `report.view.StageExplanation`.
 
 _WITHOUT_TENSOR = ("plain_layout",)
-"""Stages of this computer that are not named after something of the network."""
+"""Stages of this computer that are not named after a node or tensor."""
 
 
 def simulated_stage(run: PlanRun, name: str) -> view.StageExplanation:
-    """The explanation of a stage of a plan; GraphError where there is none of that name."""
+    """The explanation of a stage of a plan. Raises GraphError for an unknown name."""
     plan, machine = run.plan, run.plan.machine
     number = _numbered(name, {s.name: s.nodes for s in plan.stages})
     stage, own, single = plan.stages[number], run.runs[number], one_group(machine)
@@ -438,7 +440,7 @@ def simulated_stage(run: PlanRun, name: str) -> view.StageExplanation:
 
 
 def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, ...]:
-    """The calls of each stage's code, those of equal stages simulated once."""
+    """The routine calls of each stage's code; equal stages are simulated once."""
     single, found = one_group(plan.machine), dict[int, Routines]()
     for stage in told(progress, "routines", plan.stages):
         chosen = stage.candidate
@@ -448,7 +450,7 @@ def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, .
 
 
 def measured_stage(run: NetworkRun, name: str) -> view.StageExplanation:
-    """The explanation of a stage on this computer; a time of zero if nothing was measured."""
+    """The explanation of a stage on this computer; its time is zero if nothing was measured."""
     stages = run.stages
     stage = stages[_numbered(name, {s.name: s.nodes for s in stages})]
     total = sum(s.measured_milliseconds or 0.0 for s in stages)
@@ -485,8 +487,8 @@ def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
 
 
 def require_nameable(network: Network, name: str) -> None:
-    """Raise GraphError for what no stage of any plan is called, before there is one: stages are
-    named after operators, tensors and outputs.
+    """Raise GraphError for a name that no stage of any plan can have, before there is a plan:
+    stages are named after operators, tensors and outputs.
     """
     nodes = [node.name for node in network.nodes]
     tensors = (safe_name(tensor) for tensor in network.tensors)

@@ -1,7 +1,7 @@
 """One operator compiled alone: its `Kernel`, and the `Kernels` of several.
 
-A value that holds every stage's result (choice, program, simulated run, generated code) and the few
-things to do with it: run, explain, check, write.
+A `Kernel` holds every stage's result (choice, program, simulated run, generated code) and the
+operations on it: run, explain, check, write.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from tilewright.tune.choose import Choice, Option
 from tilewright.tune.refills import simulated
 
 SUMS = "sums"
-"""Prefix of the causes and tensors of adding up."""
+"""Prefix of the causes and tensors of adding up partial results."""
 
 
 def adding_program(option: Option, machine: Machine) -> Program | None:
@@ -73,14 +73,14 @@ def adding_program(option: Option, machine: Machine) -> Program | None:
 
 
 def simulated_run(programs: Sequence[Program], machine: Machine, trace_limit: int = 0) -> KernelRun:
-    """The simulated run of a piece, and of the program that adds up behind it."""
+    """The simulated run of a piece, followed by the program that adds up."""
     first, *others = programs
     runs = (simulate(other, machine) for other in others)
     return _behind(simulate(first, machine, trace_limit=trace_limit), runs)
 
 
 def simulated_option(option: Option, machine: Machine) -> KernelRun:
-    """`simulated_run` of the programs of an option, kept as the search keeps its runs."""
+    """`simulated_run` of an option's programs, cached with the search's runs."""
     adding = () if option.adding is None else (option.adding.best.candidate,)
     times = (simulated(own, machine) for own in (option.candidate, *adding))
     first, *others = (KernelRun(**vars(time)) for time in times)
@@ -93,16 +93,16 @@ def _behind(run: KernelRun, others: Iterable[KernelRun]) -> KernelRun:
     return run
 
 
-# The result of an operator by the meaning of the programs of all core groups.
+# The result of an operator by interpreting the programs of all core groups.
 #
-# In: an option, its programs (that of a piece, and that which adds up partial results) and whole
+# In: an option, its programs (a piece's, and the one that adds up partial results) and whole
 # operands. Out: the operator's result.
 
 
 def operator_meaning(
     option: Option, programs: Sequence[Program], mesh: tuple[int, int], operands: tuple[Array, ...]
 ) -> Array:
-    """Each group's piece interpreted; their results put together, or added up."""
+    """The operator's result: each group's piece interpreted, then assembled or added up."""
     partition, seed, program = option.partition, option.candidate.seed, programs[0]
     stored = []
     for piece in partition.pieces:
@@ -120,7 +120,7 @@ def operator_meaning(
 
 
 def _added(program: Program, partial: Sequence[Array], share: int, mesh: tuple[int, int]) -> Array:
-    """The sum of partial results as they are stored: each group adds up its share of elements."""
+    """The sum of partial results in storage order; each group adds up its share of elements."""
     first, beyond = partial[0], share * len(partial) - partial[0].size
     flat = [np.pad(x.ravel(), (0, beyond)) for x in partial]
     sums = []
@@ -136,12 +136,12 @@ Seconds: TypeAlias = float
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kernel:
-    """One operator on one machine: what was chosen, its program, its time, its code.
+    """One operator on one machine: the choice, its program, time and code.
 
     `option` says how the operator is divided over the core groups; program, time and code are those
     of one piece, which every group executes on its own part of the operands. Where pieces have
-    partial results, `adding` is what each group runs behind its piece. A machine that is not this
-    computer is `simulated`; on this computer kernels are `measured`, if that is asked for.
+    partial results, each group runs `adding` after its piece. The kernel is `simulated`, or, where
+    the machine is this computer, `measured` if requested.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Kernel:
 
     @property
     def account(self) -> Account:
-        """Where the time goes: by the simulator, or by the model."""
+        """Breakdown of the time, by the simulator or by the model."""
         if self.simulated is not None:
             return simulated_account(self.simulated)
         cycles = self.option.cycles
@@ -184,14 +184,14 @@ class Kernel:
 
     @property
     def cycles(self) -> int:
-        """Cycles by the simulator, as measured at the machine's clock, or by the model."""
+        """Cycles by the simulator, measured at the machine's clock, or by the model."""
         measured = self.account.measured_seconds
         return round(self.account.cycles if measured is None else measured * self.machine.clock_hz)
 
     @cached_property
     def fitted_milliseconds(self) -> float | None:
-        """Simulated time of the same programs with constants fitted to measured kernels; None
-        where the machine has no such description, or is it.
+        """Simulated time of the same programs with constants fitted to measured kernels; None where
+        the machine has no fitted description, or is one.
         """
         fitted = None if self.simulated is None else fitted_variant(self.machine)
         if fitted is None:
@@ -205,9 +205,9 @@ class Kernel:
         return structs.replace(layer, check=self.checked)
 
     def run(self, **operands: Array) -> dict[str, Array]:
-        """Run the code on this computer; the operator's result in its own shape, by name.
+        """Run the code on this computer; returns {result tensor: array of the operator's shape}.
 
-        `operands` are given by name. Raises ShapeError for wrong ones, ToolError where the machine
+        Operands are passed by name. Raises ShapeError for wrong ones, ToolError where the machine
         is not this computer or there is no compiler.
         """
         instead = "kernel.simulate computes the result, kernel.check runs the code emulated"
@@ -219,10 +219,10 @@ class Kernel:
         return {name: self.option.partition.assemble(results)}
 
     def simulate(self, *, trace_limit: int = 0, **operands: Array) -> KernelRun:
-        """The simulated run; with every operand given by name, also the operator's result.
+        """The simulated run; if every operand is passed by name, also the operator's result.
 
         `outputs` then holds the result in the operator's own shape under its tensor's name. With
-        `trace_limit` up to that many events are recorded. Raises ShapeError for wrong operands.
+        `trace_limit`, up to that many events are recorded. Raises ShapeError for wrong operands.
         """
         run = self.simulated
         if run is None:
@@ -255,18 +255,18 @@ class Kernel:
 
     @property
     def is_driven(self) -> bool:
-        """True if a driver starts it on all of several core groups."""
+        """True if a driver starts the kernel on all of several core groups."""
         return DRIVES.of(self.machine) is not None and self.machine.groups.count > 1
 
     def with_check(self, found: view.CheckResult) -> Kernel:
-        """The kernel with the result of a check, and what is known of it otherwise."""
+        """A copy with the result of a check, and with the cached properties of this kernel."""
         checked = replace(self, checked=found)
         vars(checked).update({**vars(self), **vars(checked)})
         return checked
 
     @cached_property
     def driven(self) -> Artifact:
-        """The code with what starts it on all core groups, where the family has a driver."""
+        """The code with its driver for all core groups, if the family has one."""
         if not self.is_driven:
             return self.artifact
         driver = DRIVES.required(self.machine)
@@ -285,7 +285,7 @@ class Kernel:
 
     @staticmethod
     def arrange(kernels: Sequence[Kernel], machine: Machine) -> None:
-        """Find out how the operands of these kernels are arranged, in one search."""
+        """Determine how the operands of these kernels are arranged, in one search."""
         asked = [k for k in kernels if k.is_driven and "_group_work" not in vars(k)]
         works = arranged_by_cores([kernel._unarranged for kernel in asked], machine)
         for kernel, work in zip(asked, works, strict=True):
@@ -302,8 +302,8 @@ class Kernel:
         return judge(self.op, given, outputs[chosen.result], chosen.name)
 
     def explanation(self, *, what_if: bool = True, progress: Progress = silent) -> view.Explanation:
-        """Where the time goes; with `what_if`, also which changes of the machine would help:
-        `progress` is told those that were simulated.
+        """Breakdown of the time; with `what_if`, also the changes of the machine that would help.
+        `progress` reports the changes simulated.
         """
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
         if self.is_driven:
@@ -316,22 +316,22 @@ class Kernel:
         return structs.replace(found, changes=changes)
 
     def roofline(self) -> Roofline:
-        """Bandwidth required and available at each level of the memories (swDNN III-D)."""
+        """Bandwidth required and available at each memory level (swDNN III-D)."""
         return roofline(every_call(self.program), self.machine, self.account.useful_flops)
 
     @cached_property
     def priced_routines(self) -> tuple[RoutineCycles, ...]:
-        """The routines of the code with their prices, where the machine's family names them: those
-        of a folder, as simulating them (`routines_of`) takes seconds.
+        """The routines of the code with their prices, where the machine's family lists them.
+        Written to folders, since simulating them (`routines_of`) takes seconds.
         """
         return routines_of(self.program, self.machine, simulated=False)
 
     def explain(self) -> str:
-        """Where the time goes, what bounds it, what would help, what else was tried."""
+        """Breakdown of the time, bounds, helpful changes and rejected options, as text."""
         return explain_text(self.explanation())
 
     def write(self, directory: str | Path) -> Path:
-        """Write code, program, schedule and results; the folder appears when it is complete."""
+        """Write code, program, schedule and results. The folder appears only when complete."""
         with new_folder(Path(directory)) as folder:
             self.write_into(folder)
         return Path(directory)
@@ -357,7 +357,7 @@ class Kernel:
         return tuple(given[name] for name in names)
 
     def _executed(self, piece: Piece, code: NativeKernel, operands: tuple[Array, ...]) -> Array:
-        """The result of one piece by its code."""
+        """The result of one piece, computed by its code."""
         seed = self.option.candidate.seed
         bound = code.bind(program_inputs(piece.op, seed, self.program, piece.take(operands)))
         bound.repeat(1)
@@ -379,7 +379,7 @@ class Kernels:
 
     @property
     def folders(self) -> dict[str, str]:
-        """The kernel folder of each layer: that of the first equal one."""
+        """The kernel folder of each layer; equal layers share the first one's."""
         return {name: kernel.name for name, kernel in self.kernels.items()}
 
     def result(self) -> view.NetworkResult:
@@ -405,7 +405,7 @@ class Kernels:
         )
 
     def kernel(self, layer: str) -> Kernel:
-        """The kernel of one layer; raises GraphError where there is none of that name."""
+        """The kernel of one layer. Raises GraphError for an unknown name."""
         if layer not in self.kernels:
             known = ", ".join(self.kernels)
             raise GraphError(f"{self.name} has no layer {layer!r}", fix=f"its layers are {known}")
@@ -413,12 +413,12 @@ class Kernels:
 
     @property
     def slowest(self) -> str:
-        """The layer that takes most time."""
+        """The layer with the longest time."""
         return max(self.kernels, key=lambda name: self.kernels[name].result.milliseconds)
 
     @property
     def only(self) -> Kernel:
-        """The kernel of a single operator; raises GraphError where there are several layers."""
+        """The kernel of a single operator. Raises GraphError where there are several layers."""
         if len(self.kernels) > 1:
             raise GraphError(
                 f"{self.name} has {len(self.kernels)} layers, each compiled alone",
@@ -427,8 +427,8 @@ class Kernels:
         return next(iter(self.kernels.values()))
 
     def write(self, directory: str | Path, progress: Progress = silent) -> Path:
-        """Write a folder per distinct layer, and the file that ties them together; `progress` is
-        told the layers that are written.
+        """Write a folder per distinct layer, and the file that names them; `progress` reports the
+        layers written.
         """
         distinct = tuple(dict.fromkeys(self.kernels.values()))
         found, folders = self.result(), self.folders

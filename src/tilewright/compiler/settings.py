@@ -1,4 +1,4 @@
-"""Workloads, and settings of compiling: limits of the search, checks and measures, progress."""
+"""Workloads, and settings of compiling: limits of the search, checks and measurements, progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tilewright.tune.records import Records
 
 Layer = tuple[str, Op]
 Argument: TypeAlias = tuple[str, tuple[int, ...], DType]
-"""Name, shape and element type of an array that is computed with."""
+"""Name, shape and element type of an input array."""
 Check = Literal["none", "each layer", "each algorithm"]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Named operators: those of a `network`, or a single one."""
+    """Named operators: the products of a `network`, or a single operator."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -35,14 +35,14 @@ class Workload:
 
     @property
     def whole(self) -> Network:
-        """The network; raises GraphError for an operator."""
+        """The network. Raises GraphError for an operator."""
         if self.network is None:
             raise GraphError(f"{self.name} is an operator, not a network")
         return self.network
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The inputs of the network; raises GraphError for an operator, whose algorithm says."""
+        """The inputs of the network. Raises GraphError for an operator."""
         return tuple((t.name, t.shape, dtype(t.dtype)) for t in self.whole.inputs)
 
     @staticmethod
@@ -55,16 +55,17 @@ class Workload:
 class Settings:
     """Options of a compilation.
 
-    `algorithm`, `partition`, the `max_error` of results and the `max_roundings` of sums in fixed
-    point restrict the search; of each, `keep` candidates are kept; the `top` best are simulated and
-    put in that order (through `executor`, remembered in `records`); `check` runs generated code on
-    the host, and what a folder needs that `writes` it is made meanwhile. Where the machine is this
-    computer, the best are measured instead, and so are the chosen kernels unless `measure` is
-    false. The text of a `schedule` takes the place of the search for one operator (`tune.replay`).
+    `algorithm`, `partition`, `max_error` (of results) and `max_roundings` (of fixed-point sums)
+    restrict the search. `keep` candidates of each kind are kept; the `top` best are simulated and
+    re-ranked (by `executor`, cached in `records`). `check` runs generated code on the host; with
+    `writes`, the contents of the output folder are prepared meanwhile. Where the machine is this
+    computer, the best are measured instead of simulated, and so are the chosen kernels unless
+    `measure` is false. `schedule` is the text of one operator's schedule and replaces its search
+    (`tune.replay`).
 
-    Where cores divide a network, `partition` names strategies, the `objective` says what a plan has
-    least of, no core computes more than `most_work` times its even part, and with `place` the core
-    of each part is chosen, too.
+    Where cores divide a network, `partition` names strategies, `objective` is minimised by the
+    plan, no core computes more than `most_work` times its even part, and `place` also chooses the
+    core of each part.
     """
 
     algorithm: str | None = None

@@ -1,6 +1,6 @@
-"""Capabilities of a machine's family for workloads, looked up once and handed down.
+"""Capabilities of a machine's family for workloads, looked up once and passed down.
 
-In: a machine. Out: a `Toolchain`, which is asked where code would otherwise ask the family again.
+In: a machine. Out: a `Toolchain`, which callers query in place of the family.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.partition.capability import DIVIDES, DividesNetworks
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A machine with what its family brings for it; a part is imported when it is asked for."""
+    """A machine with its family's capabilities, each imported at first use."""
 
     machine: Machine
 
@@ -28,29 +28,30 @@ class Toolchain:
 
     @cached_property
     def emits(self) -> Emits | None:
-        """The code generator for one operator, None if the family has none."""
+        """The code generator for one operator; None if the family has none."""
         return EMITS.of(self.machine)
 
     @cached_property
     def networks(self) -> CompilesNetworks | None:
-        """The compiler of whole networks, None if the family has none."""
+        """The compiler of whole networks; None if the family has none."""
         return NETWORKS.of(self.machine)
 
     @cached_property
     def divides(self) -> DividesNetworks | None:
-        """The planner of networks divided over cores, None if the family has none."""
+        """The planner of networks divided over cores; None if the family has none."""
         return DIVIDES.of(self.machine)
 
     def way(self, *, alone: bool) -> str:
-        """The way of a workload: kernels `alone`, or a network as this machine computes one."""
+        """The way to compile a workload: kernels `alone`, or a network as this machine runs one."""
         if alone:
             return "alone"
         return "whole" if self.divides is None else "divided"
 
     @property
     def usual_type(self) -> str:
-        """The element type of known networks: that of the machine's file, single precision where
-        they are measured, the cores' first where they divide networks.
+        """The element type of known networks: the one in the machine's file, else the cores' first
+        type where they divide networks, else single precision where networks are measured and
+        double elsewhere.
         """
         if self.machine.core.elements is not None:
             return self.machine.core.elements

@@ -1,6 +1,6 @@
-"""Whole networks that a machine runs as one: what a `Compiled` does with them.
+"""Whole networks that a machine runs as one program, as a `Compiled`.
 
-In: a network. Out: what the machine's family compiled of it, compared, timed and explained.
+In: a network. Out: its compilation by the machine's family; compared, timed and explained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ else:  # heavy: numba
     simulate = Deferred("tilewright.network.simulate")
 
 _CHECKED_FLOPS = 40 * 10**9
-"""Operations that an emulated network computes in about a minute."""
+"""Operations of a network that take about a minute emulated."""
 _DEFAULT_ERROR = 1e-5
 """Default limit on the deviation of algorithms on this computer."""
 
@@ -47,8 +47,8 @@ def _search(settings: Settings) -> Search:
 
 
 def _largest_deviation(settings: Settings) -> float | None:
-    """The largest difference in a comparison, None for what the element type allows: algorithms
-    that are chosen for their deviation may have ten times that of one layer.
+    """The largest difference allowed in a comparison; None for the element type's bound. Algorithms
+    chosen with a looser limit may deviate by ten times one layer's.
     """
     if settings.max_error is None or settings.max_error <= _DEFAULT_ERROR:
         return None
@@ -56,7 +56,7 @@ def _largest_deviation(settings: Settings) -> float | None:
 
 
 class CompiledWhole(Compiled[NativeNetwork]):
-    """Networks that a machine runs as one."""
+    """Networks that a machine runs as one program."""
 
     @staticmethod
     def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
@@ -93,8 +93,8 @@ class CompiledWhole(Compiled[NativeNetwork]):
         return self.figures(progress)
 
     def _checked(self, progress: Progress) -> NetworkRun:
-        """The run of emulated code beside the reference, of as many images as emulation computes
-        in a minute or so; fewer images than the network's have a plan of their own.
+        """The run of emulated code compared with the reference, on as many images as emulation
+        computes in about a minute. Fewer images than the network's need a plan of their own.
         """
         network, plan = self.workload.whole, self.plan
         batch = batch_of(network) or 1
@@ -124,7 +124,7 @@ class CompiledWhole(Compiled[NativeNetwork]):
         compare: Other | None = None,
         progress: Progress = silent,
     ) -> tuple[NetworkRun, Outputs]:
-        """The run of the network on these inputs. Without a comparison the weights are not kept,
+        """The run of the network on these inputs. Without a comparison the weights are dropped,
         since the plan has constants of its own.
         """
         network, weights = self.workload.whole, dict(self.plan.weights)
@@ -142,7 +142,7 @@ class CompiledWhole(Compiled[NativeNetwork]):
         )
 
     def _simulated(self, asked: Simulating, progress: Progress) -> NetworkRun:
-        """The figures of the plan on the simulator, beside those of the `unfused` one."""
+        """The figures of the simulated plan, with the `unfused` plan's cycles if requested."""
         self.toolchain.require_simulated()
         found = self.plan.described(self.seconds)
         if not asked.unfused:

@@ -1,4 +1,4 @@
-"""Folders of what was compiled, read back: explained, and taken apart into kernels.
+"""Folders of compiled workloads, read back: explained, and split into kernels.
 
 In: a folder. Out: a `Written`, whatever was compiled into it.
 """
@@ -29,13 +29,13 @@ from tilewright.report.view import Explanation, NetworkResult
 from tilewright.simulate.kernel.level import simulate
 
 _OPERATOR = ""
-"""The key of an operator that was compiled alone."""
+"""The key of an operator compiled alone."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A folder: `kernels` are the folders of its layers, or the one of an operator without a name;
-    of a network that was compiled as a whole there are none, but what is known is `explained`.
+    """A compiled folder. `kernels` maps layers to their folders, or the empty name to an
+    operator's. A network compiled as a whole has no kernels but is already `explained`.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Written:
         return _OPERATOR not in self.kernels and self.explained is None
 
     def chosen(self, layer: str | None) -> str:
-        """The layer, or else the slowest one; raises GraphError where there is none of the name."""
+        """The named layer, or else the slowest one. Raises GraphError for an unknown name."""
         if self.table is None:
             return _OPERATOR
         name = layer or max(self.table.layers, key=lambda x: x.milliseconds).name
@@ -61,7 +61,7 @@ class Written:
     def explain(
         self, layer: str | None, *, changes: bool, levels: bool, progress: Progress
     ) -> Figures:
-        """The explanation that was written, of one kernel with the requested additions."""
+        """The stored explanation, of one kernel with the requested additions."""
         if self.explained is not None:
             return self.explained
         folder = self.kernels[self.chosen(layer)]
@@ -69,7 +69,7 @@ class Written:
 
 
 def read_written(folder: Path) -> Written:
-    """Read a folder that was written; raises ArtifactError."""
+    """Read a written folder. Raises ArtifactError."""
     match network_kind(folder):
         case "native":
             native = read_native(folder)
@@ -88,7 +88,7 @@ def read_written(folder: Path) -> Written:
 
 
 def no_layer(name: str, known: Iterable[str]) -> GraphError:
-    """The error for a layer that is not there."""
+    """The error for an unknown layer."""
     return GraphError(f"there is no layer {quoted(name)}", fix=f"the layers are {', '.join(known)}")
 
 

@@ -1,1 +1,1 @@
-"""Whole networks on any machine."""
+"""Whole networks: planned, run, simulated and compared on any machine."""

@@ -1,12 +1,12 @@
 """The plan of a network on any machine with explicit programs: nodes in, stages out.
 
-A `_Builder` appends the drafts of all stages, of nodes that are computed in one go, where it is
-known how each tensor is held and each product is computed (`network.planning.layouts`); with the
-schedules of the others it says what all of it costs, and is made a plan.
+A `_Builder` appends the draft stages of one fused node after the other, given the form of each
+tensor and the candidate of each product (`network.planning.layouts`). With the schedules of all
+other work, it prices the drafts and turns them into a plan.
 
-A tensor is held in one form; who needs another gets a copy. Elementwise operators and changes of
-layout are one kind of stage, so that what follows a product writes at once in the form that the
-next product reads. Operators without a lowering are refused before anything is searched for.
+A tensor is held in one form; a consumer that needs another form gets a copy. Elementwise operators
+and layout changes are one kind of stage, so a stage after a product can write directly in the form
+that the next product reads. Operators without a lowering are refused before any search.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ def build_plan(
     planner: Planner | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """The plan of one group's part of the network, every stage with its schedule; `ranked` are its
-    products where they are known, `planner` is what the family adds.
+    """The plan of one group's part of the network, every stage with its schedule.
 
-    Raises GraphError for operators without a lowering and for mixed element types, before any
-    search, CapacityError where values exceed main memory or no schedule fits.
+    `ranked` holds the products' candidates if already known; `planner` is the family's. Raises
+    GraphError before any search for operators without a lowering and for mixed element types, and
+    CapacityError where values exceed main memory or no schedule fits.
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     alone = ranked.images == 1
@@ -110,7 +110,7 @@ def build_plan(
     drafts, known, refills = list[_Builder](), Schedules(), Refills(one_group(machine))
     planner = planner or Planner(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
-        # products alone may already take longer than a whole plan
+        # products alone may already take longer than a complete plan
         if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
             divide = bool(ranked.shares)
             found = _cheapest(
@@ -133,9 +133,9 @@ def _cheapest(
     *,
     divide: bool,
 ) -> _Builder:
-    """The cheaper plan of that with the fastest candidate of every product and of that with layouts
-    chosen for the whole; `own` are the products to choose from. Other work is divided over the
-    groups if they may `divide` it; what is found out is added to what is `known`.
+    """The cheaper of two drafts: the fastest candidate of every product, and layouts chosen for the
+    whole network. `own` holds the products' candidates. With `divide`, groups may divide the other
+    work. Schedules found are added to `known`.
     """
     part, chains, forms = variant.network, variant.chains, planner.forms
     requests = [chain.request for chain in chains if chain.request is not None]
@@ -180,7 +180,7 @@ def _schedule(
     *,
     divide: bool,
 ) -> None:
-    """Add the schedules of a draft's work that is not `known`, and price refills in it."""
+    """Add to `known` the schedules of a draft's other work, and price its refills."""
     ops = {d.op: d.name for d in reversed(builder.memory.drafts) if d.scheduled is None}
     steps = partial(progress, "schedule")
 
@@ -205,8 +205,9 @@ def rank_network(
     *,
     progress: Progress = silent,
 ) -> Ranked:
-    """The ranked candidates of the products of the part that the groups run on their own images, or
-    of all where no group has several and that is faster together. Raises as `build_plan` does.
+    """Ranked candidates of all products: of the part that each group runs on its own images, or of
+    the whole network where no group has several images and working together is faster. Raises as
+    `build_plan` does.
     """
     require_lowered(network, machine)
     require_no_look_ups(network)
@@ -244,7 +245,7 @@ def _has_room(network: Network, machine: Machine) -> bool:
 
 
 class _Builder:
-    """Appends the drafts of one fused node after the other, as `layouts` say."""
+    """Appends the draft stages of one fused node after the other, following `layouts`."""
 
     def __init__(self, variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> None:
         network = variant.network
@@ -267,13 +268,13 @@ class _Builder:
         self.saved_cycles = 0.0  # by products that are faster than the best plain ones
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
-        """The cycles of all stages by the model, with launch and waits before them."""
+        """Modelled cycles of all stages, with the launch and waits before them."""
         drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
         own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
 
     def leave_whole(self, schedules: Schedules, alone: Schedules, machine: Machine) -> None:
-        """Have the first group compute `alone` what division saves less than meetings take."""
+        """Leave to the first group `alone` what division saves less of than its meetings cost."""
         uses, meet_cycles = self.uses(schedules), machine.groups.meet_cycles
         meets = sum(meetings(uses))
         for number, draft in enumerate(self.memory.drafts):
@@ -289,14 +290,14 @@ class _Builder:
                 uses[number] = before
 
     def refill(self, refills: Refills) -> None:
-        """Price what routines of the products add by evicting each other."""
+        """Price the cycles that products' routines add by evicting each other."""
         for number, draft in enumerate(self.memory.drafts):
             if draft.scheduled is not None:
                 scheduled = refilled(draft.scheduled, refills)
                 self.memory.drafts[number] = replace(draft, scheduled=scheduled)
 
     def uses(self, schedules: Schedules) -> list[StageUse]:
-        """Values that each stage reads and writes, and how many groups compute it."""
+        """For each stage the values it reads and writes, and how many groups compute it."""
         return [self._use(d, d.scheduled or schedules[d.op]) for d in self.memory.drafts]
 
     def _use(self, draft: Draft, scheduled: Scheduled) -> StageUse:
@@ -304,7 +305,7 @@ class _Builder:
         return use_of(self.memory.values, values, division.groups if division else 1)
 
     def add(self, chain: NodeChain) -> None:
-        """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
+        """Append the stages of a chain: its first node, and the elementwise nodes after it."""
         nodes, first, behind = chain.finishing, chain.first, chain.finishing[1:]
         if first.op.kind in CONTRACTIONS:
             if first.name in self.layouts.fused:
@@ -335,13 +336,13 @@ class _Builder:
         return made
 
     def _hold_weights(self, names: Iterable[str]) -> None:
-        """Give the named tensors that are weights a place, as C arrays."""
+        """Place the named weights in memory as C arrays."""
         for name in names:
             if name in self.weights and name not in self.memory.held:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
 
     def finish(self) -> None:
-        """The network's outputs in values of their own, as C arrays unless the host takes any."""
+        """Give each output a value of its own: a C array unless the host accepts any form."""
         self._hold_weights(self.network.outputs)
         for name in self.network.outputs:
             form = row_major(self.network.tensors[name].shape)
@@ -359,7 +360,7 @@ class _Builder:
         self._keep(self.network.states)
 
     def share(self) -> dict[int, Op]:
-        """Mark what all groups see; returns the operators of the drafts that write it, by draft."""
+        """Mark the values that all groups see; returns the operators of their drafts, by number."""
         alike, values = alike_in_groups(self.network), self.memory.values
         for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
             if name in alike:
@@ -368,7 +369,7 @@ class _Builder:
         return {n: d.op for n, d in drafts if values[d.arguments[-1][1]].shared}
 
     def divide(self, machine: Machine) -> None:
-        """Have groups divide the drafts that write what all of them see."""
+        """Divide among the groups the drafts that write values which all groups see."""
         shared = self.share()
         schedules = parts_of_all([*shared.values()], machine)
         for number, op in shared.items():
@@ -376,8 +377,8 @@ class _Builder:
             self.memory.drafts[number] = replace(draft, scheduled=schedules[op])
 
     def _keep(self, states: Iterable[State]) -> None:
-        """Have a state's next value take its place, where the stage that makes it is a map that
-        reads each element where it writes it, and nobody reads the state afterwards.
+        """Write a state's next value over the state where that is safe: the stage that computes it
+        is a map that reads each element where it writes it, and no later stage reads the state.
         """
         values, drafts, kept = self.memory.values, self.memory.drafts, dict[int, int]()
         makers, last_readers = dict[int, list[int]](), dict[int, int]()
@@ -399,10 +400,10 @@ class _Builder:
             self._merged(kept)
 
     def take_arranged(self) -> None:
-        """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
+        """Let the host lay out an input as its only reader copies it, and drop the copy."""
         values, memory = self.memory.values, self.memory
         for name, _ in list(self.inputs):
-            value = dict(self.inputs)[name]  # numbers change with each input that is taken
+            value = dict(self.inputs)[name]  # value numbers change with each merge
             match [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]:
                 case [Draft(arguments=(_, (_, copy)))]:
                     makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
@@ -413,37 +414,37 @@ class _Builder:
                         self._merged({value: copy})
 
     def write_in_place(self, planner: Planner) -> None:
-        """Have products write their parts of tensors that are put together of these."""
+        """Let products write directly into tensors concatenated from their results."""
         self._merged(parts_written(self.memory, self.parts, planner.bordered))
 
     def write_rows(self, planner: Planner) -> None:
-        """Have products write rows inside the borders of others."""
+        """Let products write rows inside the borders of larger values."""
         self._merged(planner.rows_written(self.memory))
 
     def without_copies(self, planner: Planner, cycles: Callable[[Draft], float]) -> None:
-        """Have products write where copies of so many `cycles` would, and read where these did."""
+        """Drop copies, priced by `cycles`, around products that can write or read in place."""
         for found in without_copies(self.memory, planner, cycles):
             self._merged(found)
 
     def compose(self, known: Schedules) -> None:
-        """Have one map do the work of a map and the copy behind it where `known` as no slower."""
+        """Fuse a map with the copy after it where `known` schedules show no loss."""
         while found := compose(self.memory, known):
             self._merged(found)
 
     def _merged(self, others: Mapping[int, int]) -> None:
-        """Have all stages use the `others` in place of values."""
+        """Replace values by `others` in all stages, inputs and outputs."""
         moved = self.memory.merge(others)
         self.inputs = [(name, moved[v]) for name, v in self.inputs]
         self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
 
     def _tensor(self, name: str, form: Form) -> Located:
-        """An activation or a weight in a form."""
+        """An activation or a weight in the given form."""
         if name in self.weights:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
     def _product(self, nodes: Sequence[Node], fused: NodeChain | None = None) -> Located:
-        """Append a product; of a `fused` chain with those behind it as its epilogue."""
+        """Append a product, with the rest of a `fused` chain as its epilogue."""
         node, *behind = nodes
         candidate = self.layouts.products[node.name]
         seed, forms = candidate.seed, self.forms.of(candidate)
@@ -469,7 +470,7 @@ class _Builder:
         return y
 
     def _parts_of(self, y: Located, pieces: Pieces) -> Located:
-        """New memory for the partial results of groups, one behind the other."""
+        """New memory for the groups' partial results, one after the other."""
         own = self.memory.values[y.value]
         made = self.memory.value(f"{own.name}_parts", row_major(pieces.adding.input_shapes[0]))
         self.memory.values[made.value] = replace(self.memory.values[made.value], dtype=own.dtype)
@@ -478,7 +479,7 @@ class _Builder:
     def _operands_beside(
         self, chain: NodeChain, beside: Sequence[Beside], candidate: Candidate, form: Form
     ) -> Iterator[tuple[str, int]]:
-        """The values of what an epilogue reads, whose result has a form."""
+        """(tensor name, value) of each further operand of the epilogue, whose result has `form`."""
         reads = expressed(chain.finishing).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
             own = candidate.beside if isinstance(candidate, Bordered) else form
@@ -497,8 +498,8 @@ class _Builder:
         return Scheduled(candidate.cycles, candidate)
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
-        """Elementwise nodes, behind what is `made` by the first of them if that is something else,
-        as one stage that writes in the form that is wanted next.
+        """Append elementwise nodes as one stage that writes the form wanted next. `made` is the
+        result of the chain's first node where that is not elementwise.
         """
         found, last = expressed(nodes), nodes[-1]
         self.memory.dtype = last.op.numerics.units.name
@@ -538,9 +539,9 @@ class _Builder:
         return replace(y, axes=read.axes)
 
     def plan(self, schedules: Schedules, machine: Machine, groups: int, least: float) -> Plan:
-        """The plan of one of `groups` groups, no cheaper than the `least` cycles of its products.
+        """The plan of one of `groups` groups; its products take at least `least` cycles.
 
-        Raises CapacityError where what lives at once does not fit the memory of a group.
+        Raises CapacityError where values that live at once exceed a group's memory.
         """
         self._require_room(schedules, machine)
         drafts = self.memory.drafts
@@ -559,7 +560,7 @@ class _Builder:
         )
 
     def _require_room(self, schedules: Schedules, machine: Machine) -> None:
-        """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
+        """Raise CapacityError unless what lives at once fits a group's memory, gaps included."""
         values, uses = self.memory.values, self.uses(schedules)
         scratch = lives_of(values, uses)
         lasting = {
@@ -573,7 +574,7 @@ class _Builder:
 
 
 def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> _Builder:
-    """All stages of a way to compute a network, drafted for a planner."""
+    """All draft stages of one variant of the network."""
     builder = _Builder(variant, layouts, forms, planner)
     for chain in variant.chains:
         builder.add(chain)

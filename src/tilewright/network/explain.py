@@ -1,7 +1,7 @@
-"""Why a network takes its time: stages by cause, changes of layout, how far from the best.
+"""Explanation of a network's time: stages by cause, layout changes, distance from the bounds.
 
-In: the run of a network. Out: the `--json` form, a `NetworkExplanation` where it was simulated and
-a `MeasuredExplanation` on this computer; `report.network` prints both.
+In: the run of a network. Out: the `--json` form, a `NetworkExplanation` for a simulated run or a
+`MeasuredExplanation` on this computer; `report.network` prints both.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NO_BOUNDS = PlanBounds(0, 0, 0, 0)
 
 
 class StageTime(Struct, frozen=True):
-    """The cycles of one stage by cause, which sum to its own; `nodes` are those it computes, and
-    `routines` the distinct calls of its code, as often as a core makes them.
+    """A stage's cycles by cause, which sum to `cycles`. `nodes` are the network's nodes that it
+    computes; `routines` are the distinct calls of its code, each as often as a core makes it.
     """
 
     stage: str
@@ -32,12 +32,12 @@ class StageTime(Struct, frozen=True):
 
 
 class NetworkExplanation(Struct, frozen=True):
-    """The run of a network, why it takes its time, and the least that it could take.
+    """A simulated run, its time by cause, and lower bounds on that time.
 
-    No plan of these operators computes faster than the peak, or moves what is given, known and
-    asked for faster than the engine. By the model the plan takes `estimate_cycles`; its products
-    alone at least `lower_bound_product_cycles`, each in the layouts that suit it best. `rewrites`
-    are those that changed the graph, in order.
+    `lower_bound_compute_cycles` has the products at the cores' peak; `lower_bound_transfer_cycles`
+    has inputs, constants and outputs moved once at the engine's peak. `estimate_cycles` is the
+    model's price of the plan, `lower_bound_product_cycles` that of its products alone, each in its
+    best layouts. `rewrites` lists the graph rewrites that applied, in order.
     """
 
     run: NetworkRun
@@ -53,7 +53,7 @@ class NetworkExplanation(Struct, frozen=True):
 def explained(
     run: NetworkRun, *, rewrites: tuple[str, ...] = (), routines: Sequence[Routines] = ()
 ) -> NetworkExplanation:
-    """The explanation of a simulated network, with the `routines` of each stage where known."""
+    """The explanation of a simulated network, with each stage's `routines` where known."""
     bounds = run.bounds or _NO_BOUNDS
     called = routines or [()] * len(run.stages)
     return NetworkExplanation(
@@ -72,12 +72,12 @@ def explained(
 
 
 class MeasuredExplanation(Struct, frozen=True):
-    """The run of a network on this computer, and where its time goes: the stages' milliseconds by
-    work, none where nothing was measured, and the cycles of the products' estimates by cause.
+    """The run of a network on this computer, by work and by cause.
 
-    Of the `elementwise` operators (biases, normalisations, activations, sums) `in_products` run in
-    the kernel of the product that they follow, `merged` in the pass of another one, and `passes` is
-    how many passes there are.
+    `work_milliseconds` sums the stages' measured times by work (empty if unmeasured),
+    `product_causes` the cycles of the products' estimates by cause. Of the `elementwise` operators
+    (biases, normalisations, activations, sums), `in_products` run in the kernel of the product they
+    follow and `merged` in another operator's pass; `passes` counts the passes.
     """
 
     run: NetworkRun
@@ -91,7 +91,7 @@ class MeasuredExplanation(Struct, frozen=True):
 
 
 def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> MeasuredExplanation:
-    """The explanation of a network that was compiled for this computer."""
+    """The explanation of a network compiled for this computer."""
     work, causes = dict[str, float](), Counter[str]()
     for stage in run.stages:
         if stage.measured_milliseconds is not None:

@@ -1,10 +1,10 @@
-"""An operator on all core groups: the inputs, work and results of each.
+"""An operator on all core groups: inputs, work and result of each group.
 
 In: a partition and the candidate that computes its pieces. Out: for each tensor of the pieces'
-program its form, and for each group its region of the whole operand and the border of zeros that
-its piece has. A family's driver is generated from it: it starts all groups, whose cores arrange
-whole operands in C order as the pieces' tensors (`network.planning.arranging`), compute, and put
-the result into its place.
+program its form, and for each group its region of the whole operand and the zero border of its
+piece. A family generates a driver from it: the driver starts all groups, whose cores arrange whole
+C-order operands as the pieces' tensors (`network.planning.arranging`), compute, and write the
+result to its place.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilewright.tune.candidate import Candidate
 
 @dataclass(frozen=True)
 class CutTensor:
-    """One tensor of the pieces: `forms` and `regions` of the whole array, one for each group.
+    """One tensor of the pieces: `forms` and `regions` of the whole array, one per group.
 
-    `shared`: the groups read one array together, or add one up. `stages` are those by which each
-    group, of a shared array the first, arranges it or puts it into its place; none where it lies
-    so.
+    `shared`: the groups read one array together, or accumulate into one. `stages` are the programs
+    by which each group (the first, for a shared array) arranges its tensor or stores its result;
+    empty where the region already lies so.
     """
 
     name: str
@@ -48,13 +48,13 @@ class CutTensor:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that are written into the groups' tensors, or read from them."""
+        """Bytes copied into or out of the groups' tensors."""
         copies = 1 if self.shared else len(self.forms)
         written = self.forms[0].elements * copies if self.is_moved else 0
         return written * dtype(self.dtype).size_bytes
 
     def first(self, group: int) -> int:
-        """The place of a group's first element in the whole array."""
+        """Offset in elements of a group's region in the whole array."""
         starts = enumerate(self.regions[group].start)
         return sum(start * prod(self.shape[axis + 1 :]) for axis, start in starts)
 
@@ -63,8 +63,8 @@ class CutTensor:
 class GroupWork:
     """The operands and the result of an operator, cut for the groups.
 
-    Where the groups' results are partial, `adding` adds up each group's share of them; the sum is
-    shared by all groups.
+    Where the groups' results are partial, `adding` sums one group's share of them; all groups share
+    the sum.
     """
 
     groups: int
@@ -74,7 +74,7 @@ class GroupWork:
 
 
 class Drives(Protocol):
-    """Generates the driver that starts a kernel on all core groups."""
+    """Generator of drivers that start a kernel on all core groups."""
 
     def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> Artifact:
         """The kernel's artifact with the driver, whose tensors are whole arrays in C order."""

@@ -1,9 +1,9 @@
-"""The meaning of a plan: its stages run one after the other by the meaning of their programs.
+"""Reference execution of a plan: stages run in order by the semantics of their programs.
 
-In: a plan, the inputs of one group and the weights. Out: the outputs. Each stage sees the values
-that its arguments name and no others; an element that no stage has written and one reads is an
-error and not a wrong number. A stage without a program means its operator; what a kernel does in
-its own code behind a program means its expression.
+In: a plan, the inputs of one group and the weights. Out: the outputs. A stage sees only the values
+that its arguments name; reading an element that no stage has written is an error rather than a
+wrong number. A stage without a program is interpreted by its operator, and code that a kernel runs
+after its program by its expression.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def interpret_plan(
     weights: Arrays,
     by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> dict[str, Array]:
-    """The outputs of one group by name. Stages that are to be computed `by_operator` are so, at
-    once: for products whose programs have the bits of the operator.
+    """The outputs of one group, by name.
 
-    Raises GraphError for a missing tensor, SimulationError for an element that is read and that
-    nothing has written.
+    A stage for which `by_operator` is true is computed by its operator in one step: for products
+    whose programs have the operator's bits. Raises GraphError for a missing tensor, SimulationError
+    for a read of an unwritten element.
     """
     return interpret_groups(plan, [inputs], weights, by_operator)[0]
 
@@ -49,8 +49,8 @@ def interpret_groups(
     weights: Arrays,
     by_operator: Callable[[Stage], bool] = lambda _: False,
 ) -> list[dict[str, Array]]:
-    """The outputs of groups with `inputs` of their own, which run each stage before the next one.
-    Raises as `interpret_plan` does.
+    """The outputs of groups with `inputs` of their own, all of which run a stage before any runs
+    the next. Raises as `interpret_plan` does.
     """
     known = {**dict(constants(plan, weights)), **dict(_filled(plan))}
     memories = [{**known, **_stored_inputs(plan, own)} for own in inputs]
@@ -82,7 +82,7 @@ def interpret_groups(
 
 
 def _filled(plan: Plan) -> Iterator[tuple[int, Array]]:
-    """(its number, its elements) of each value that is filled ahead of the first stage."""
+    """(number, elements) of each value that is filled ahead of the first stage."""
     for number, value in enumerate(plan.values):
         if value.ahead:
             array = _unwritten(value.form.elements, value.dtype)
@@ -92,7 +92,7 @@ def _filled(plan: Plan) -> Iterator[tuple[int, Array]]:
 
 
 def _stored_inputs(plan: Plan, inputs: Arrays) -> dict[int, Array]:
-    """The inputs in memory order."""
+    """The inputs in memory order, by value number."""
     for name, _ in plan.inputs:
         if name not in inputs:
             raise GraphError(f"no numbers are given for {quoted(name)}")
@@ -100,7 +100,7 @@ def _stored_inputs(plan: Plan, inputs: Arrays) -> dict[int, Array]:
 
 
 def constants(plan: Plan, weights: Arrays) -> Iterator[tuple[int, Array]]:
-    """(its number, its elements in memory order) of each constant, made of the weights."""
+    """(number, elements in memory order) of each constant, computed from the weights."""
     weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
         if value.role == "constant":
@@ -117,9 +117,9 @@ def _constant_values(value: Value, weights: Arrays) -> Array:
     expression, names = value.made
     bits = dtype(value.dtype).fraction_bits
     operands = [np.asarray(weights[name], np.float64) for name in names]
-    if bits:  # elsewhere a copy of what may be most of a gigabyte
+    if bits:  # elsewhere a copy, of up to most of a gigabyte
         operands = [operand / 2.0**bits for operand in operands]
-    with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+    with np.errstate(all="ignore"):  # constants may be infinite or NaN
         found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)
 
@@ -127,8 +127,8 @@ def _constant_values(value: Value, weights: Arrays) -> Array:
 def _run_stage(
     plan: Plan, stage: Stage, memories: Sequence[dict[int, Array]], *, as_operator: bool
 ) -> None:
-    """Run one stage; elements of its result that it does not write keep their values. Groups with
-    memories of their own see one result.
+    """Run one stage; elements of its result that it does not write keep their values. The result is
+    stored in every group's memory.
     """
     own, before = plan.values[stage.writes], memories[0].get(stage.writes)
     whole = _unwritten(own.form.elements, own.dtype) if before is None else before.copy()
@@ -142,7 +142,7 @@ def _run_stage(
 
 
 def _unwritten(size: int, kind: str) -> Array:
-    """Elements that nothing has written: NaN, or masked where a type has none."""
+    """Elements in the unwritten state: NaN, or masked where the type has no NaN."""
     numpy = dtype(kind).numpy
     if dtype(kind).is_float:
         return np.full(size, np.nan, numpy)
@@ -150,7 +150,7 @@ def _unwritten(size: int, kind: str) -> Array:
 
 
 def _missing(elements: Array) -> Array:
-    """The elements that nothing has written, or that are no numbers."""
+    """Mask of elements that are unwritten or NaN."""
     if isinstance(elements, np.ma.MaskedArray):
         return np.ma.getmaskarray(elements)
     return np.isnan(elements)
@@ -159,7 +159,7 @@ def _missing(elements: Array) -> Array:
 def _results(
     plan: Plan, stage: Stage, memories: Sequence[Mapping[int, Array]]
 ) -> Iterator[tuple[int, Array]]:
-    """(place of the first element, elements) that each group writes; missing if it writes none."""
+    """(offset of the first element, elements) that each group writes; others are missing."""
     memory = memories[0]
     if stage.scheduled.candidate is None:
         operands = [
@@ -178,7 +178,7 @@ def _results(
 
 
 def _whole(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
-    """The result of a product by its operator."""
+    """The result of a product, computed by its operator."""
     forms = Forms().of(stage.candidate)
     *given, (result, _) = stage.arguments
     operands = [
@@ -201,7 +201,7 @@ def _by_operator(op: InMemory, operands: Sequence[Array]) -> Array:
 def _tensors(
     plan: Plan, stage: Stage, program: Program, starts: Sequence[int], memory: Mapping[int, Array]
 ) -> dict[str, Array]:
-    """The tensors that a program of a stage reads, by name, which begin at these elements."""
+    """The tensors that a stage's program reads, by name, each from its element in `starts` on."""
     found = {}
     for (name, value), start in zip(stage.arguments[:-1], starts, strict=False):
         if name in {tensor.name for tensor in program.tensors}:
@@ -217,7 +217,7 @@ def _interpreted(plan: Plan, program: Program, tensors: Arrays, result: str) -> 
 
 
 def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int, Array]) -> Array:
-    """The product's result with the expression behind it, in its place inside a border."""
+    """The product's result after the epilogue, stored inside its border."""
     program, starts = candidate.program(plan.machine), (0,) * len(stage.arguments)
     tensors = _tensors(plan, stage, program, starts, memory)
     result = _interpreted(plan, program, tensors, stage.arguments[-1][0])
@@ -234,7 +234,7 @@ def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int
 
 
 def _share(held: Array, start: int, size: int) -> Array:
-    """`size` elements from `start` on, padded with NaN beyond the last one."""
+    """`size` elements from `start` on, padded with NaN (0 for integers) past the end."""
     part = held[start : start + size]
     beyond = size - part.size
     unknown = np.nan if held.dtype.kind == "f" else 0

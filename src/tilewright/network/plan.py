@@ -1,10 +1,10 @@
-"""A network on one machine, in the order in which it is computed: stages on values, as data.
+"""A network on one machine, in execution order: stages on values, as data.
 
-In: nothing; these are the values that `network.build` makes, `network.interpret` and
-`network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
-images, each runs all stages on its own. Of few images they divide stages
-(`network.planning.pieces`, `network.planning.shares`): all see the same values, and wait for each
-other where a stage needs what others have computed.
+`network.build` makes these values, `network.interpret` and `network.simulate` run them, and a
+family emits them. A plan is for one group of cores: groups divide the images, and each runs all
+stages on its own. With few images they divide stages instead (`network.planning.pieces`,
+`network.planning.shares`): all see the same values, and meet before a stage that needs other
+groups' results.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
 Role: TypeAlias = Literal["input", "output", "constant", "state", "scratch", "elsewhere"]
-"""A state is given and written in place; what is `elsewhere` is another group's scratch."""
+"""A state is an input written in place; an "elsewhere" value is another group's scratch."""
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
 """Kind of work of a stage, as tables print it; `layout` moves elements and computes nothing."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """Memory that holds a tensor in a form; places that hold no element are `filled`, by a stage or
-    `ahead` of the first one.
+    """Memory that holds a tensor in a form.
 
-    A constant is `made` of weights by an expression over their elements, or holds known `numbers`.
-    Where groups have images of their own, those of a value that is `shared` see it all the same;
-    what is elsewhere is the value with the number `origin[0]` of the group `origin[1]`.
+    Places without an element are `filled`, by a stage or `ahead` of the first one. A constant is
+    `made` of weights by an expression over their elements, or holds known `numbers`. Where groups
+    have images of their own, a `shared` value is still the same for all. An "elsewhere" value is
+    value `origin[0]` of group `origin[1]`.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Value:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one group's."""
+        """Bytes of the value in one group's memory."""
         return self.form.elements * dtype(self.dtype).size_bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Scheduled:
-    """The schedule of an operator and its cycles by the model: a candidate, or, without one, the
-    operator's own accesses. `division` holds the starts of each group's tensors where several
-    groups compute it together.
+    """The schedule of an operator and its modelled cycles: a candidate, or, without one, the
+    operator's own accesses. `division` holds where each group's tensors start if several groups
+    compute it together.
     """
 
     cycles: float
@@ -75,15 +75,15 @@ class Scheduled:
 
 
 Schedules = dict[Op, Scheduled]
-"""Schedules of the operators that come without one."""
+"""Schedules of operators that no candidate was chosen for yet."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operator, on memory or on its own tensors, as it is `scheduled`.
+    """One operator on memory or on tensors of its own, as `scheduled`.
 
-    `arguments` say which value each of its tensors is; the last one is written. `nodes` are those
-    of the network that it computes.
+    `arguments` pairs each tensor name with a value number; the last one is written. `nodes` are the
+    network's nodes that the stage computes.
     """
 
     name: str
@@ -103,16 +103,16 @@ class Stage:
 
     @property
     def division(self) -> StageDivision | None:
-        """Starts of each group's tensors; None if one group computes all of it, or each its own."""
+        """Starts of each group's tensors; None if one group computes all, or each its own."""
         return self.scheduled.division
 
     @property
     def groups(self) -> int:
-        """Number of groups that compute it together."""
+        """Number of groups that compute the stage together."""
         return 1 if self.division is None else self.division.groups
 
     def starts(self, group: int) -> tuple[int, ...]:
-        """The first element of each tensor that a group works on."""
+        """Offset of the first element of each tensor that a group works on."""
         alone = (0,) * len(self.arguments)
         return alone if self.division is None else self.division.starts(group)
 
@@ -122,12 +122,12 @@ class Stage:
 
     @property
     def writes(self) -> int:
-        """The value that is written, or a part of it."""
+        """The number of the value that is written, wholly or in part."""
         return self.arguments[-1][1]
 
 
 def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
-    """The operands of a mapping that it reads in the very places that it writes."""
+    """Operands that a map's result may overwrite: each is read just where it is written."""
     own = op.in_memory
     if own is None or own.gather is not None or {*own.operand_dtypes} != {own.out_dtype}:
         return
@@ -137,9 +137,9 @@ def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
 
 
 def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> StageUse:
-    """Values that a stage on `groups` core groups reads and, last, the one that it writes.
+    """The use of values by a stage on `groups` core groups; the last argument is written.
 
-    A value that all groups see concerns several even where one writes it.
+    A value that all groups see counts as several groups' even if one group writes it.
     """
     *given, writes = arguments
     groups = max(groups, 2) if values[writes].shared else groups
@@ -149,8 +149,8 @@ def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> St
 
 
 def lives_of(values: Sequence[Value], uses: Sequence[StageUse]) -> dict[int, Life]:
-    """For each scratch value its bytes and the first and last of the steps whose stages use it.
-    What other groups read lives until all have met again.
+    """For each scratch value its bytes, and the first and last step that uses it. A value that
+    other groups read lives until the next meeting.
     """
     found: dict[int, Life] = {}
     apart, meets = any(use.across for use in uses), meetings(uses)
@@ -169,10 +169,10 @@ def lives_of(values: Sequence[Value], uses: Sequence[StageUse]) -> dict[int, Lif
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All stages in order on all values, of one of `groups` groups. `lower_bound_cycles` are those
-    of the products by the model, each by its fastest candidate and without a change of layout;
-    `layout_choice` is how layouts were chosen for the whole. Constants are made of the weights and
-    of what the nodes `ahead` compute of these.
+    """All stages in order on all values, for one of `groups` groups. `lower_bound_cycles` sums the
+    products' modelled cycles, each by its fastest candidate and without layout changes;
+    `layout_choice` says how layouts were chosen for the whole. Constants are computed from the
+    weights and from what the nodes `ahead` compute of those.
     """
 
     name: str
@@ -189,45 +189,45 @@ class Plan:
 
     @remembered
     def program(self, stage: Stage) -> Program:
-        """The program of a stage, made once."""
+        """The program of a stage, built once."""
         return stage.candidate.program(self.machine)
 
     @property
     def given(self) -> tuple[tuple[str, int], ...]:
-        """The inputs that are read alone, by name and value."""
+        """The inputs other than states, by name and value number."""
         return tuple((n, v) for n, v in self.inputs if self.values[v].role != "state")
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
-        """Names of the inputs that are written in place, with those of the outputs they become."""
+        """(input name, output name) of each state, which is written in place."""
         after = {value: name for name, value, _ in self.outputs}
         return tuple((n, after[v]) for n, v in self.inputs if self.values[v].role == "state")
 
     @property
     def together(self) -> int:
-        """Most groups that compute one of its stages together; 1 where each has its own images."""
+        """Most groups that compute one stage together; 1 where each has its own images."""
         alone = self.groups > 1
         return 1 if alone else max((stage.groups for stage in self.stages), default=1)
 
     def groups_of(self, stage: Stage) -> int:
-        """The number of groups that run a stage, on a share or on images of their own."""
+        """Number of groups that run a stage, on a share or on images of their own."""
         return self.groups if stage.division is None else stage.groups
 
     @property
     def uses(self) -> list[StageUse]:
-        """Values that each stage reads and writes, and how many groups compute it."""
+        """For each stage the values it reads and writes, and how many groups compute it."""
         return [
             use_of(self.values, (*stage.reads, stage.writes), stage.groups) for stage in self.stages
         ]
 
     @property
     def meetings(self) -> tuple[bool, ...]:
-        """For each stage, whether all groups wait for each other before it."""
+        """For each stage, True if all groups meet before it."""
         return meetings(self.uses)
 
     @property
     def lives(self) -> dict[int, Life]:
-        """For each scratch value its bytes and the first and last step that uses it."""
+        """For each scratch value its bytes, and the first and last step that uses it."""
         return lives_of(self.values, self.uses)
 
     @property
@@ -237,18 +237,18 @@ class Plan:
 
     @cached_property
     def before(self) -> tuple[dict[str, int], ...]:
-        """The cycles before each stage by cause: of the launch, of going on from the one before."""
+        """Cycles before each stage by cause: launch, barrier, meeting."""
         return cycles_before(self.uses, self.machine.groups)
 
     @property
     def estimate_cycles(self) -> float:
-        """Cycles of a group by the model, with launch and waits before the stages."""
+        """Modelled cycles of a group, with the launch and waits before the stages."""
         pairs = zip(self.stages, self.before, strict=True)
         return sum(stage.scheduled.cycles + sum(before.values()) for stage, before in pairs)
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of the scratch values that live at once, 0 without states."""
+        """Bytes of the scratch values that live at once; 0 without states."""
         lives = self.lives.values() if self.states else ()
         return most_bytes((life.size_bytes, life.first, life.last) for life in lives)
 
@@ -258,7 +258,7 @@ class Plan:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of all states, each of which has memory once."""
+        """Bytes of all states; each has memory once."""
         return self._bytes_of("state")
 
     def _bytes_of(self, role: Role) -> int:

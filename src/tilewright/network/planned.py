@@ -1,7 +1,7 @@
-"""A network with its plan: run by the meaning of its programs, timed by the simulator.
+"""A network with its plan: run by its programs' semantics, timed by the simulator.
 
-In: a network and a machine whose groups run plans. Out: what `network.plans` asks of a compiled
-network; a family that generates code for plans gives a `PlanCode`.
+In: a network and a machine whose groups run plans. Out: a compiled network with the interface of
+`network.plans`; a family that generates code for plans passes a `PlanCode`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tilewright.ops.piece import intervals
 
 
 class Outputs(dict[str, Array]):
-    """Outputs by name. `saturated` are the elements that did not fit fixed point by stage, where
-    code counts them.
+    """Outputs by name. `saturated` counts by stage the elements that overflowed fixed point, where
+    the code counts them.
     """
 
     saturated: Mapping[str, int] = MappingProxyType({})
@@ -53,7 +53,7 @@ class PlanCode(Protocol):
     ) -> tuple[Artifact, Iterable[Array]]:
         """The code of all groups and its block of constants, part by part.
 
-        Raises GraphError where the numbers of a weight are not known.
+        Raises GraphError where the numbers of a weight are unknown.
         """
 
     def computed(self, plan: Plan, images: tuple[slice, ...], weights: Arrays) -> Compute:
@@ -65,8 +65,8 @@ class PlanCode(Protocol):
 
 @dataclass(eq=False)
 class PlannedNetwork:
-    """A `NativeNetwork` by the plan that each group of its machine runs on its own images: by its
-    `code`, or where the family generates none by the meaning of its programs.
+    """A `NativeNetwork` by a plan that each group of the machine runs on its own images. It runs
+    the family's `code`, or interprets the plan where the family generates none.
     """
 
     network: Network
@@ -74,7 +74,7 @@ class PlannedNetwork:
     weights: dict[str, Array] = field(default_factory=dict)
     code: PlanCode | None = None
     arranged: Callable[[Arrays], Arrays] | None = None
-    """The inputs as the host lays them out for the plan, where it does so."""
+    """Lays the inputs out as the plan reads them; None where they are C arrays."""
 
     @property
     def machine(self) -> Machine:
@@ -98,14 +98,14 @@ class PlannedNetwork:
 
     @property
     def images(self) -> tuple[slice, ...]:
-        """Images of each group; empty if one group computes them all."""
+        """The slice of images of each group; empty if one group computes them all."""
         if self.plan.groups == 1:
             return ()
         batch = self.network.inputs[0].shape[0]
         return tuple(slice(*part) for part in intervals(batch, self.plan.groups))
 
     def computed(self, weights: Arrays) -> Compute:
-        """A function that runs the code, or interprets the plan group by group."""
+        """A function that runs the code, or interprets the plan."""
         if self.code is not None:
             return self._on_arranged(self.code.computed(self.plan, self.images, weights))
         return self._on_arranged(self._meaning(weights))
@@ -137,7 +137,7 @@ class PlannedNetwork:
         return compute
 
     def _join_images(self, parts: Sequence[Array]) -> Array:
-        """An output of all images, which may be computed by several groups."""
+        """An output over all images, joined from the groups' parts."""
         whole = np.empty((self.images[-1].stop, *parts[0].shape[1:]), parts[0].dtype)
         for images, part in zip(self.images, parts, strict=True):
             whole[images] = part
@@ -166,7 +166,7 @@ class PlannedNetwork:
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Raises GraphError where the numbers of a weight are not known, ToolError where the family
+        """Raises GraphError where the numbers of a weight are unknown, ToolError where the family
         generates no code.
         """
         if self.code is None:
@@ -197,13 +197,13 @@ class PlannedNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """Simulated figures, whose times are not compared with times on this computer."""
+        """Simulated figures; they are never compared with times on this computer."""
         outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
         found = structs.replace(self.described(compile_seconds), saturated=dict(outputs.saturated))
         if compare is None:
             return found, outputs
         if compare == "reference" and dtype(self.plan.dtype).kind == "fixed":
-            # the plan says how often it rounds, the operators round once each
+            # the plan states how often it rounds; each operator would round once
             meant = self._on_arranged(self._meaning({**self.weights, **weights}))(inputs)
             exact = compared("meaning", outputs, meant, 0.0)
             return structs.replace(found, comparison=exact), outputs
@@ -213,7 +213,7 @@ class PlannedNetwork:
 
 @dataclass(eq=False)
 class PlannedSession:
-    """A `Session` of which each run begins with the states of the one before."""
+    """A `Session` in which each run starts from the states of the previous one."""
 
     network: PlannedNetwork
     held: dict[str, Array]
@@ -224,7 +224,7 @@ class PlannedSession:
         return found
 
     def until(self, output: str, inputs: Arrays) -> Array:
-        """An output of a run whose states are dropped."""
+        """An output of a run whose new states are dropped."""
         return self._run(inputs)[output]
 
     def states(self) -> dict[str, Array]:

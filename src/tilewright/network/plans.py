@@ -1,4 +1,4 @@
-"""Whole networks compiled for a machine: the interface of a family, and what others do instead."""
+"""Whole networks compiled for a machine: a family's interface, and what other families offer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ Other: TypeAlias = Literal["reference", "onnxruntime"]
 
 @dataclass(frozen=True)
 class Search:
-    """Options of the search: candidates of `algorithm` where it applies, of at most `max_error` and
-    `max_roundings` of a sum, `keep` each, with the best `top` of them measured.
+    """Options of the search. Candidates use `algorithm` where it applies and have at most
+    `max_error` and `max_roundings` per sum; `keep` are kept per product, and the best `top` are
+    measured.
     """
 
     algorithm: str | None = None
@@ -39,20 +40,20 @@ class Search:
 
 
 BY_THE_MODEL = Search()
-"""Any algorithm, as the model ranks them."""
+"""Any algorithm, ranked by the model."""
 
 
 class Session(Protocol):
-    """A network whose states stay where they are from run to run, for a training step."""
+    """A network whose states stay in memory from run to run, for a training step."""
 
     def step(self, inputs: Arrays) -> dict[str, Array]:
-        """Run once: the outputs that are no states; `inputs` are those that are none."""
+        """Run once: `inputs` other than states in, outputs other than states out."""
 
     def until(self, output: str, inputs: Arrays) -> Array:
-        """An output that needs no later state, computed without changing any."""
+        """An output that depends on no state's next value, computed without changing any state."""
 
     def states(self) -> dict[str, Array]:
-        """Copies of the states as they are now."""
+        """Copies of the current states."""
 
     def give(self, states: Arrays) -> None:
         """Replace the states."""
@@ -61,8 +62,8 @@ class Session(Protocol):
 class NativeNetwork(Protocol):
     """A whole network as one function on this computer.
 
-    `weights` are the numbers that are known, until the constants have been made of them; others are
-    given to `run`.
+    `weights` holds the known numbers, until the constants have been computed from them; others are
+    passed to `run`.
     """
 
     @property
@@ -71,19 +72,19 @@ class NativeNetwork(Protocol):
 
     @property
     def weights(self) -> dict[str, Array]:
-        """The known numbers of weights that no constant was made of yet."""
+        """The known numbers of weights whose constants are not computed yet."""
 
     def run(
         self, *inputs: Array, weights: Arrays | None = None, **named: Array
     ) -> dict[str, Array]:
-        """The outputs by name. Inputs are given in order or by name. Not for several threads.
+        """The outputs by name. Inputs are passed in order or by name. Not thread-safe.
 
-        `weights` are needed once where the network came without numbers, as those of the zoo do.
-        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
+        `weights` are needed once if the network came without numbers, as those of the zoo do.
+        Raises GraphError for a missing tensor, ShapeError for a wrong shape.
         """
 
     def session(self, states: Arrays) -> Session:
-        """The network with its states, which begin like this. Raises as `run` does."""
+        """The network with its states, starting from these. Raises as `run` does."""
 
     def write(
         self,
@@ -93,12 +94,12 @@ class NativeNetwork(Protocol):
         result: NetworkRun | None = None,
     ) -> Path:
         """Write code, constants and the `result` (by default the one known without running the
-        network); the folder appears when it is complete.
+        network). The folder appears only when complete.
         """
 
     @property
     def simulated(self) -> PlanRun:
-        """The simulated run; raises SimulationError where the machine is measured."""
+        """The simulated run. Raises SimulationError where the machine is measured."""
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """The result, as far as it is known without running the network."""
@@ -113,11 +114,11 @@ class NativeNetwork(Protocol):
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(figures, outputs by name), of these inputs by name, compared with another computation
-        from `network` and `weights`; `bound` is the largest difference that is rounding, by the
-        element type where it is None.
+        """(figures, outputs by name) for these inputs by name, compared with another computation
+        from `network` and `weights`. `bound` is the largest difference that counts as rounding;
+        None: that of the element type.
 
-        Raises ToolError where that is onnxruntime and it is not installed.
+        Raises ToolError where onnxruntime is asked for and not installed.
         """
 
 
@@ -127,7 +128,7 @@ class CompilesNetworks(Protocol):
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> NativeNetwork:
-        """Choose kernels and layouts, generate and load the code of a network.
+        """Choose kernels and layouts, then generate and load the code of a network.
 
         Raises GraphError for operators that cannot be run, CapacityError where nothing fits.
         """
@@ -146,8 +147,9 @@ def require_networks(
 ) -> CompilesNetworks:
     """The compiler of networks for `machine`.
 
-    Raises ToolError where it runs none, with what it does instead (`layers` is how products are
-    taken alone) and the machines that do: not this computer where a network is `simulated`.
+    Raises ToolError where there is none. The error says what the machine does instead (`layers`
+    says how to compile products alone) and which machines run networks: not this computer if the
+    network is to be `simulated`.
     """
     beside = (LOADS,) if simulated else ()
     found = NETWORKS.of(machine)
@@ -161,5 +163,5 @@ def _instead(machine: Machine, layers: str) -> str:
         return "simulate a program in its assembly language" if assembly else ""
     if any(dtype(name).is_float for name in types):
         return layers
-    # networks have activations that integers cannot compute, so that no option takes their products
+    # integers cannot compute a network's activations, so no option compiles its products together
     return f"compile its matrix products one by one, in {machine.core.elements or ':'.join(types)}"

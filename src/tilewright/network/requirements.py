@@ -1,7 +1,7 @@
 """Requirements of a network on a machine, checked before any search.
 
 In: a network, or the values of its plan. Out: nothing, or an error that names operators without a
-stage, or the tensors that live at the same time and do not fit main memory together.
+stage, or tensors that live at the same time and together exceed main memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tilewright.passes.lowering import lowering_of
 
 _SHOWN = 5
 _FILLED = 0.9
-"""The part of main memory that tensors of a training step may take: forms with borders and copies
-in other orders take the rest.
+"""Share of main memory that a training step's tensors may fill; forms with borders and copies in
+other orders need the rest.
 """
 
 
 def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
-    """(the network on the images of one group, how many groups have images)."""
+    """(the network on one group's images, number of groups that have images)."""
     batch, groups = batch_of(network) or 0, machine.groups.count
     if network.states:
         part = over_groups(network, groups)
@@ -47,7 +47,7 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
 
 
 def within_memory(network: Network, machine: Machine) -> Network:
-    """The network with as many activations computed again as the memory of a group makes needed."""
+    """The network, recomputing as many activations as fitting a group's memory takes."""
     if not network.states:
         return network
     moved = machine.bytes_per_cycle(machine.dma, machine.dma.get) * machine.clock_hz
@@ -56,13 +56,13 @@ def within_memory(network: Network, machine: Machine) -> Network:
 
 
 def without_look_ups(network: Network, *, reads: bool = True) -> Network:
-    """The network whose look-ups are products; with loops that `reads` need not, sums alone."""
+    """The network with look-ups turned into products; without `reads`, only those that sum."""
     found = with_look_ups(network, reads=reads)
     return network if found is network else simplified(found)
 
 
 def require_no_look_ups(network: Network) -> None:
-    """Raise GraphError for elements at places that operands name: programs address along loops."""
+    """Raise GraphError for look-ups: programs address along loops only."""
     for node in network.nodes:
         if not node.op.is_named and any(own.has_look_ups for own in definitions_in(node.op)):
             raise GraphError(
@@ -97,7 +97,7 @@ def require_lowered(network: Network, machine: Machine) -> None:
 
 
 def _has_types(node: Node, *, fixed: bool) -> bool:
-    """True if there are stages for its element types, on a machine that may compute in `fixed`."""
+    """True if stages support the node's element types, on a machine that may compute in `fixed`."""
     numerics, narrow = node.op.numerics, node.op.dtype in [kind.name for kind in HALVES]
     if fixed and numerics.result.kind == "fixed":
         return numerics.in_reals or node.op.kind in CONTRACTIONS or moves(node.op)
@@ -108,8 +108,8 @@ def _has_types(node: Node, *, fixed: bool) -> bool:
 
 
 def require_room(network: Network, machine: Machine) -> None:
-    """Raise CapacityError where tensors that live at the same time exceed the main memory of a
-    group, however they are laid out and with all that can be fused fused.
+    """Raise CapacityError where tensors that live at once exceed a group's main memory in any
+    layout, with every possible fusion.
     """
     lives = [(name, Life(*span)) for name, span in needed_spans(network).items()]
     refuse_crowded(network, lives, machine)
@@ -118,8 +118,8 @@ def require_room(network: Network, machine: Machine) -> None:
 def refuse_crowded(
     network: Network, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
 ) -> None:
-    """Raise CapacityError where the values that live at the same time, or the `needed` bytes of
-    their places, exceed main memory. It names the largest values at the fullest point.
+    """Raise CapacityError where values that live at once, or the `needed` bytes of their places,
+    exceed main memory. The error names the largest values at the fullest point.
     """
     change: dict[int, int] = {}
     for _, life in lives:
@@ -143,7 +143,7 @@ def refuse_crowded(
 
 
 def _smaller(network: Network, needed: int) -> str:
-    """Options that make the network's tensors smaller, or give main memory the `needed` bytes."""
+    """Options that shrink the network's tensors, or raise main memory to the `needed` bytes."""
     widest = max(dtype(t.dtype).size_bytes for t in network.tensors.values())
     ways = ["a smaller --batch"] * ((batch_of(network) or 1) > 1)
     ways += ["--dtype f32"] * (widest > dtype("f32").size_bytes)

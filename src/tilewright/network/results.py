@@ -13,17 +13,19 @@ from tilewright.common.dtypes import F32, F64
 from tilewright.graph.rewrites.recompute import AGAIN
 
 BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
-"""The largest difference, over the largest magnitude of an output, that rounding may make: sums of
-many terms in another order, and tiles of Winograd's algorithm, layer after layer."""
+"""The largest difference, relative to the largest magnitude of an output, that rounding may cause:
+long sums in another order, and Winograd tiles, layer after layer."""
 
 
 class StageResult(Struct, frozen=True):
-    """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
-    median of its runs. Where it was simulated `cycles` are those of one group, `bound` is what
-    takes most of them, and `work` says what the stage does; `groups` compute it together, `divided`
-    by what is named. `causes` are cycles, of the model where it was not simulated, and sum to
-    `cycles` where it was. `nodes` are those of the network that it computes, `moved_bytes` what it
-    moves: each tensor once on this computer, the transfers of one group where it was simulated.
+    """One stage, as the model estimated it and as it was measured or simulated.
+
+    `estimate_milliseconds` is set where the model chose the stage; `measured_milliseconds` is the
+    median of its runs. In a simulation, `cycles` are one group's, `bound` is what takes most of
+    them, `work` is the kind of work, and `groups` compute the stage together, `divided` along the
+    named axis. `causes` sum to `cycles` if simulated, else they are the model's cycles. `nodes` are
+    the network's nodes it computes. `moved_bytes` counts each tensor once on this computer, and one
+    group's transfers in a simulation.
     """
 
     name: str
@@ -43,9 +45,9 @@ class StageResult(Struct, frozen=True):
 
 
 class LayoutChange(Struct, frozen=True):
-    """A stage that moves a tensor: from one order of memory into another, or around its elements.
+    """A stage that moves a tensor from one memory order into another, or fills around its elements.
 
-    `before` is empty where a stage fills places that hold no element.
+    `before` is empty where a stage fills places without an element.
     """
 
     stage: str
@@ -56,9 +58,10 @@ class LayoutChange(Struct, frozen=True):
 
 
 class LayoutChoice(Struct, frozen=True):
-    """Layouts chosen for the whole network: `cycles` by the prices of the choice, below which
-    `bound_cycles` no other one is; `proven` where no other one of the ways considered is cheaper.
-    The plan has them where they are `taken`, else those of the fastest schedule of each product.
+    """Layouts chosen for the whole network. `cycles` is their cost by the prices of the choice,
+    `bound_cycles` a lower bound on any choice; `proven` if no other combination of the ways
+    considered is cheaper. The plan uses them if `taken`, else the layouts of each product's fastest
+    schedule.
     """
 
     cycles: int
@@ -68,9 +71,9 @@ class LayoutChoice(Struct, frozen=True):
 
 
 class PlanBounds(Struct, frozen=True):
-    """Cycles of a group that no plan of these operators is below: the products at the cores' peak,
-    and what is given, known and asked for moved once. Beside them the plan by the model, and the
-    least that its products take, each in the layouts that suit it best.
+    """Lower bounds on a group's cycles for any plan of these operators: products at the cores'
+    peak, and inputs, constants and outputs moved once. Beside them the model's cycles of the plan,
+    and of its products each in their best layouts.
     """
 
     compute_cycles: int
@@ -80,13 +83,13 @@ class PlanBounds(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Another computation of the same: the largest difference over the largest magnitude of an
-    output, and where it was timed its time and how many times faster ours is, round by round.
+    """Another computation of the same network: the largest difference relative to the largest
+    magnitude of an output, and, where it was timed, its time and our speedup, round by round.
 
-    The `meaning` is that of the plan's own programs: in fixed point they say how often they round.
-    `model` is the file that the other one read, empty where it was given our network. Beyond
-    `bound` the results differ by more than rounding. `images` is how many of the network's were
-    computed, None for all.
+    `meaning` stands for the plan's own programs, which in fixed point state how often they round.
+    `model` is the file that the other one read, empty where it received our network. Beyond
+    `bound`, results differ by more than rounding. `images` counts the images computed; None for
+    all.
     """
 
     other: Literal["reference", "onnxruntime", "meaning"]
@@ -106,19 +109,18 @@ class Comparison(Struct, frozen=True):
 
 
 class NetworkRun(Struct, frozen=True):
-    """The `--json` form of a whole network; `milliseconds`, where measured, is the median of whole
-    runs by `clock`.
+    """The `--json` form of a whole network's run.
 
-    Of a simulated one `cycles` are those of one of the `groups` that divide the images; `work` and
-    `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
-    `layouts` are changes of layout, `bounds` and `layout_choice` say how far the plan is from the
-    best. `timings` are the seconds of each step of compiling. `state_bytes` are those of states
-    written in place, `live_bytes` those of the arena that live at once in a plan with states,
-    `passes` the milliseconds of a training step's passes, layouts and what is computed again apart,
-    `images` those of a step.
-    `saturated` are the elements that did not fit fixed point in a run by stage. `fitted_machine` is
-    the description of this machine with constants fitted to measured kernels; `refill_note` says
-    how refills of the instruction cache are priced where that is not as usual.
+    `milliseconds`, where measured, is the median of whole runs by `clock`. In a simulation,
+    `cycles` are those of one of the `groups` that divide the images; `work` and `causes` sum to
+    them. `unfused_cycles` price the plan with a stage for every operator. `layouts` lists layout
+    changes; `bounds` and `layout_choice` say how far the plan is from optimal. `timings` are the
+    seconds of each compilation step. `state_bytes` counts states written in place, `live_bytes` the
+    most arena bytes live at once in a plan with states. `passes` has the milliseconds of a training
+    step's passes, with layouts and recomputation apart, `images` the images per step. `saturated`
+    counts by stage the elements that overflowed fixed point. `fitted_machine` is this machine's
+    description with constants fitted to measured kernels; `refill_note` says how instruction-cache
+    refills are priced where that is unusual.
     """
 
     network: str
@@ -151,8 +153,8 @@ class NetworkRun(Struct, frozen=True):
     refill_note: str = ""
 
     def with_passes(self, passes: Mapping[str, str], images: int) -> NetworkRun:
-        """With the time of each pass of a step of so many images, as far as it is known; `passes`
-        are those of its nodes.
+        """A copy with the time of each pass of a training step of so many images, as far as it is
+        known; `passes` maps nodes to passes.
         """
         found: dict[str, float] = {}
         per_cycle = (self.milliseconds or 0.0) / (self.cycles or 1)
@@ -172,8 +174,8 @@ def compared(
     expected: Arrays,
     bound: float | None,
 ) -> Comparison:
-    """The comparison of both results; without a `bound` that of the coarser element type among them
-    holds. Integers are equal or differ.
+    """The comparison of both results. Without a `bound`, the bound of the coarsest element type
+    among them applies; integers must be equal.
     """
     arrays = (*found.values(), *expected.values())
     limit = max(BOUNDS.get(array.dtype, 0.0) for array in arrays) if bound is None else bound
@@ -181,10 +183,10 @@ def compared(
 
 
 def largest_difference(found: Arrays, expected: Arrays) -> float:
-    """The largest difference of an output over its largest finite magnitude.
+    """The largest difference of an output, relative to its largest finite magnitude.
 
-    Equal infinities do not differ, nor do two numbers that are none; any other pair of which one is
-    not finite differs infinitely.
+    Equal infinities do not differ, nor do two NaNs; any other pair with a non-finite member differs
+    infinitely.
     """
     worst = 0.0
     for name, array in expected.items():
@@ -196,7 +198,7 @@ def largest_difference(found: Arrays, expected: Arrays) -> float:
 
 def distances(found: Array, expected: Array) -> Array:
     """Distance of each element from the expected one: 0 for equal infinities and pairs of NaNs,
-    infinite for other pairs in which one is not finite.
+    infinite for other pairs with a non-finite member.
     """
     a, b = found.astype(np.float64), expected.astype(np.float64)
     alike = (a == b) | (np.isnan(a) & np.isnan(b))

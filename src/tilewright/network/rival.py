@@ -1,6 +1,6 @@
-"""Networks in onnxruntime, to compare with: the user's own file, or the same graph and numbers.
+"""Networks in onnxruntime, for comparison: the user's own file, or the same graph and numbers.
 
-The only module that imports onnxruntime, which is not needed for anything else.
+The only module that imports onnxruntime, which nothing else needs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FLOATS: dict[str, np.dtype[Any]] = {
     "tensor(double)": np.dtype(np.float64),
 }
 _LONGEST = 200
-"""Characters of another program's message that are shown."""
+"""Most characters shown of another program's message."""
 
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """A session, its inputs and results bound; `model` is its file, empty for our own network."""
+    """A session with inputs and results bound; `model` is its file, empty for our own network."""
 
     version: str
     model: str
@@ -54,10 +54,10 @@ class OnnxRuntime:
 def onnxruntime_session(
     network: Network, weights: Arrays, inputs: Arrays, threads: int = 1
 ) -> OnnxRuntime:
-    """The network in onnxruntime on so many threads: the file that it was read from, or where there
-    is none the network itself.
+    """The network in onnxruntime on `threads` threads: the file it was read from, else the network
+    itself.
 
-    Raises ToolError where onnxruntime is missing, or does not take the model.
+    Raises ToolError where onnxruntime is missing or rejects the model.
     """
     try:
         import onnxruntime
@@ -90,7 +90,7 @@ def onnxruntime_session(
 def compare_with_onnxruntime(
     other: OnnxRuntime, outputs: Arrays, bound: float | None
 ) -> Comparison:
-    """Our outputs beside those of onnxruntime; without times."""
+    """Our outputs compared with onnxruntime's; without times."""
     found = compared("onnxruntime", outputs, other.outputs(), bound)
     return structs.replace(found, version=other.version, model=other.model)
 
@@ -103,9 +103,9 @@ def compare_outputs(
     outputs: Arrays,
     bound: float | None,
 ) -> Comparison:
-    """Our outputs beside those of another computation of the network; without times.
+    """Our outputs compared with those of another computation of the network; without times.
 
-    Raises ToolError where that is onnxruntime and it is missing, or does not take the model.
+    Raises ToolError where onnxruntime is asked for and is missing or rejects the model.
     """
     if other == "reference":
         return compared(other, outputs, network.evaluate({**weights, **inputs}), bound)
@@ -113,7 +113,7 @@ def compare_outputs(
 
 
 def _bound(session: Any, inputs: Arrays, outputs: Sequence[str]) -> Any:
-    """Inputs in the floating type that the model has."""
+    """A binding of the inputs, converted to the model's floating type, and of the outputs."""
     binding = session.io_binding()
     types = {value.name: value.type for value in session.get_inputs()}
     for name, array in inputs.items():

@@ -1,9 +1,8 @@
 """The time of a plan: its stages on one clock, every cycle with its cause.
 
-In: a plan. Out: a `PlanRun`: each stage's simulated run, the cycles of all, and their causes, which
-sum to the total. A stage takes what is before it, the launch or a barrier, and the run of its
-program. Groups run alike, each on its own images or on its share of a stage, so that one group's
-time is the whole's.
+In: a plan. Out: a `PlanRun`: each stage's simulated run, the total cycles, and their causes, which
+sum to the total. A stage's time is the launch or barrier before it plus the run of its program.
+Groups run alike, each on its own images or its share of a stage, so one group's time is the total.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class PlanRun:
 
     @property
     def cycles(self) -> int:
-        """From the launch to the end of the last stage."""
+        """Cycles from the launch to the end of the last stage."""
         return sum(map(self.cycles_of, range(len(self.runs))))
 
     @property
@@ -40,23 +39,23 @@ class PlanRun:
         return self.cycles / self.plan.machine.clock_hz
 
     def cycles_of(self, stage: int) -> int:
-        """Cycles of a stage by its number, with launch or waits before it."""
+        """Cycles of a stage by its number, with the launch or waits before it."""
         return sum(self.plan.before[stage].values()) + self.runs[stage].cycles
 
     def causes_of(self, stage: int) -> dict[str, int]:
-        """Cycles of a stage by kind of cause, the largest first; they sum to `cycles_of`."""
+        """Cycles of a stage by kind of cause, largest first; they sum to `cycles_of`."""
         own = Counter({**self.runs[stage].by_kind(), **self.plan.before[stage]})
         return dict(own.most_common())
 
     def by_work(self) -> dict[Work, int]:
-        """Cycles of each kind of work, the largest first; they sum to `cycles`."""
+        """Cycles by kind of work, largest first; they sum to `cycles`."""
         found = Counter[Work]()
         for number, stage in enumerate(self.plan.stages):
             found[stage.work] += self.cycles_of(number)
         return dict(found.most_common())
 
     def by_cause(self) -> dict[str, int]:
-        """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
+        """Cycles by kind of cause, largest first; they sum to `cycles`."""
         found = Counter[str]()
         for number in range(len(self.runs)):
             found.update(self.causes_of(number))
@@ -64,7 +63,7 @@ class PlanRun:
 
 
 def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
-    """Simulate every stage, equal ones once."""
+    """Simulate every stage; identical ones only once."""
     single = one_group(plan.machine)
     known: dict[int, KernelTime] = {}
     runs = []
@@ -114,7 +113,7 @@ def _stage_result(run: PlanRun, number: int) -> StageResult:
     plan, stage, own = run.plan, run.plan.stages[number], run.runs[number]
     cycles, causes, before = run.cycles_of(number), run.causes_of(number), plan.before[number]
     per_second = plan.machine.clock_hz
-    # what is before a stage is a cause each, the others are several that bound a run together
+    # waits before a stage are single causes; within it, several causes bound a run together
     longest = max(before, key=lambda kind: before[kind], default="")
     is_before = before.get(longest, 0) > max(own.by_bound().values(), default=0)
     return StageResult(

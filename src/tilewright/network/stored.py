@@ -1,4 +1,4 @@
-"""The folder of a network that is one function: its code, its constants and `network.json`."""
+"""The folder of a network compiled to one function: its code, its constants and `network.json`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class StoredNative(Stored, frozen=True):
-    """`network.json` of a network that is one function on this computer; `files` are beside it.
+    """`network.json` of a network compiled to one function; `files` are beside it.
 
     `digests` are the SHA-256 of the files, `result` what the compilation printed.
     """

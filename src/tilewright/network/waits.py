@@ -1,7 +1,7 @@
 """Waits between the stages of a plan, which a group runs in one launch, and the time of passes.
 
-In: for each stage the values that it reads and writes, and how many groups compute it. Out: where
-all groups wait for each other, and the cycles before each stage by cause.
+In: for each stage the values it reads and writes, and how many groups compute it. Out: where all
+groups meet, and the cycles before each stage by cause.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from itertools import accumulate
 from tilewright.machine.model import Groups, Machine
 
 LAUNCH, BARRIER, MEETING = "launch", "barrier", "meeting"
-"""The causes of the cycles before a stage: starting and joining the programs of a group, going on
-from one to the next, waiting for the other groups.
+"""Causes of the cycles before a stage: starting and joining a group's programs, the barrier between
+successive programs, meeting the other groups.
 """
 
 
 @dataclass(frozen=True)
 class StageUse:
-    """The values that one stage `reads`, the one that it `writes`, its number of groups, and those
-    of the values that it reads `across` groups.
+    """The values that one stage `reads` and `writes`, the number of its groups, and the values
+    among `reads` that other groups own (`across`).
     """
 
     reads: tuple[int, ...]
@@ -31,17 +31,17 @@ class StageUse:
 
 
 MOST_SPARED = 2
-"""Meetings that one stage spares at most where the first group alone computes it: that before it,
-and the next one. Later ones are due all the same: they wait for what came after the one before.
+"""Most meetings saved by one stage that the first group computes alone: the one before it and the
+next. Later ones are due all the same: they wait for what came after the one before.
 """
 
 
 def meetings(uses: Sequence[StageUse]) -> tuple[bool, ...]:
-    """For each stage, whether all groups wait for each other before it: it reads what another group
-    may have written since they met last, or overwrites what one may still read.
+    """For each stage, True if all groups meet before it: it reads what another group may have
+    written since the last meeting, or overwrites what one may still read.
 
-    Stages that write one value write different elements of it. What the first group alone computes
-    it need not wait for: its cores meet behind every stage.
+    Stages that write one value write different elements of it. A value that only the first group
+    computes needs no meeting before that group reads it: its cores meet after every stage.
     """
     found: list[bool] = []
     read, written, several = set[int](), set[int](), False
@@ -59,8 +59,8 @@ def meetings(uses: Sequence[StageUse]) -> tuple[bool, ...]:
 
 
 def steps(uses: Sequence[StageUse]) -> tuple[int, ...]:
-    """The step number of each stage: stages of one step may run at the same time on different
-    groups, so what they use must not share memory.
+    """The step number of each stage. Stages of one step may run at the same time on different
+    groups, so the values they use must not share memory.
     """
     if all(use.groups == 1 for use in uses):
         return tuple(range(len(uses)))
@@ -68,14 +68,14 @@ def steps(uses: Sequence[StageUse]) -> tuple[int, ...]:
 
 
 def next_cycles(groups: Groups, *, meets: bool) -> int:
-    """Cycles from the end of one stage to the begin of the next."""
+    """Cycles from the end of one stage to the start of the next."""
     return groups.barrier_cycles + (groups.meet_cycles if meets else 0)
 
 
 def moving_cycles(
     machine: Machine, read_bytes: float, written_bytes: float, groups: int = 1
 ) -> float:
-    """Cycles to read and write so many bytes at the engine's best, by so many groups together."""
+    """Cycles to read and write so many bytes at the engines' peak, by `groups` groups together."""
     got = read_bytes / machine.dma.get.peak_bytes_per_second
     put = written_bytes / machine.dma.put.peak_bytes_per_second
     return (got + put) * machine.clock_hz / groups

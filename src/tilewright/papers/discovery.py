@@ -1,8 +1,8 @@
-"""Experiments by name: a module `papers/PAPER/EXPERIMENT.py` that says its TITLE is one, and one
-that says TITLES has several, each a function by its name.
+"""Experiments by name: a module `papers/PAPER/EXPERIMENT.py` with a TITLE is one; a module with
+TITLES has several, each a function by its name.
 
-In: the tree of this package. Out: names and titles, read without importing anything, and the
-experiment itself when it is wanted.
+In: the tree of this package. Out: names and titles, read without importing anything, and an
+experiment, imported on demand.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ROOT = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of a paper: `run` and `draw` of its module, or of a module with TITLES
-    the functions `NAME` and `draw_NAME`; without a function of its own `run` makes it, too.
+    """One table or figure of a paper. A module with TITLE provides `run` and `draw`. One with
+    TITLES provides functions `NAME` and `draw_NAME`, and `run` for experiments without a function.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Experiment:
 
     @property
     def takes_options(self) -> bool:
-        """True if the experiment, or its whole paper, reads what `--option` says."""
+        """True if the experiment, or its whole paper, reads `--option`."""
         paper = import_module(self.module.__name__.rpartition(".")[0])
         return any(hasattr(one, "TAKES_OPTIONS") for one in (self.module, paper))
 
     def run(self, lab: Lab) -> Result:
-        """The published numbers beside ours. Errors: whatever the stages raise."""
+        """Run the experiment: published numbers beside ours. Raises whatever its stages raise."""
         paper, _, own = self.name.partition("/")
         run = (self._is_one_of_several and getattr(self.module, own, None)) or self.module.run
         found = run(replace(lab, experiment=self.name))
@@ -51,7 +51,7 @@ class Experiment:
         return Result(paper, own, self.title, found.rows, summary, found.notes)
 
     def save_figure(self, result: Result, stem: Path) -> list[Path]:
-        """Write the picture as `stem`.svg and `stem`.png; no files where there is none."""
+        """Write the picture as `stem`.svg and `stem`.png; no files if there is none."""
         return [] if self.draw is None else save_figure(self.draw(result), stem)
 
     @property
@@ -72,7 +72,7 @@ def titles() -> dict[str, str]:
 
 
 def select(wanted: str) -> list[str]:
-    """The experiments that `PAPER` or `PAPER/EXPERIMENT` names. Errors: ExperimentError."""
+    """The experiments that `PAPER` or `PAPER/EXPERIMENT` names. Raises ExperimentError."""
     known = titles()
     names = [name for name in known if wanted in (name, name.split("/")[0])]
     if not names:
@@ -90,6 +90,6 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _order(name: str) -> tuple[str, str, int]:
-    """Figure 9 before figure 10."""
+    """Sort key that puts figure 9 before figure 10."""
     word = name.rstrip("0123456789")
     return name.split("/")[0], word, int(name[len(word) :] or 0)

@@ -1,7 +1,7 @@
-"""The drawings that experiments share, in the form of the papers: bars, lines, scatter.
+"""Drawings shared by experiments, in the style of the papers: bars, lines, scatter.
 
-In: labels and numbers. Out: a matplotlib `Figure`, which `save_figure` writes as SVG and PNG. Texts
-of figures are plain: what a `$` says is not typeset.
+In: labels and numbers. Out: a matplotlib `Figure`, which `save_figure` writes as SVG and PNG. Text
+in figures is literal: a `$` starts no formula.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 Numbers = Sequence[float | None]
 
 _WIDTH, _HEIGHT = 5.0, 3.6
-"""Inches of a drawing at least, and of every figure."""
+"""Smallest drawing and every figure's size, in inches."""
 
 _LETTER = 0.075
-"""Inches of a legend for each letter."""
+"""Inches per letter of a legend."""
 
 _LEGEND_INSIDE = 4
 _STYLE: dict[str, object] = {
@@ -35,7 +35,7 @@ _STYLE: dict[str, object] = {
     "grid.alpha": 0.4,
     "font.size": 9,
 }
-"""Ids that do not change from run to run, text that stays text, light grids behind the data."""
+"""Reproducible ids, text kept as text, light grids behind the data."""
 
 
 def bars(
@@ -68,7 +68,7 @@ def lines(
     y_label: str,
     log_x: bool = False,
 ) -> Figure:
-    """One line with marks per series over the numbers `x`; None leaves a gap."""
+    """One line with markers per series over the numbers `x`; None leaves a gap."""
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
         figure, axes = _sheet(title, x_label, y_label, width=max(_WIDTH, min(11.0, 0.12 * len(x))))
         for name, values in series.items():
@@ -87,7 +87,7 @@ def lines(
 def scatter(
     points: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_label: str, y_label: str
 ) -> Figure:
-    """One cloud per series, and the diagonal on which both numbers are equal."""
+    """One cloud per series, and the diagonal of equal numbers."""
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
         figure, axes = _sheet(title, x_label, y_label, width=4.6)
         for name, cloud in points.items():
@@ -101,7 +101,7 @@ def scatter(
 
 
 def level_line(figure: Figure, value: float, label: str) -> Figure:
-    """The figure with a dashed line at `value`: a published bound, a peak."""
+    """The figure with a dashed line at `value`, such as a published bound or a peak."""
     axes = figure.axes[0]
     axes.axhline(value, color="0.3", linestyle="--", linewidth=1, label=label)
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
@@ -138,18 +138,18 @@ def _legend(figure: Figure, axes: Axes, count: int, *, beside: bool = False) -> 
 
 Found = Sequence[tuple[str, float, float]]
 _ROW_HEIGHT = 0.32
-"""Inches."""
+"""Inches per row."""
 _LEAST = 1.2
-"""Points that the outline adds to a bar, so that the shortest can be seen."""
+"""Points by which the outline widens a bar, so that the shortest is visible."""
 _SHORT = 0.01
-"""Bars of less than this share of the axis have an outline of their own colour."""
+"""Share of the axis below which bars are outlined in their own colour."""
 
 
 def spans(
     found: Found, *, title: str, x_label: str, windows: Sequence[tuple[str, float, float]] = ()
 ) -> Figure:
-    """One line for each part, in order of appearance: (part, first cycle, cycles). With `windows`,
-    (what, first cycle, last cycle), only these are drawn, beside each other.
+    """One row per part, in order of appearance, from (part, first cycle, cycles). With `windows`,
+    (title, first cycle, last cycle), only these are drawn, side by side.
     """
     parts = list(dict.fromkeys(part for part, _, _ in found))
     width = 8.0 if len(windows) < 2 else 12.0

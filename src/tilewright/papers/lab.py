@@ -1,9 +1,9 @@
-"""The lab that experiments run in: worker processes, results that survive, progress.
+"""The lab that experiments run in: worker processes, persistent results, progress.
 
-In: a function of one case and its cases. Out: the results in the order of the cases. Each finished
-result is recorded at once, so that a run that was killed resumes, and experiments that need the
-same number share it. The key is the function, the case and the digest of every source that can
-change the result, so a result of other code is never used.
+In: a function of one case, and its cases. Out: the results in the order of the cases. Each result
+is recorded as soon as it is finished, so a killed run resumes, and experiments that need the same
+number share it. The key is the function, the case and the digest of every source that can change
+the result, so results of other code are never used.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tilewright.tune.executors import as_done
 from tilewright.tune.store import Store, StoreKind
 
 _VIEWS = ("cli", "report")
-"""Packages that show results and do not change them."""
+"""Packages that show results and cannot change them."""
 _TOGETHER = 16
-"""Cases of one call of a function that takes several: few enough that a killed run loses little."""
+"""Cases per call of a function that takes several: few enough that a killed run loses little."""
 
 _KIND = StoreKind(
     title="experiment records",
@@ -52,7 +52,7 @@ Case = TypeVar("Case")
 Found = TypeVar("Found")
 RowT = TypeVar("RowT", bound=Struct)
 Advance = Callable[[str, int, int], None]
-"""Called with (the experiment, cases done so far, cases in all)."""
+"""Called with (experiment, cases done, cases in all)."""
 
 
 class ResultRecords(Store):
@@ -62,7 +62,7 @@ class ResultRecords(Store):
         super().__init__(path, _KIND)
 
     def get(self, key: str) -> str | None:
-        """The recorded result, None where there is none."""
+        """The recorded result; None if there is none."""
         row = self._row("SELECT result FROM results WHERE key = ?", (key,))
         return None if row is None else str(row[0])
 
@@ -72,14 +72,13 @@ class ResultRecords(Store):
 
 
 def _silent(experiment: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """Conditions of an experiment: `quick` asks for a small subset of the cases by the same code.
-
-    `options` are words of the user; `rows` a file that takes the place of the published table.
+    """Conditions of an experiment: `quick` runs a small subset of the cases by the same code;
+    `options` are the user's; `rows` is a file that replaces the published table.
     """
 
     quick: bool = False
@@ -91,10 +90,11 @@ class Lab:
     experiment: str = ""
 
     def map(self, function: Callable[[Case], Found], cases: Sequence[Case]) -> list[Found]:
-        """`function` of each case: a module-level function whose return type is annotated.
+        """`function` of each case, where the function is module-level and its return type
+        annotated.
 
-        A case and a result are plain values, frozen structs included (what msgspec encodes as
-        JSON). A case carries all that the function needs from files of the user. Raises
+        A case and a result are plain values, frozen structs included (as msgspec encodes them in
+        JSON). A case contains everything that the function needs from user files. Raises
         ExperimentError, with the case, where the function raises.
         """
         kind = get_type_hints(function)["return"]
@@ -105,9 +105,9 @@ class Lab:
     def map_together(
         self, function: Callable[[Sequence[Case]], list[Found]], cases: Sequence[Case]
     ) -> list[Found]:
-        """The results of a function that takes several cases at once, faster than one by one.
+        """The results of a function that processes several cases at once, faster than one by one.
 
-        Each result is recorded for its own case, whatever others it was computed with.
+        Each result is recorded for its own case, whichever others it was computed with.
         """
         (kind,) = get_args(get_type_hints(function)["return"])
         return self._results(_qualified_name(function), function, cases, _TOGETHER, kind)
@@ -138,13 +138,13 @@ class Lab:
         return [msgspec.json.decode(found[text], type=kind) for text in texts]
 
     def published(self, paper: str, name: str, row: type[RowT]) -> Published[RowT]:
-        """The published table, or the user's own rows in its place."""
+        """The published table, or the user's rows in its place."""
         if self.rows is not None:
             return read_user_table(self.rows, row)
         return read_published(paper, name, row)
 
     def some(self, cases: Sequence[Case], count: int) -> list[Case]:
-        """All cases, or `count` of them spread over the list in a quick run."""
+        """All cases, or, in a quick run, `count` of them spread over the list."""
         return spread_sample(cases, count if self.quick else None)
 
     def _recorded(self, name: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -155,9 +155,9 @@ class Lab:
 
 
 def spread_sample(cases: Sequence[Case], count: int | None) -> list[Case]:
-    """`count` cases spread over the list, its order kept; a larger sample contains a smaller one.
+    """`count` cases spread over the list, in its order; a larger sample contains a smaller one.
 
-    Steps of the golden section, made prime to the length, so that no period of the list is met.
+    Steps are about a golden section of the length and coprime to it, so they match no period of it.
     """
     total = len(cases)
     if count is None or count >= total:
@@ -199,10 +199,10 @@ def _key(name: str, case: str) -> str:
 
 @cache
 def sources_digest(module: str) -> str:
-    """Every file that can change what a function of `module` gives.
+    """Digest of every file that can change the result of a function of `module`.
 
-    All packages but those that only show results; of `papers` the modules that `module` reaches by
-    imports, so that a change of one experiment leaves the results of the others.
+    Covers all packages except those that only show results, and of `papers` only the modules that
+    `module` imports, so that changing one experiment keeps the results of the others.
     """
     apart = (*_VIEWS, "papers")
     below = (name for name in names_below(PACKAGE) if name.partition(os.sep)[0] not in apart)
@@ -211,7 +211,7 @@ def sources_digest(module: str) -> str:
 
 
 def _reached(module: str) -> set[Path]:
-    """The files of the modules of `papers` that `module` imports, directly or not."""
+    """The files of the modules of `papers` that `module` imports, directly or indirectly."""
     found: set[Path] = set()
     names = [module]
     while names:

@@ -1,4 +1,4 @@
-"""Results of experiments: rows of published and own numbers, each with its kind of number."""
+"""Results of experiments: rows of published numbers and ours, each with its kind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tilewright.report.reproduction import Row as Row
 from tilewright.report.reproduction import Verdict as Verdict
 
 WORTH_EXPLAINING = 0.1
-"""A published number that ours is further from needs a reason."""
+"""Relative distance from a published number beyond which ours needs an explanation."""
 
 
 class ExperimentError(TilewrightError):
-    """An experiment that is not there, a table of published numbers that cannot be read."""
+    """An unknown experiment, or an unreadable table of published numbers."""
 
     code = "experiment"
 
 
 class Findings(Struct, frozen=True):
-    """Rows of one experiment, a few numbers about all of them, and remarks."""
+    """Rows of one experiment, a summary of numbers, and notes."""
 
     rows: tuple[Row, ...]
     summary: dict[str, float | str] = {}
@@ -44,10 +44,10 @@ def compare(
     limits: tuple[float, float] | None = None,
     printed: bool = True,
 ) -> Row:
-    """A row with its deviation and verdict; the `explanation` is for one beyond `WORTH_EXPLAINING`.
+    """A row with its deviation and verdict.
 
-    `limits` are those that a paper prints in place of a number. Without `printed` the other number
-    is one of ours, too, and nothing is judged.
+    `explanation` is shown beyond `WORTH_EXPLAINING`. `limits` replace a number that a paper prints
+    only as a limit. Without `printed`, the other number is also ours, and nothing is judged.
     """
     deviation = ours / published - 1 if published and ours is not None else None
     if explanation and deviation is not None and abs(deviation) > WORTH_EXPLAINING:
@@ -71,22 +71,22 @@ def _verdict(
 
 
 def rounds_to(value: float, printed: Decimal) -> bool:
-    """True if a number rounded to the digits of the printed one is that."""
+    """True if `ours`, rounded to the digits of the printed number, equals it."""
     return Decimal(repr(round(value, 9))).quantize(printed, ROUND_HALF_UP) == printed
 
 
 def sampled(count: int, total: int, what: str = "cases") -> str:
-    """Note for a row on some of all cases, as in a quick run; empty for all."""
+    """Note for a row on a sample of the cases, as in a quick run; empty for all cases."""
     return f"of {count} of {total} {what}" if count < total else ""
 
 
 def scaled(count: int, total: int, what: str = "cases") -> str:
-    """Note for a count over some of the cases that is scaled up to all; empty for all."""
+    """Note for a count over a sample, scaled up to all cases; empty for all cases."""
     return f"of {count} {what}, scaled to {total}" if 0 < count < total else ""
 
 
 def deviation_summary(rows: Iterable[Row]) -> dict[str, float | str]:
-    """Number of rows that compare, and mean and worst of their absolute deviations in percent."""
+    """Number of compared rows, with mean and worst absolute deviation in percent."""
     found = [100 * abs(row.deviation) for row in rows if row.deviation is not None]
     if not found:
         return {"rows compared": 0}

@@ -40,12 +40,12 @@ SYNONYMS = {
     "output_size": "output",
     "gflop/s": "gflops",
 }
-"""Other names of columns, in small letters, as papers and logs have them."""
+"""Other names of columns, in lower case, as found in papers and logs."""
 
 
 @dataclass(frozen=True)
 class Published(Generic[RowT]):
-    """The rows of one table, its source and in which file and line each row stands."""
+    """The rows of one table, its source, and the file and line of each row."""
 
     source: str
     rows: tuple[RowT, ...]
@@ -53,7 +53,7 @@ class Published(Generic[RowT]):
 
 
 def read_published(paper: str, name: str, row: type[RowT]) -> Published[RowT]:
-    """The table `papers/<paper>/published/<name>.csv`. Errors: ExperimentError."""
+    """The table `papers/<paper>/published/<name>.csv`. Raises ExperimentError."""
     path = f"{paper}/published/{name}.csv"
     file = resources.files("tilewright.papers").joinpath(*path.split("/"))
     try:
@@ -64,7 +64,7 @@ def read_published(paper: str, name: str, row: type[RowT]) -> Published[RowT]:
 
 
 def read_user_table(path: Path, row: type[RowT]) -> Published[RowT]:
-    """A user's file with the columns of `row`. Errors: ExperimentError, OSError."""
+    """A user's file with the columns of `row`. Raises ExperimentError, OSError."""
     try:
         text = read_file_text(path)
     except UnicodeDecodeError as error:
@@ -73,7 +73,7 @@ def read_user_table(path: Path, row: type[RowT]) -> Published[RowT]:
 
 
 def parse_published(text: str, row: type[RowT], where: str, *, source: str = "") -> Published[RowT]:
-    """The table in `text`, called `where`; `source` if it has none. Errors: ExperimentError."""
+    """The table in `text`; `where` names it in errors. Raises ExperimentError."""
     lines = list(enumerate(text.splitlines(), 1))
     comments = [line[1:].strip() for _, line in lines if line.startswith("#")]
     if comments and comments[0].startswith("source:"):
@@ -92,7 +92,7 @@ def parse_published(text: str, row: type[RowT], where: str, *, source: str = "")
 
 
 def _column(text: str, known: list[str]) -> str:
-    """The column that a heading means, whatever its case."""
+    """The column that a heading denotes, ignoring case."""
     name = text.lower().replace(" ", "_")
     name = name if name in known else SYNONYMS.get(name, name)
     return name if name in known else text

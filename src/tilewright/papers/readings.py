@@ -1,11 +1,11 @@
 """Printed numbers beside ours, to the printed digit, and other arithmetic for whole columns.
 
-In: printed numbers as text, ours by the same names, and for a column that our formulas do not give
-the other arithmetic that gives all of it. Out: rows as printed, slips of their column, or off by a
-difference. Numbers that an input of ours was derived from are no evidence: they are fitted.
+In: printed numbers as text, ours by the same names, and, for a column that our formulas do not
+match, other arithmetic that matches all of it. Out: rows as printed, slips of their column, or off
+by a difference. Numbers from which an input of ours was derived are no evidence: they are fitted.
 
-A reading is stated for a column and not for a number, and gives all of it: moving one number by one
-to three of its last digits leaves no slip (the test of the readings does that with each).
+A reading is stated for a column, not for a number, and must match all of it: changing one number by
+one to three of its last digits leaves no slip (the test of the readings does so with each).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from msgspec import Struct, structs
 from tilewright.papers.model import Kind, Row, Verdict, compare, rounds_to
 
 LEAST_CELLS = 4
-"""Numbers of a column that other arithmetic has to give: fewer are given by chance."""
+"""Least numbers of a column that other arithmetic must match; fewer could match by chance."""
 
 
 class Printed(Struct, frozen=True):
-    """One number as a paper prints it; a limit is given with < or >.
+    """One number as a paper prints it; a limit starts with < or >.
 
-    Numbers of one `column` stand or fall with one reading. `fitted` names the input of ours that
-    was derived from this number, or the text that it is taken from.
+    Numbers of one `column` are judged by one reading. `fitted` names the input of ours that was
+    derived from this number, or the text it comes from.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Printed(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Reading:
-    """Other arithmetic for every number of a column, by name: `text` says it once for all."""
+    """Other arithmetic for every number of a column, by name, described once by `text`."""
 
     text: str
     values: Mapping[str, float]
@@ -64,7 +64,7 @@ def prints_as(value: float, printed: Printed) -> bool:
 def verdicts(
     table: Sequence[Printed], ours: Mapping[str, float], readings: Readings
 ) -> list[Verdict]:
-    """The verdict on each printed number. A reading gives all numbers of its column or none."""
+    """The verdict on each printed number. A reading matches all numbers of its column, or none."""
     given = {column for column, reading in readings.items() if _gives(reading, column, table)}
     return [_verdict(printed, ours[printed.name], printed.column in given) for printed in table]
 
@@ -72,7 +72,7 @@ def verdicts(
 def judged_rows(
     table: Sequence[Printed], ours: Mapping[str, float], readings: Readings, kind: Kind
 ) -> list[Row]:
-    """A row for each printed number, which has one of ours."""
+    """A row for each printed number, with ours beside it."""
     found = verdicts(table, ours, readings)
     return [
         _row(printed, ours[printed.name], verdict, readings.get(printed.column), kind)

@@ -1,1 +1,1 @@
-"""Views over estimates, runs and traces: what is shown, never what is computed."""
+"""Views of estimates, runs and traces; they format values and compute none."""

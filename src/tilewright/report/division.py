@@ -26,24 +26,24 @@ from tilewright.report.network import comparison_text, counted, some
 from tilewright.report.table import duration, plain_table, time_digits, wrapped_line
 
 _KINDS = ("activations", "inputs", "weights", "sums")
-"""Values that move."""
+"""Kinds of values that move."""
 _TIMES = ("ms (model)", "peak ms", "program ms", "streamed ms")
 _MOST_DIGITS = 4
-"""Of a time, so that the table fits 80 columns."""
+"""Digits of a time, so that the table fits 80 columns."""
 _SLOWEST = 10
 _NAMED = 4
-"""Layers that are named where many have something in common."""
+"""Layers named in a list of idle cores; the rest are counted."""
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """Components of a layer's time, step by step."""
 _SMALLEST_GAP = 0.05
-"""Smallest gap that is shown, in percent: it rounds to more than 0.0."""
+"""Smallest gap shown, in percent: it rounds to more than 0.0."""
 _NO_TIME = 1e-12
-"""Milliseconds of a network that does nothing."""
+"""Total milliseconds assumed for a network that does nothing."""
 
 
 class DividedRun(DividedResult, frozen=True):
-    """The `--json` form of a divided network, which was computed where there is a `comparison` or
-    an `output`, the file of its results. `timings` are the seconds of each step of compiling.
+    """The `--json` form of a divided network. It was computed if it has a `comparison` or an
+    `output`, the file of its results. `timings` are the seconds of each compilation step.
     """
 
     comparison: Comparison | None = None
@@ -52,7 +52,7 @@ class DividedRun(DividedResult, frozen=True):
 
 
 class DividedExplanation(DividedRun, frozen=True):
-    """A divided network whose slowest layers are explained: its form is that of the run."""
+    """A divided network with its slowest layers explained; its form is that of the run."""
 
 
 @figure_lines.register
@@ -74,7 +74,7 @@ def _(found: DividedExplanation, _shown: Shown) -> Iterator[RenderableType]:
 
 
 def division_table(found: DividedResult) -> Table:
-    """Table of how each layer is divided."""
+    """Table of each layer's division."""
     cores = counted(found.cores, "core")
     table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {cores}")
     table.add_column("layer", overflow="fold", min_width=5)
@@ -154,7 +154,7 @@ def _totals(found: DividedRun) -> Iterator[str]:
 
 
 def _chosen(found: DividedRun) -> str:
-    """The cost of the plan, and how it compares with that of other plans."""
+    """The cost of the plan, compared with other plans."""
     moves_fewer, is_fewest = "moves fewer", "fewest"
     costs = f"{counted(found.moved_values, 'value')} in all"
     if found.objective != "traffic":
@@ -174,7 +174,7 @@ def _chosen(found: DividedRun) -> str:
 
 
 def division_explanation(found: DividedRun) -> Iterator[str]:
-    """The slowest layers, with what takes the time of each."""
+    """The slowest layers, and the components of their time."""
     whole, slowest = counted(len(found.layers), "layer"), sorted(found.layers, key=_milliseconds)
     slowest = slowest[::-1][:_SLOWEST]
     yield f"the {len(slowest)} slowest of {whole}, step by step, and what takes their time:"
@@ -185,7 +185,7 @@ def division_explanation(found: DividedRun) -> Iterator[str]:
 
 
 def _idle(layers: Sequence[DividedLayer]) -> str:
-    """Cores without work, each set with the layers in which it has none."""
+    """Cores without work, each set with the layers in which it is idle."""
     names: dict[tuple[int, ...], list[str]] = {}
     for layer in layers:
         if layer.idle_cores:
@@ -205,7 +205,7 @@ def _ranges(cores: Sequence[int]) -> str:
 
 
 def _shares(layers: Sequence[DividedLayer]) -> str:
-    """Shares of the layers' time by what takes it, the largest first."""
+    """Shares of the layers' time by component, largest first."""
     parts = {part: sum(getattr(x, name) for x in layers) for part, name in _PARTS.items()}
     total = max(sum(parts.values()), _NO_TIME)
     ordered = sorted(parts.items(), key=lambda item: -item[1])
@@ -220,13 +220,13 @@ def _shape(extents: Sequence[int]) -> str:
     return "x".join(map(str, extents))
 
 
-# One layer of a divided network as an SVG: who keeps what, and who sends how much to whom.
+# One layer of a divided network as an SVG: which core keeps which part, and how much each sends.
 #
-# In: a layer's plan and the shape of its result. Out: on the left a panel for each part of images
-# and channels, with the cores that keep rows and columns of it, or images and channels of a
-# matrix; on the right a square for each pair of cores between which values move, the darker the
-# more: inputs of the layer in blue, sums in orange, halves where both move. A scale below says
-# how dark is how much.
+# In: a layer's plan and the shape of its result. Out: on the left, a panel for each part of images
+# and channels, with the cores that keep its rows and columns (for a matrix, its rows and columns of
+# elements); on the right, a square for each pair of cores that exchange values, darker for more:
+# layer inputs in blue, sums in orange, half and half where both move. A scale below gives the
+# shades.
 
 Interval = tuple[int, int]
 
@@ -237,7 +237,7 @@ _COLORS = ("#dbe9f6", "#fde6cf", "#dcefd8", "#ead9ef", "#f6dcdc", "#e6e6e6", "#f
 _INPUTS, _SUMS = "#1f5fa8", "#c75a00"
 _LARGEST_TEXT, _SMALLEST_TEXT, _READABLE_TEXT, _HEADING = 11, 5, 8, 13
 _MATRIX, _BAND = 2, 60
-"""Dimensions of a matrix, and the pixels of all its rows."""
+"""Rank of a matrix, and the pixels of all its rows."""
 _STEP = 48
 """Pixels between squares of the scale."""
 _TEXT_WIDTH = 0.6
@@ -249,8 +249,8 @@ _TICKS = 8
 def layer_picture(
     plan: LayerPlan, shape: Sequence[int], cores: int, heading: str, loaded: int
 ) -> str:
-    """The picture of a layer whose result has images, or a matrix, of this shape; `loaded` are the
-    values of the network's inputs that its cores read from main memory.
+    """The picture of a layer whose result is images, or a matrix, of this shape; `loaded` counts
+    the network's input values that its cores read from main memory.
     """
     width, height = 3 * _MARGIN + 2 * _SIDE, 3 * _MARGIN + _SIDE
     moved = [*_panels(plan.parts, shape), *_matrix(plan.moves, cores, loaded)]
@@ -267,7 +267,7 @@ def layer_picture(
 
 
 def _panels(parts: Sequence[PartPlan], shape: Sequence[int]) -> Iterator[str]:
-    """The cores of each part of images and channels in a panel of its own."""
+    """One panel for each part of images and channels, with the cores that keep it."""
     found: dict[tuple[Interval, ...], list[PartPlan]] = defaultdict(list)
     for part in parts:
         if all(stop > start for start, stop in part.keeps):
@@ -295,7 +295,7 @@ def _panels(parts: Sequence[PartPlan], shape: Sequence[int]) -> Iterator[str]:
 def _titles(
     parts: Sequence[tuple[Interval, ...]], width: float
 ) -> tuple[dict[tuple[Interval, ...], str], str]:
-    """Title of each panel, and a legend for abbreviated ones: whole words if they fit."""
+    """The title of each panel, and a legend if words had to be abbreviated."""
     whole = {leading: _channels(leading, ("image", "channel"), "s") for leading in parts}
     if all(_fitting(title, width) >= _READABLE_TEXT for title in whole.values()):
         return whole, ""
@@ -305,7 +305,7 @@ def _titles(
 
 
 def _fitting(text: str, width: float) -> float:
-    """The height of the letters of a text that is so wide."""
+    """The font size at which the text is `width` wide, up to the largest."""
     return min(_LARGEST_TEXT, width / (_TEXT_WIDTH * max(len(text), 1)))
 
 
@@ -321,7 +321,7 @@ def _region(part: PartPlan, x: float, y: float, scales: tuple[float, float]) -> 
 
 
 def _matrix(moves: Sequence[MovePlan], cores: int, loaded: int) -> Iterator[str]:
-    """A row for each core that sends, a column for each that gets."""
+    """A row for each sending core, a column for each receiving one."""
     x, y, pitch = 2 * _MARGIN + _SIDE, _MARGIN + _LINE, (_SIDE - _LINE) / cores
     side = pitch * cores
     given, sums = _values(moves, adds=False), _values(moves, adds=True)
@@ -347,7 +347,7 @@ def _matrix(moves: Sequence[MovePlan], cores: int, loaded: int) -> Iterator[str]
 
 
 def _scale(colors: Sequence[str], most: int, x: float, y: float) -> Iterator[str]:
-    """Squares from one value to the most that a pair sends, a row for each color."""
+    """Squares from one value to the most that a pair sends, one row per color."""
     steps = sorted({1, *(10**power for power in range(1, len(str(most)))), most})
     for number, values in enumerate(steps):
         left = x + number * _STEP
@@ -372,12 +372,12 @@ def _values(moves: Sequence[MovePlan], *, adds: bool) -> Mapping[tuple[int, int]
 
 
 def _shade(values: int, most: int) -> float:
-    """Shade from pale to full, by orders of magnitude."""
+    """Opacity from pale to full, logarithmic in the values."""
     return _PALEST + (1 - _PALEST) * log(1 + values) / log(1 + most)
 
 
 def _channels(leading: Sequence[Interval], words: Sequence[str], plural: str) -> str:
-    """The images and channels of a panel, the last ones included; nothing of a matrix."""
+    """The image and channel ranges of a panel, inclusive; empty for a matrix."""
     named = zip(words[: len(leading)], leading, strict=True)
     return ", ".join(
         f"{word} {first}" if stop == first + 1 else f"{word}{plural} {first}-{stop - 1}"

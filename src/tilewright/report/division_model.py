@@ -1,8 +1,8 @@
-"""A divided network as an ONNX model whose metadata say how it is divided; viewers show them.
+"""A divided network as an ONNX model with the division as metadata, which viewers show.
 
-In: a `DividedNetwork` and its result. Out: the model's bytes. The model says machine, cores and, as
-JSON, the whole plan (`plan`); the first node of each layer says how that layer is divided. Weights
-without numbers are inputs.
+In: a `DividedNetwork` and its result. Out: the model's bytes. The model's metadata name machine and
+cores and hold the whole plan as JSON (`plan`); each layer's first node holds the layer's division.
+Weights without numbers are inputs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PREFIX = "tilewright."
 
 
 def divided_model(divided: DividedNetwork, result: DividedResult) -> bytes:
-    """The bytes of the model, which tells of the `result`, too. Raises GraphError for an operator
-    that ONNX writes otherwise.
+    """The bytes of the model, whose metadata include the `result`. Raises GraphError for an
+    operator that ONNX expresses differently.
     """
     plan = msgspec.json.encode(divided.layer_plans()).decode()
     about = {

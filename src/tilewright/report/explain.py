@@ -1,4 +1,4 @@
-"""One operator explained in text: where the time goes, what bounds it, what would help.
+"""Explanation of one operator as text: time by cause, bounds, helpful changes.
 
 In: an `Explanation`. Out: lines of text, at most 100 columns wide wherever names allow.
 """
@@ -15,18 +15,18 @@ from tilewright.cost.roofline import Level, Roofline, Stream
 from tilewright.report import view
 from tilewright.report.table import clipped, duration, short_schedule, wrapped_line
 
-# The calls of routines of generated code as rows of a table.
+# Calls of generated routines as rows of a table.
 #
-# In: calls with what they are priced at and what their code takes. Out: rows of words, which fit
-# a line of 100 columns.
+# In: calls with their price and their code's simulated cycles. Out: rows of words that fit 100
+# columns.
 
 _NAME_COLUMNS, _CALL_COLUMNS, _STAGE_COLUMNS = 34, 34, 24
 _SHOWN_CALLS = 6
-"""Calls shown of one routine; the others are counted."""
+"""Calls shown per routine; the others are counted."""
 
 
 def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
-    """A table of calls: those of each routine that take most in all, and how many others it has."""
+    """A table of calls: each routine's most expensive ones in total, and a count of the others."""
     counted = any(r.calls is not None for r in routines)
     rows: list[tuple[str, ...]] = [
         ("routine", "call", *(["calls"] * counted), "priced", "simulated")
@@ -54,7 +54,7 @@ STAGE_HEAD = ("stage", "routine", "shapes", "calls", "priced", "simulated")
 
 
 def stage_rows(stage: str, routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
-    """A row for each routine of a stage: distinct calls, calls, and the cycles of all of them."""
+    """A row for each routine of a stage: distinct calls, calls, and total cycles."""
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(r.name for r in routines):
         own = [(r, r.times) for r in routines if r.name == name]
@@ -68,13 +68,13 @@ def stage_rows(stage: str, routines: Sequence[RoutineCycles]) -> list[tuple[str,
 
 
 _WORTH_SAYING = 0.01
-"""A change that gains less is not said to help."""
+"""Gain below which no change is said to help."""
 
 _COLUMNS, _LONG = 100, 60
-"""Columns of a line, and of flags that stand in a table."""
+"""Columns of a line, and of flags shown in a table."""
 
 _LEAST_SHARE = 0.0005
-"""Causes of less are summed up: they would be shown as 0.0 %."""
+"""Share below which causes are summed up, since they would be shown as 0.0 %."""
 
 
 def explain_text(e: view.Explanation) -> str:
@@ -126,14 +126,14 @@ def _times(e: view.Explanation) -> str:
 
 
 def _cycles(e: view.Explanation) -> int:
-    """The time that the others are compared with."""
+    """Cycles that all others are compared with: simulated, else the time at the clock."""
     if e.layer.simulated_cycles is not None:
         return e.layer.simulated_cycles
     return max(1, round(e.layer.milliseconds * 1e-3 * e.clock_hz))
 
 
 def _source(e: view.Explanation) -> str:
-    """Whose causes and traffic are."""
+    """Source of the causes and the traffic."""
     return "simulated" if e.layer.timed_by == "simulated" else "model"
 
 
@@ -144,7 +144,7 @@ def _time(e: view.Explanation) -> Iterator[str]:
 
 
 def cause_lines(causes: Sequence[view.CauseRow]) -> Iterator[str]:
-    """Cycles by cause, the rare ones together, and their sum."""
+    """Cycles by cause, rare ones summed up, and the total."""
     total = sum(cause.cycles for cause in causes)
     shown = [cause for cause in causes if cause.cycles >= _LEAST_SHARE * total]
     rows = [
@@ -167,7 +167,7 @@ def _traffic(e: view.Explanation) -> Iterator[str]:
 
 
 def traffic_lines(traffic: Sequence[view.TrafficRow], total: int) -> Iterator[str]:
-    """Traffic of each tensor, and its part of the time."""
+    """Traffic of each tensor, and its share of the time."""
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
         (
@@ -189,7 +189,7 @@ def _routines(e: view.Explanation) -> Iterator[str]:
 
 
 def routine_lines(routines: Sequence[RoutineCycles]) -> Iterator[str]:
-    """The routines and a call of each."""
+    """The routines, each with its calls."""
     yield "routines of the code (cycles of one call)"
     yield from columns(routine_rows(routines))
     yield from LEGEND
@@ -267,8 +267,8 @@ def _rejected(e: view.Explanation) -> Iterator[str]:
 
 
 def _other_lines(rejected: view.Rejected, e: view.Explanation) -> Iterator[str]:
-    """Lines in which a candidate's schedule differs from the pick's, if both have the same
-    algorithm, division and short form.
+    """Lines where a candidate's schedule differs from the pick's, if both have the same algorithm,
+    division and short form.
     """
     pick, own = e.layer, rejected.schedule.splitlines()
     same = (pick.algorithm, pick.partition) == (rejected.algorithm, rejected.partition)
@@ -279,7 +279,7 @@ def _other_lines(rejected: view.Rejected, e: view.Explanation) -> Iterator[str]:
 
 
 def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
-    """The flags of a change, in as many lines as they take."""
+    """The flags of a change, on as many lines as they need."""
     flags = [f"--set\0{setting}" for setting in settings]  # a flag stays in one line
     text = f"{name}: {' '.join(flags)}"
     lines = textwrap.wrap(text, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
@@ -287,7 +287,7 @@ def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
 
 
 def _called(change: view.Change, e: view.Explanation) -> str:
-    """The flags of a change, or its letter where they would push the numbers out of sight."""
+    """The flags of a change, or its letter where they are too long for the table."""
     if not _is_long(change):
         return _flags(change)
     letter = "abcdefghij"[[c for c in e.changes if _is_long(c)].index(change)]
@@ -317,7 +317,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Lines of a table, indented by two, the first column to the left, the others to the right."""
+    """Lines of a table, indented by two; the first column is left-aligned, others right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for first, *rest in rows:
         cells = [first.ljust(widths[0])]
@@ -325,15 +325,15 @@ def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  " + "  ".join(cells).rstrip()
 
 
-# A roofline in text: bandwidth required and available at each level, and what they bound.
+# A roofline as text: bandwidth required and available at each level, and the resulting bound.
 #
-# In: a `Roofline`. Out: lines of text; the streams of a level stand under it.
+# In: a `Roofline`. Out: lines of text, with the streams of each level below it.
 
 _HEAD = ("level", "block", "required GB/s", "available GB/s", "share", "Gflop/s", "squared")
 
 
 def roofline_text(r: Roofline, threads: int = 1) -> str:
-    """The whole roofline, ended by what bounds the program; of several threads that of each."""
+    """The whole roofline, ended by the program's bound; for several threads, that of each."""
     return (
         "\n".join([*_roofline_head(r, threads), *columns([_HEAD, *_levels(r)]), *_verdict(r)])
         + "\n"
@@ -393,8 +393,7 @@ def _giga(value: float) -> str:
     return f"{value / 1e9:.1f}" if value >= 1e8 else f"{value / 1e9:.2g}"
 
 
-# One stage of a network explained in text: what it computes of which tensors, where its time
-# goes.
+# Explanation of one network stage as text: its computation, tensors and time.
 #
 # In: a `StageExplanation`. Out: lines of text.
 

@@ -1,4 +1,4 @@
-"""Figures and explanations as text: one function for each form, found by the type of the value.
+"""Figures and explanations as text: one function per form, dispatched on the value's type.
 
 In: a struct of `report.view`, `network.results`, `network.explain` or `report.division`, and the
 machine. Out: tables and lines.
@@ -29,7 +29,7 @@ _WIDE = 140
 
 @dataclass(frozen=True)
 class Shown:
-    """Circumstances of a text: the machine, and how many columns there are."""
+    """Context of a text: the machine, and the number of columns."""
 
     machine: Machine
     columns: int = PAGE
@@ -51,7 +51,7 @@ def figures_text(found: object, machine: Machine) -> str:
 
 @singledispatch
 def figure_lines(found: object, shown: Shown) -> Iterator[RenderableType]:
-    """Tables and lines of any figures; TypeError for a value that is none."""
+    """Tables and lines of any figures. Raises TypeError for other values."""
     raise TypeError(f"{type(found).__name__} on {shown.machine.name}: no figures")
 
 
@@ -118,6 +118,6 @@ def _(found: NetworkExplanation, shown: Shown) -> Iterator[RenderableType]:
 
 
 def _stages(found: NetworkRun, shown: Shown) -> RenderableType:
-    """One line per stage, measured or simulated."""
+    """The table of stages, measured or simulated."""
     table = network.network_table if found.cycles is None else network.plan_table
     return table(found, shown.columns)

@@ -34,7 +34,7 @@ from tilewright.report.table import (
 
 
 def network_table(found: NetworkRun, width: int = PAGE) -> Table:
-    """One line per stage, or two, in so many columns."""
+    """One line per stage, or two, within `width` columns."""
     title = (
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
     )
@@ -55,7 +55,7 @@ def network_table(found: NetworkRun, width: int = PAGE) -> Table:
 
 
 def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
-    """One line per stage of a simulated network, or two, in so many columns."""
+    """One line per stage of a simulated network, or two, within `width` columns."""
     groups = "" if found.groups in (None, 1) else f", each of {found.groups} core groups"
     title = (
         f"{found.network} on {found.machine}, {found.dtype}, "
@@ -78,14 +78,14 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
 
 
 def _stage_columns(found: NetworkRun, head: str) -> list[Column]:
-    """Columns for the name of each stage and for what it does."""
+    """Columns for the name and the work of each stage."""
     names = tuple(stage.name for stage in found.stages)
     labels = tuple(stage.label for stage in found.stages)
     return [Column(head, names), Column("what", labels, below=True)]
 
 
 def _times(found: NetworkRun, source: str, milliseconds: Sequence[float | None]) -> Column:
-    """Times with as many digits as show a thousandth of the network's, three at the least."""
+    """Times with digits for a thousandth of the network's time, at least three."""
     total = found.milliseconds or sum(time or 0.0 for time in milliseconds)
     digits = time_digits(total)
     return _figures(f"ms ({source})", [_figure(time, digits) for time in milliseconds])
@@ -96,7 +96,7 @@ def _figures(head: str, texts: Sequence[str]) -> Column:
 
 
 def _megabytes(count: int) -> str:
-    """Bytes in MB, few ones as well."""
+    """Bytes in MB, with more digits for small counts."""
     return f"{count / 1e6:.{1 if count >= 1e5 or not count else 4}f} MB"
 
 
@@ -105,7 +105,7 @@ def _groups(stage: StageResult) -> str:
 
 
 def _by_groups(found: NetworkRun) -> str:
-    """Parts of the time by the number of groups that compute; the others wait."""
+    """Shares of the time by the number of groups that compute while the others wait."""
     cycles: dict[str, int] = {}
     for stage in sorted(found.stages, key=lambda s: -s.groups):
         key = str(stage.groups)
@@ -114,7 +114,7 @@ def _by_groups(found: NetworkRun) -> str:
 
 
 def plan_totals(found: NetworkRun) -> str:
-    """The lines below the table: where the time goes by work and by cause, what fusion saved."""
+    """The lines below the table: time by work and by cause, cycles saved by fusion."""
     total = max(1, found.cycles or 0)
     beside = total - found.work.get("product", 0)
     lines = [
@@ -164,7 +164,7 @@ def _states(found: NetworkRun) -> str:
 
 
 def _live(found: NetworkRun) -> str:
-    """The part of the arena that a training step needs at its fullest moment."""
+    """The most arena bytes that a training step has live at once."""
     return f", of which {_megabytes(found.live_bytes)} live at once" if found.live_bytes else ""
 
 
@@ -196,7 +196,7 @@ def _layouts(choice: LayoutChoice) -> str:
 
 
 def shared(head: str, parts: Mapping[str, float], total: float) -> str:
-    """Parts of a total behind a head, in lines that break between them."""
+    """Shares of a total after a head, on lines that break only between shares."""
     return wrapped_line(head + shares(parts, total).replace(" ", STUCK).replace("," + STUCK, ", "))
 
 
@@ -205,7 +205,7 @@ def shares(parts: Mapping[str, float], total: float) -> str:
 
 
 def counted(number: int, noun: str, several: str = "") -> str:
-    """The number with the noun, in the plural where it is not one."""
+    """The number with its noun, in the plural unless it is one."""
     return f"{number} {noun if number == 1 else several or noun + 's'}"
 
 
@@ -245,7 +245,7 @@ def saturated_text(saturated: Mapping[str, int]) -> str:
 
 
 def comparison_text(other: Comparison) -> str:
-    """One line: with what, how far apart, and which is faster where both were timed."""
+    """One line: the other computation, the difference, and the speedup if both were timed."""
     name = f"{other.other} {other.version}".strip() + (f" on {other.model}" if other.model else "")
     images = "" if other.images is None else f" for {counted(other.images, 'image')}"
     text = (
@@ -255,15 +255,15 @@ def comparison_text(other: Comparison) -> str:
     if other.milliseconds is None or other.speedup is None:
         return text
     text = f"{text}; {duration(other.milliseconds)}"
-    if math.isnan(other.speedup):  # no round in which others disturbed neither
+    if math.isnan(other.speedup):  # other load disturbed every round
         return text
     text = f"{text}, ours is {other.speedup:.2f} times as fast"
-    if other.spread is None or math.isnan(other.spread):  # of a single round there is none
+    if other.spread is None or math.isnan(other.spread):  # a single round has no spread
         return text
     return f"{text} (spread {100 * other.spread:.1f} %)"
 
 
-# Time of a network: the stages that take it, their causes, layouts, fusion.
+# Time of a network: its slowest stages, their causes, layouts, fusion.
 
 _SLOWEST = 10
 _DEAREST = 10
@@ -271,7 +271,7 @@ _CAUSES = 3
 
 
 def network_explanation_text(e: NetworkExplanation) -> str:
-    """Lines below the table of the stages of a simulated network."""
+    """Lines below the table of a simulated network's stages."""
     called = list(_routine_rows(e))
     called += [""] * bool(called)
     whole = (plan_totals(e.run), *_rewritten(e.rewrites))
@@ -288,7 +288,7 @@ def _slowest(e: NetworkExplanation) -> list[StageTime]:
 
 
 def _stages(e: NetworkExplanation) -> Iterator[str]:
-    """The slowest stages with what takes most of each."""
+    """The slowest stages with their largest causes."""
     total = max(1, e.run.cycles or 0)
     slowest = _slowest(e)
     yield f"{_how_many(len(slowest), len(e.stages))}, and what takes their time:"
@@ -306,19 +306,19 @@ def _how_many(shown: int, count: int) -> str:
 
 
 def some(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are."""
+    """The first `most` names, and the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def _shares_of(causes: dict[str, int], whole: int) -> str:
-    """Whole per cents, but those that would be shown as 0."""
+    """Shares in whole per cents, without those that round to 0."""
     shares = {kind: f"{100 * cycles / whole:.0f}" for kind, cycles in causes.items()}
     return ", ".join(f"{kind} {share} %" for kind, share in shares.items() if share != "0")
 
 
 def _measured_stages(run: NetworkRun) -> Iterator[str]:
-    """The slowest stages: a product's causes of its estimate, of others how fast they move data."""
+    """The slowest stages: for a product its estimate's causes, for others their data rate."""
     if run.milliseconds is None:
         return
     total = sum(stage.measured_milliseconds or 0.0 for stage in run.stages) or 1.0
@@ -341,7 +341,7 @@ def _why(stage: StageResult) -> str:
 
 
 def _summary(e: MeasuredExplanation) -> Iterator[str]:
-    """Where the time of the whole goes, and the lines of `run`."""
+    """Time of the whole by work and cause, and the lines of `run`."""
     total = sum(e.work_milliseconds.values())
     if total:
         beside = total - e.work_milliseconds.get("product", 0.0)
@@ -362,7 +362,7 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
 
 
 def _routine_rows(e: NetworkExplanation) -> Iterator[str]:
-    """Lines on the routines that the code of the slowest stages calls."""
+    """Lines on the routines that the slowest stages call."""
     slowest = [stage for stage in _slowest(e) if stage.routines]
     if not slowest:
         return
@@ -373,7 +373,7 @@ def _routine_rows(e: NetworkExplanation) -> Iterator[str]:
 
 
 def _layout_rows(e: NetworkExplanation) -> Iterator[str]:
-    """The changes of layout with their prices, the dearest first."""
+    """The layout changes with their prices, most expensive first."""
     total = max(1, e.run.cycles or 0)
     cycles = sum(change.cycles for change in e.layouts)
     if not e.layouts:

@@ -42,7 +42,7 @@ def perfetto_json(run: KernelRun, machine: Machine, name: str) -> str:
 
 
 def _document(events: list[TraceEvent], **other: object) -> str:
-    """The text of a trace, with what `other` data says of it."""
+    """The text of a trace, with `other` data as its metadata."""
     other["unit"] = "1 cycle is shown as 1 us"
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
 
@@ -118,7 +118,7 @@ def _served(flight: traces.Flight) -> TraceEvent:
 def _flow(
     flight: traces.Flight, number: int, stalls: set[tuple[str, int, int]]
 ) -> list[TraceEvent]:
-    """An arrow from the transfer into the stall that it ended, or to what the core did next."""
+    """An arrow from the transfer to the stall that it ended, or to what the core did next."""
     if flight.waited_cycle is None:
         return []
     stalled = (flight.buffer, flight.slot, flight.waited_cycle) in stalls
@@ -143,8 +143,8 @@ def _counters(occupancy: traces.Occupancy) -> list[TraceEvent]:
 
 # A core's pipeline as Chrome trace events, for ui.perfetto.dev or chrome://tracing.
 #
-# One track per unit shows what occupied it, one the stalls with cause and register. The viewers
-# know only microseconds: one cycle is shown as one, which the track names say.
+# One track per unit shows the instructions that occupy it; one track shows stalls with cause and
+# register. The viewers know only microseconds: one cycle is shown as one, as the track names say.
 
 
 def pipeline_perfetto_json(run: CoreRun | MeshRun, name: str) -> str:
@@ -192,7 +192,7 @@ def _unit_slice(process: int, thread: int, start: int, cycles: int, name: str) -
 
 
 def window_perfetto_json(run: WindowRun, instructions: Sequence[Instruction], name: str) -> str:
-    """The operations of a run of a window, a track for each unit, and its stalls, as JSON text."""
+    """A window run's operations, one track per unit, and its stalls, as JSON text."""
     units = list(dict.fromkeys(event.unit for event in run.events))
     events = _unit_tracks(PROCESS, name, units)
     for event in run.events:

@@ -1,8 +1,8 @@
 """Activity of one core's pipeline: cycles per iteration, stalls by cause, pressure per unit.
 
-In: a traced `CoreRun`. Out: a `PipelineReport`, which is the `--json` contract of the pipeline
-command; the texts follow below, the trace events are in `report.perfetto`. A core with a window of
-long operations has a `WindowReport` of its `WindowRun`.
+In: a traced `CoreRun`. Out: a `PipelineReport`, the `--json` contract of the pipeline command; its
+texts follow below, its trace events are in `report.perfetto`. A core with a window of long
+operations has a `WindowReport` of its `WindowRun`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tilewright.simulate.window.run import WindowRun
 class PipelineReport(Struct, frozen=True):
     """A simulated pipeline run in numbers.
 
-    `instructions` is the length of the loop's body (of the program, without a loop), `iterations`
-    how often its last instruction ran. `cycles_per_iteration` is that of the steady state. `stalls`
-    are cycles of the whole run without issue, `units` busy cycles over total cycles.
-    `proven_minimum` is a lower bound for the cycles per iteration, if somebody proved one. Where
-    the run failed, `failure` says why, and all but the loop's body and its bound are nothing.
+    `instructions` is the length of the loop body (of the program, without a loop); `iterations`
+    counts runs of its last instruction. `cycles_per_iteration` is the steady state's. `stalls` are
+    cycles of the whole run without issue, `units` busy cycles over total cycles. `proven_minimum`
+    is a proven lower bound on the cycles per iteration, if there is one. If the run failed,
+    `failure` says why, and all numbers but the loop body's length and bound are zero.
     """
 
     machine: str
@@ -54,8 +54,8 @@ class PipelineReport(Struct, frozen=True):
 class _Loop:
     """The innermost loop that ran most often: instructions `first` .. `last` (the branch).
 
-    `iteration_cycles` are the distances between successive branches in the longest stretch
-    that did not leave the loop.
+    `iteration_cycles` are the distances between successive branches in the longest stretch without
+    leaving the loop.
     """
 
     first: int
@@ -74,7 +74,7 @@ class _Loop:
 
 
 def pipeline_report(run: CoreRun, proven_minimum: int | None = None) -> PipelineReport:
-    """The numbers of a run; without a trace or a loop the whole program is one iteration."""
+    """The numbers of a run; without a trace or a loop, the whole program is one iteration."""
     loop = hottest_loop(run)
     total = max(run.cycles, 1)
     return PipelineReport(
@@ -102,8 +102,8 @@ def hottest_loop(run: CoreRun) -> _Loop | None:
 
 
 def longest_loop(program: AssembledProgram) -> tuple[int, int] | None:
-    """(first instruction, branch) of the longest loop without another one in it, as the program is
-    written; None where nothing branches back.
+    """(first instruction, branch) of the program's longest innermost loop; None without backward
+    branches.
     """
     found = [(first, last) for last, first in _backward_branches(program)]
     inner = [
@@ -115,7 +115,7 @@ def longest_loop(program: AssembledProgram) -> tuple[int, int] | None:
 
 
 def _backward_branches(program: AssembledProgram) -> list[tuple[int, int]]:
-    """(branch, its target) of every branch that goes back, as instruction numbers."""
+    """(branch, target) of every backward branch, as instruction numbers."""
     labels, pairs = program.labels, []
     for number, instruction in enumerate(program.instructions):
         target = instruction.target
@@ -130,7 +130,7 @@ def _backward_branches(program: AssembledProgram) -> list[tuple[int, int]]:
 def _loop(
     numbers: NDArray[np.int64], cycles: NDArray[np.int64], first: int, last: int
 ) -> _Loop | None:
-    """The loop of one branch, if two of its iterations follow each other."""
+    """The loop of one branch, if two of its iterations are consecutive."""
     ends = np.flatnonzero(numbers == last)
     if len(ends) < 2:
         return None
@@ -144,16 +144,16 @@ def _loop(
     return _Loop(first, last, len(ends), tuple(distances[longest].tolist()))
 
 
-# The shortest schedule of a loop as text: its slots, and why no iteration takes a cycle less.
+# The shortest schedule of a loop as text: its slots, and the proof that no iteration is faster.
 #
-# The minimum is that of the loop body with its own register names: renaming registers, or
-# unrolling the loop with several sets of names, may do better.
+# The minimum holds for the loop body with its own register names: renaming registers, or unrolling
+# with several sets of names, may do better.
 
 
 def minimum_text(best: ModuloSchedule) -> str:
-    """The schedule slot by slot, and the reasons for the bound, a line each.
+    """The schedule slot by slot, and the reasons for the bound, one per line.
 
-    The column `iteration` counts from the one that the branch decides on: `-1` is the iteration
+    The column `iteration` counts from the iteration that the branch decides on: `-1` is the one
     before.
     """
     cycles = best.interval_cycles
@@ -181,7 +181,7 @@ def _reasons(best: ModuloSchedule) -> list[str]:
 
 
 def _binding(bounds: IntervalBounds, bound: int) -> list[str]:
-    """The resource that alone takes `bound` cycles of every iteration."""
+    """The constraints that alone take `bound` cycles per iteration."""
     reasons = [
         (cycles, f"the instructions that only {name} can take keep it busy for {cycles} cycles")
         for name, cycles in bounds.resource_cycles
@@ -209,18 +209,17 @@ def _binding(bounds: IntervalBounds, bound: int) -> list[str]:
 #     [  0]    P1     eeeE          vldd $1, 0($31)
 #     [  1]    P0      ===eeeeeeE   vmad $1, $1, $1, $2
 #
-# `=` it is the oldest and waits, `e` it executes, `E` its result becomes readable after this
-# cycle. The glyphs are those of llvm-mca. The number in brackets is the instruction's place in
-# the program.
+# `=` oldest instruction, waiting; `e` executing; `E` result readable after this cycle. The glyphs
+# are those of llvm-mca. The number in brackets is the instruction's place in the program.
 
 _LEFT = 16
 _WORST = 8
-"""Instructions that are shown to have waited longest."""
+"""Instructions shown as having waited longest."""
 
 
 def pipeline_text(run: CoreRun, best: ModuloSchedule | None, timeline_cycles: int) -> str:
-    """Summary, timeline from the start of the steady state, stalls and pressure; and the `best`
-    schedule of the hottest loop, where one was searched.
+    """Summary, timeline from the start of the steady state, stalls and pressure, and the `best`
+    schedule of the hottest loop if one was searched.
     """
     proven = None if best is None else best.lower_bound_cycles
     report, loop = pipeline_report(run, proven), hottest_loop(run)
@@ -301,7 +300,7 @@ def stall_text(run: CoreRun) -> str:
 
 
 def pressure_text(run: CoreRun) -> str:
-    """Busy fraction of each unit, then issues per execution of each instruction on each unit."""
+    """Busy fraction of each unit, then each instruction's distribution over the units."""
     units, total = list(run.unit_busy), max(run.cycles, 1)
     lines = ["resource pressure", "        " + "".join(f"{unit:>8}" for unit in units)]
     fractions = (100 * run.unit_busy[unit] / total for unit in units)
@@ -331,7 +330,7 @@ def _number(value: float) -> str:
 
 
 def _steady_start(run: CoreRun, loop: _Loop) -> int:
-    """The cycle behind the loop's second branch: the first iteration that is not the first."""
+    """The cycle after the loop's second branch, past its first iterations; else 0."""
     ends = [issue.cycle for issue in run.issues if issue.instruction == loop.last]
     return ends[min(1, len(ends) - 1)] + 1 if len(ends) > 2 else 0
 
@@ -348,7 +347,7 @@ class UnitRow(Struct, frozen=True):
 
 
 class WindowReport(Struct, frozen=True):
-    """A run in numbers: `issue_cycles` and `stalls` by cause sum to `cycles`."""
+    """A window run in numbers: `issue_cycles` and `stalls` by cause sum to `cycles`."""
 
     machine: str
     instructions: int
@@ -399,7 +398,7 @@ def _cycles_text(cycles: int, total: int) -> str:
 
 
 def _timeline(run: WindowRun, instructions: Sequence[Instruction], count: int) -> list[str]:
-    """One line for each operation: waiting in the window as dots, running as its unit's letter."""
+    """One line per operation: dots while waiting in the window, its unit's letter while running."""
     events = run.events[:count]
     if not events:
         return []

@@ -18,18 +18,18 @@ from rich.table import Table
 from tilewright.report.table import plain_table
 
 Kind = Literal["model", "simulated", "measured", "exact", "published", "fitted"]
-"""Whose number `ours` is: the analytic model's, the simulator's, a clock's (a run on hardware at
-hand), a count or text that follows exactly; "published" where it restates what is printed, "fitted"
-where an input of ours was derived from it."""
+"""Source of `ours`: the analytic model, the simulator, a clock (a run on hardware at hand), or a
+count or text that follows exactly. "published" restates a printed number; "fitted" numbers have an
+input derived from the published one."""
 
 Verdict = Literal["as printed", "within a printed limit", "slip", "off", "fitted"]
-"""Fate of a printed number. A slip is other arithmetic that gives its whole column."""
+"""Outcome for a printed number. A slip is other arithmetic that yields its whole column."""
 
 
 class Row(Struct, frozen=True):
     """One number. `deviation` is ours / published - 1; None where either is missing or 0.
 
-    `verdict` is None where no paper prints the other number, or nothing of ours stands beside it.
+    `verdict` is None where no paper prints the number, or we have none.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Result(Struct, frozen=True):
 
 
 def reproduction_table(result: Result) -> Table:
-    """One line per row; the unit stands with the name."""
+    """One line per row; the unit follows the name."""
     table = plain_table(f"{result.paper}/{result.experiment}: {result.title}")
     noted, judged = (any(getattr(row, of) for row in result.rows) for of in ("note", "verdict"))
     table.add_column("name", overflow="fold")
@@ -81,7 +81,7 @@ def reproduction_notes(result: Result) -> Iterator[str]:
 
 
 def verdict_table(results: Iterable[Result]) -> Table:
-    """Printed numbers of each table by what became of them, then those of all."""
+    """Printed numbers of each table by verdict, then the totals."""
     title, totals = "printed numbers by what became of them", Counter[str]()
     table = plain_table(title, ("table",))
     for verdict in get_args(Verdict):
@@ -101,7 +101,7 @@ def verdict_counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def verdict_text(row: Row) -> str:
-    """The verdict, of a row that is off by how much; empty for None."""
+    """The verdict, with the difference for a row that is off; empty for None."""
     if row.verdict != "off":
         return row.verdict or ""
     assert row.ours is not None

@@ -1,7 +1,7 @@
-"""Subject of a report: the content of one folder of `compile -o`, its lines of one form.
+"""Subject of a report: the contents of one folder of `compile -o`, in lines of one form.
 
 In: the layers of a folder with their explanations, or the stages of a whole network. Out: a
-`Subject`, which every report shows in the same way.
+`Subject`, which all reports show alike.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tilewright.report.view import CauseRow, Explanation, LayerResult, TimedBy
 
 @dataclass(frozen=True)
 class Line:
-    """One layer or stage: its time by `timed_by`, its cycles by cause as `causes_by` has them.
+    """One layer or stage: its time by `timed_by`, its cycles by cause from `causes_by`.
 
-    `time` and `note` stand beside its bar, `figures` in the table, `details` is all else.
+    `time` and `note` are shown beside its bar, `figures` in the table; `details` is everything
+    else.
     """
 
     name: str
@@ -41,9 +42,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Subject:
-    """An operator, the layers of a network, or the stages of a whole one, in their order.
+    """An operator, the layers of a network, or the stages of a whole network, in order.
 
-    `heads` are those of the lines' names and figures, `totals` what is known of the whole.
+    `heads` name the columns of the lines' names and figures; `totals` describes the whole.
     """
 
     name: str
@@ -64,7 +65,7 @@ def subject_of_layers(
     explanations: Mapping[str, Explanation],
     totals: str = "",
 ) -> Subject:
-    """Layers, or one operator; `explanations` by the names of the folders of their kernels."""
+    """Layers, or one operator; `explanations` are keyed by the kernels' folders."""
     heads = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
     digits = time_digits(total_milliseconds)
     lines = tuple(_of_layer(x, explanations.get(x.artifact or ""), digits) for x in layers)
@@ -90,7 +91,7 @@ def _of_layer(layer: LayerResult, found: Explanation | None, digits: int) -> Lin
 
 
 def subject_of_stages(run: NetworkRun) -> Subject:
-    """The stages of a whole network, simulated or measured, or by the model where neither."""
+    """The stages of a whole network: simulated, measured, or else by the model."""
     heads = ("stage", "what", "work", "algorithm", "ms", "% of time")
     times = [_milliseconds(stage, run) for stage in run.stages]
     total = sum(times)
@@ -105,7 +106,7 @@ def subject_of_stages(run: NetworkRun) -> Subject:
 
 
 def _milliseconds(stage: StageResult, run: NetworkRun) -> float:
-    """The stage's part of a simulated time, else its measured time or its estimate."""
+    """The stage's share of a simulated time, else its measured or estimated time."""
     if run.cycles is not None:
         return (stage.cycles or 0) / max(1, run.cycles) * (run.milliseconds or 0.0)
     return stage.measured_milliseconds or stage.estimate_milliseconds or 0.0
@@ -131,7 +132,7 @@ def _of_stage(stage: StageResult, run: NetworkRun, milliseconds: float, share: f
 
 
 def _details(stage: StageResult) -> Iterator[str]:
-    """Lines behind a stage: which nodes, on how many groups, its bytes and its causes."""
+    """Details of a stage: nodes, groups, bytes and causes."""
     yield stage.label
     if stage.nodes:
         yield f"computes {', '.join(stage.nodes)}"
@@ -152,7 +153,7 @@ _FOLDER = Path(__file__).parent / "reports"
 
 @dataclass(frozen=True)
 class _Report:
-    """One way to write down what was compiled; `suffix` is that of its files."""
+    """One kind of report; `suffix` is its files'."""
 
     name: str
     suffix: str
@@ -160,7 +161,7 @@ class _Report:
 
 
 def report_titles() -> dict[str, str]:
-    """Name -> title of every report, sorted, read without importing one."""
+    """Name -> title of every report, sorted, read without importing any."""
     return titles_below(_FOLDER)
 
 

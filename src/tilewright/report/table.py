@@ -18,7 +18,7 @@ from rich.table import Table
 
 from tilewright.common.limits import PAGE
 
-if TYPE_CHECKING:  # they bring the cost model with them, and light commands show tables
+if TYPE_CHECKING:  # they import the cost model, and light commands show tables
     from tilewright.report.view import LayerResult, NetworkResult
 
 _FEWER_OPERATIONS = (
@@ -30,13 +30,13 @@ _LEGEND = (
     "price; left out: arranging operands and results around the layers"
 )
 _SHORT_MILLISECONDS = 0.01
-"""Shorter times are told in microseconds."""
+"""Shorter times are shown in microseconds."""
 _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
 def short_schedule(schedule: str) -> str:
-    """The sizes of blocks, and of each nest the tiles in the order of the loops, the vectorised
-    dimension and the doubled buffers.
+    """Short form of a schedule: block sizes, then for each nest its tiles in loop order, the
+    vectorised dimension and the doubled buffers.
 
     >>> short_schedule("algorithm gemm\\nnest gemm\\nreorder(row, col)\\nvectorize(n)\\n"
     ...                "factors(a_copies=2, b_copies=1, col_granule=8, col_tile=64, row_tile=32)")
@@ -52,7 +52,7 @@ def short_schedule(schedule: str) -> str:
 
 
 def main_schedule(schedule: str) -> str:
-    """The short form of the matrix product alone, and how many nests stand around it."""
+    """The short form of the matrix product alone, and the number of other nests."""
     nests = schedule.split("\nnest ")[1:]
     product = next((nest for nest in nests if "vectorize(" in nest), nests[0] if nests else "")
     others = f" (+{len(nests) - 1})" if len(nests) > 1 else ""
@@ -60,7 +60,7 @@ def main_schedule(schedule: str) -> str:
 
 
 def schedule_legend(schedules: Iterable[str]) -> str:
-    """Legend of the short forms in schedules; empty if they have none."""
+    """Legend of the short forms in these schedules; empty if they have none."""
     text = " ".join(map(main_schedule, schedules))
     said = {
         r"\w \d": "NAME N: tiles of N, in the order of the loops",
@@ -87,7 +87,7 @@ def _short_nest(text: str) -> str:
 
 
 def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True) -> Table:
-    """One line per layer; the columns say which numbers are the model's and which simulated."""
+    """One line per layer; the columns tell modelled from simulated numbers."""
     table = plain_table(_title(result))
     table.add_column("layer", overflow="fold", min_width=5)
     table.add_column("algorithm", no_wrap=True)  # one word, which a break would garble
@@ -117,7 +117,7 @@ def _title(result: NetworkResult) -> str:
 
 
 def duration(milliseconds: float, whole: float | None = None) -> str:
-    """A time with its unit, three digits behind the point; a part of `whole` has its unit.
+    """A time with its unit and three decimals; a part of `whole` has the unit of the whole.
 
     >>> duration(12.3456), duration(0.0043215), duration(0.0), duration(0.0043215, whole=12.3456)
     ('12.346 ms', '4.321 us', '0.000 ms', '0.004 ms')
@@ -128,7 +128,7 @@ def duration(milliseconds: float, whole: float | None = None) -> str:
 
 
 def time_digits(total_milliseconds: float) -> int:
-    """Digits behind the point that show a thousandth of the total, three at the least.
+    """Decimals that show a thousandth of the total, at least three.
 
     >>> time_digits(12.3), time_digits(0.149), time_digits(0.0)
     (3, 4, 3)
@@ -139,13 +139,13 @@ def time_digits(total_milliseconds: float) -> int:
 
 
 def plain_table(title: str | None = None, heads: Iterable[str] = ()) -> Table:
-    """An empty table in the style of all reports, with columns of these heads."""
+    """An empty table in the style of all reports, with these column heads."""
     look = {"title_justify": "left", "title_style": "bold", "padding": (0, 1, 0, 0)}
     return Table(*heads, title=title, box=box.SIMPLE, **look)  # type: ignore[arg-type]  # mixed
 
 
 def _times(layer: LayerResult, clock_hz: int, digits: int) -> tuple[str, ...]:
-    """By the model, and as simulated or measured."""
+    """Milliseconds by the model, and simulated or measured."""
     estimate = layer.estimate_cycles / clock_hz * 1e3
     return f"{estimate:.{digits}f}", f"{layer.milliseconds:.{digits}f}"
 
@@ -167,13 +167,13 @@ def _whose(result: NetworkResult) -> str:
 
 
 def simulated_on(machine: str, fitted: str) -> str:
-    """The words on whose cycles they are; `fitted` is the machine's fitted description, if any."""
+    """Text that names the simulated machine; `fitted` is its fitted description, if any."""
     kind = f" ({'fitted' if fitted == machine else 'ideal'})" if fitted else ""
     return f"simulated on {machine}{kind}"
 
 
 def _simulated(result: NetworkResult) -> Iterator[str]:
-    """Notes on simulated times, and the total that fitted constants give."""
+    """Notes on simulated times, and the total with fitted constants."""
     if result.timed_by != "simulated":
         return
     if result.fitted_milliseconds is not None:
@@ -188,7 +188,9 @@ def _simulated(result: NetworkResult) -> Iterator[str]:
 
 
 _APART = 2
-"""A layer's share of the peak is that of the cores it ran on where it is so many times larger."""
+"""Factor by which a layer's share of the peak must exceed the machine's for its peak to be that of
+the cores it ran on.
+"""
 
 
 def total_lines(result: NetworkResult, peak_flops: float) -> str:
@@ -211,7 +213,7 @@ def total_lines(result: NetworkResult, peak_flops: float) -> str:
 
 
 def _beyond_peak(result: NetworkResult) -> Iterator[str]:
-    """Why layers exceed the peak: they compute less, or the computer is not the one described."""
+    """Reasons why layers exceed the peak: fewer operations, or a machine faster than described."""
     beyond = [layer for layer in result.layers if layer.peak_fraction > 1]
     if any(layer.algorithm.startswith("winograd") for layer in beyond):
         yield _FEWER_OPERATIONS
@@ -227,27 +229,29 @@ def _beyond_peak(result: NetworkResult) -> Iterator[str]:
         )
 
 
-# A table of stages that keeps to so many columns: a line for each, or two where lines are short.
+# A table of stages that keeps to a number of columns: one line per row, or two on short lines.
 #
-# In: texts of columns, of which the first are a stage's name and what it does. What it does is cut
-# first; where too little is left of it, it goes below the name. Then words break at spaces, and
-# last of all names anywhere. Figures are never cut.
+# In: columns of texts, the first two a stage's name and its work. The work is clipped first; if too
+# little of it is left, it goes below the name. Then lines break at spaces, and as a last resort
+# names break anywhere. Figures are never cut.
 
 STUCK = "\u00a0"
-"""A space that no line breaks at."""
+"""A space at which no line breaks."""
 _MOST_LABEL, _LEAST_LABEL = 48, 24
 _LEAST_NAME = 12
 _INDENT = "  "
 
 
 def _text_of(columns: int, width: int) -> int:
-    """Width left for texts, after a space at the left and two behind each column."""
+    """Width left for texts, after one space at the left and two after each column."""
     return width - 1 - 2 * columns
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of texts, figures at the right; it may go `below` the one before in short lines."""
+    """A column of texts, right-aligned for figures; on short lines it may go `below` the previous
+    one.
+    """
 
     head: str
     texts: tuple[str, ...]
@@ -256,18 +260,18 @@ class Column:
 
     @property
     def natural(self) -> int:
-        """The width of its longest text, the head too."""
+        """Width of the longest text, the head included."""
         return max(map(len, (self.head, *self.texts)))
 
     @property
     def least(self) -> int:
-        """The width of what has to stand in one line."""
+        """Width of the longest unbreakable text."""
         words = [word for text in (self.head, *self.texts) for word in text.split()]
         return max((*map(len, words), *(map(len, self.texts) if self.is_figure else ())), default=1)
 
 
 def stage_table(title: str, columns: Sequence[Column], width: int) -> Table:
-    """The table in so many columns of text."""
+    """The table, within `width` columns."""
     name, label, *others = columns
     shown = min(label.natural, _MOST_LABEL)
     for least, broken in ((shown, False), (min(shown, _LEAST_LABEL), True)):
@@ -287,7 +291,7 @@ def stage_table(title: str, columns: Sequence[Column], width: int) -> Table:
 
 
 def _in_two_lines(title: str, columns: Sequence[Column], width: int) -> Table:
-    """The table with two lines a row: columns that may go below their predecessor do so."""
+    """The table with two lines per row: columns that may go below their predecessor do so."""
     (name, label), *others = _merged(columns)
     whole = _text_of(1 + len(others), width)
     wanted = max(name.natural, _LEAST_LABEL + len(_INDENT))
@@ -310,7 +314,7 @@ def _in_two_lines(title: str, columns: Sequence[Column], width: int) -> Table:
 
 
 def _merged(columns: Sequence[Column]) -> list[list[Column]]:
-    """The columns, each with those that may go below it."""
+    """The columns, each grouped with those that may go below it."""
     found: list[list[Column]] = []
     for column in columns:
         if column.below:
@@ -321,7 +325,7 @@ def _merged(columns: Sequence[Column]) -> list[list[Column]]:
 
 
 def _stacked(group: Sequence[Column], width: int) -> list[str]:
-    """The head and the texts of columns, one below the other, in lines of words."""
+    """Head and texts of a group of columns, stacked and wrapped."""
     rows = zip(*((c.head, *c.texts) for c in group), strict=True)
     return ["\n".join(line for text in row for line in textwrap.wrap(text, width)) for row in rows]
 
@@ -337,12 +341,12 @@ def _add(table: Table, head: str, width: int, *, is_figure: bool = False) -> Non
 
 
 def clipped(text: str, width: int) -> str:
-    """The text; an ellipsis stands for what does not fit."""
+    """The text, with an ellipsis in place of an excess."""
     return text if len(text) <= width else f"{text[: max(0, width - 3)].rstrip()}..."
 
 
 def wrapped_line(line: str) -> str:
-    """A line of words in lines that fit a page."""
+    """A line of words, wrapped to the width of a page."""
     text = textwrap.fill(
         line, PAGE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )

@@ -1,8 +1,8 @@
 """Reports on one operator or one network, as plain values.
 
-These values are the `--json` contract (docs/reference/json.md) and what an artifact folder stores;
+These values are the `--json` contract (docs/reference/json.md) and are stored in artifact folders;
 the tables and texts of this package show them and compute nothing. Cycles are those of one core
-group; milliseconds, Gflop/s and the fraction of the peak are those of the whole machine.
+group; milliseconds, Gflop/s and fractions of the peak are those of the whole machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TimedBy = Literal["simulated", "measured", "model"]
 
 
 def checked_by(other: Comparison | None) -> CheckResult:
-    """The result of a check by a comparison with the reference; CheckFailed beyond its bound."""
+    """The result of a check against the reference. Raises CheckFailed beyond the bound."""
     if other is None:
         return "not run"
     if not other.is_within_bound:
@@ -43,12 +43,12 @@ def difference(other: Comparison) -> CheckFailed:
 
 
 class LayerResult(Struct, frozen=True):
-    """One operator: what was chosen and what it costs.
+    """One operator: the choice and its cost.
 
-    `milliseconds`, `gflops` and `peak_fraction` are of the time by `timed_by`. `peak_fraction`
-    counts the operations of the direct form, so Winograd may exceed one. `expected_error` is that
-    of random operands (`tune.accuracy`). `artifact` is the folder of the generated code, relative
-    to the written one; None if unwritten.
+    `milliseconds`, `gflops` and `peak_fraction` follow the time by `timed_by`. `peak_fraction`
+    counts the operations of the direct form, so Winograd may exceed one. `expected_error` assumes
+    random operands (`tune.accuracy`). `artifact` is the folder of the generated code, relative to
+    the written one; None if unwritten.
     """
 
     name: str
@@ -75,8 +75,8 @@ class LayerResult(Struct, frozen=True):
 
 
 class AlgorithmCheck(Struct, frozen=True):
-    """The generated code of one algorithm, run and compared on one operator; with so many `images`
-    and `rows` of an image where that are fewer than the layer's.
+    """The generated code of one algorithm, run and compared on one operator; `images` and `rows` of
+    an image are set if fewer ran than the layer has.
     """
 
     algorithm: str
@@ -90,9 +90,9 @@ class AlgorithmCheck(Struct, frozen=True):
 class NetworkResult(Struct, frozen=True, kw_only=True):
     """All operators of a run, in the order of the network; repeated layers are listed again.
 
-    `fitted_machine` is the description of this machine with constants fitted to measured kernels;
-    `fitted_milliseconds` is what the same schedules take there, where it is another one.
-    `refill_note` says how refills of the instruction cache are priced where that is not as usual.
+    `fitted_machine` is this machine's description with constants fitted to measured kernels;
+    `fitted_milliseconds` is the time of the same schedules there, if it is another machine.
+    `refill_note` says how instruction-cache refills are priced where that is unusual.
     """
 
     machine: str
@@ -112,13 +112,13 @@ class NetworkResult(Struct, frozen=True, kw_only=True):
 
     @property
     def timed_by(self) -> TimedBy:
-        """Whose the times of the layers are."""
+        """Source of the layers' times."""
         return self.layers[0].timed_by if self.layers else "simulated"
 
 
 class RunResult(Struct, frozen=True):
-    """An operator that was run: its figures, what the reference says of its result, and the largest
-    `error` over the largest value; `output` is the file of the result.
+    """An operator's run: its figures, the reference's verdict, and the largest `error` relative to
+    the largest value; `output` is the file of the result.
     """
 
     layer: LayerResult
@@ -148,10 +148,12 @@ class TrafficRow(Struct, frozen=True):
 
 
 class Arranged(Struct, frozen=True):
-    """Copies by the groups' cores between a tensor in C order and those of the groups, beside the
-    operator's own time: `bytes` in all groups, or once for what they share, none if the tensor lies
-    as the groups take it. `estimate_cycles` by the model and `cycles` simulated are those of the
-    slowest group; no copy takes less than `least_milliseconds` at the memories' peak.
+    """Copies by the groups' cores between a tensor in C order and the groups' tensors, beyond the
+    operator's own time.
+
+    `bytes` are those of all groups, or counted once if shared; none if the tensor needs no copy.
+    `estimate_cycles` (model) and `cycles` (simulated) are the slowest group's. `least_milliseconds`
+    is the bound at the memories' peak.
     """
 
     tensor: str
@@ -164,8 +166,8 @@ class Arranged(Struct, frozen=True):
 
 
 class Adding(Struct, frozen=True):
-    """How partial results are added up: each group takes `elements` of every one, in so many cycles
-    by the model, which are part of the operator's.
+    """Adding up of partial results: each group adds `elements` of every part, in `estimate_cycles`
+    of the operator's cycles by the model.
     """
 
     elements: int
@@ -173,7 +175,7 @@ class Adding(Struct, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """A candidate that lost: the model's cycles, of which `waiting` not covered by computing."""
+    """A candidate that lost: its modelled cycles, `waiting` ones not covered by computing."""
 
     algorithm: str
     partition: str
@@ -185,7 +187,7 @@ class Rejected(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """One changed number of the machine and what it would bring; `retuned` or the same schedule."""
+    """One change of the machine and its simulated cycles; `retuned`, or with the same schedule."""
 
     settings: tuple[str, ...]
     cycles: int
@@ -193,10 +195,10 @@ class Change(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Where the time of one operator goes.
+    """Time of one operator by cause.
 
-    `causes` sum to `layer.simulated_cycles`; where nothing was simulated they are the model's. Of
-    several `threads` causes and traffic are those of the one with most to do.
+    `causes` sum to `layer.simulated_cycles`, or are the model's if nothing was simulated. With
+    several `threads`, causes and traffic are the busiest one's.
     """
 
     layer: LayerResult
@@ -221,8 +223,8 @@ class Explanation(Struct, frozen=True):
 
 
 class StageTensor(Struct, frozen=True):
-    """A tensor of a stage: its name in the program and in the network, its dimensions in memory,
-    slowest first, and its bytes in one group.
+    """A tensor of a stage: its name in the program and in the network, its dimensions in memory
+    (slowest first), and its bytes in one group.
     """
 
     name: str
@@ -233,11 +235,11 @@ class StageTensor(Struct, frozen=True):
 
 
 class StageExplanation(Struct, frozen=True):
-    """Where the time of one stage of a network goes, of a kind that no kernel has: elementwise
-    work, windows, copies. `computes` says what of its `tensors`, of which the last is written.
+    """Time of one network stage without a kernel of its own: elementwise work, windows, copies.
 
-    `share` is of the network's time. `causes` sum to `cycles`, those of one of the `groups` that
-    compute it, where it was simulated. On this computer only time and `moved_bytes` are known.
+    `computes` is its computation in words; the last of its `tensors` is written. `share` is of the
+    network's time. In a simulation, `causes` sum to `cycles`, those of one of the `groups` that
+    compute it. On this computer only time and `moved_bytes` are known.
     """
 
     network: str
@@ -266,7 +268,7 @@ class StageExplanation(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was checked: `status` is ok, note or refused."""
+    """One check: its subject and rule, and a `status` of ok, note or refused."""
 
     subject: str
     rule: str
@@ -276,7 +278,7 @@ class Finding(Struct, frozen=True):
 
 
 class CheckReport(Struct, frozen=True):
-    """The `--json` form of `check`; `roofline` where tiles of a product were asked for."""
+    """The `--json` form of `check`; `roofline` is set if tiles of a product were given."""
 
     machine: str
     findings: tuple[Finding, ...]

@@ -1,8 +1,8 @@
-"""Ways to compute an operator as tensorised loop nests, each with the space of its schedules
-(swATOP 3, 4.2).
+"""Ways to compute an operator as tensorised loop nests, each with its schedule space (swATOP 3,
+4.2).
 
-Each module below the package is imported with it and registers its seeds; those that other packages
-bring under the entry-point group `tilewright.seeds` are loaded when an operator is looked up.
+Importing the package imports every module below it, and each registers its seeds. Modules that
+other packages declare under the entry-point group `tilewright.seeds` load at the first look-up.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
-"""The seeds of any contraction of two operands: loops around a matrix product of the axes' roles,
-or around a multiplication and an addition of elements.
+"""Seeds of any contraction of two operands: loops around a matrix product, or around an elementwise
+multiply-add.
 
-Axes that run through as one are one dimension of the product. Of windows, one axis or two may join
-it, and their taps are loops, innermost, inside the transfer of what they read together. Extents are
-parameters but for those of taps, so that operators of one pattern share their programs.
+Axes whose indices run through together form one dimension of the product. One or two window axes
+may join it; their taps are then innermost loops, inside the transfer of the region they share.
+Extents other than those of taps are parameters, so operators of one pattern share their programs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tilewright.seeds.steps import (
 
 _NAMES = {"m": "row", "n": "col", "k": "depth"}
 _MOST_JOINED = 2
-"""Axes of windows that one product takes beside the plain ones."""
+"""Window axes that one product covers beside the plain ones."""
 
 
 def _parameters(op: Definition) -> dict[str, int]:
@@ -63,18 +63,18 @@ INTERFACES["contraction"] = NestInterface("contraction", _parameters, _arrange, 
 
 @seed("contraction", name="loops")
 def loops(op: Definition) -> Seed:
-    """Tiles in the dimensions of the product, everything else outside or innermost."""
+    """Tiles the product's dimensions; all other axes are loops outside them, taps innermost."""
     return _seed(pattern(matrix_roles(op)), in_place=False)
 
 
 @seed("contraction", name="loops", addressed=True)
 def loops_in_place(op: Definition) -> Seed:
-    """Likewise, with operands where they lie."""
+    """`loops` with operands read and written in place."""
     return _seed(pattern(matrix_roles(op)), in_place=True)
 
 
 def pattern(roles: MatrixRoles) -> MatrixRoles:
-    """The roles without extents, except those of taps."""
+    """The roles with every extent erased except those of taps: the key that programs share."""
     extents = tuple(n if a in roles.taps else 0 for a, n in enumerate(roles.extents))
     first, second = (
         replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False, expanded=(),
@@ -87,8 +87,8 @@ def pattern(roles: MatrixRoles) -> MatrixRoles:
 
 @dataclass(frozen=True)
 class _StoredOperand:
-    """A tensor as it is stored, and as the product sees it: a view whose dimensions are `m`, `n`,
-    `k` and cells, each of them `parts` of the stored one.
+    """A tensor as stored, and the view the product sees: dimensions `m`, `n`, `k` and cells.
+    `parts` maps each dimension of the view to the stored ones it joins.
     """
 
     stored: TensorSpec
@@ -96,7 +96,7 @@ class _StoredOperand:
     parts: dict[str, tuple[str, ...]]
 
     def layout(self, items: Sequence[str]) -> tuple[Layout, ...]:
-        """The storage order with these dimensions of the view."""
+        """Layouts with the view's dimensions in this order."""
         own = Layout(self.view.name, tuple(items))
         if self.view is self.stored:
             return (own,)
@@ -111,7 +111,7 @@ def _stored_operand(
     groups: dict[str, tuple[str, ...]],
     operand: int | None,
 ) -> _StoredOperand:
-    """The tensor with each group of dimensions joined into one; an empty group has one element."""
+    """The tensor with each group of dimensions joined into one; an empty group becomes extent 1."""
     lone = {group[0]: letter for letter, group in groups.items() if len(group) == 1}
     units = [letter for letter, group in groups.items() if not group]
     joined = {d for group in groups.values() for d in group}
@@ -131,10 +131,10 @@ def _stored_operand(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Axes, and tensors with their uses, of the nest of one pattern.
+    """The axes of one pattern's nest, and its tensors.
 
-    `matrix` are the product's axes by letter; `items` the dimension of each that a view of its
-    tensors has, by letter and tensor; `axes` the others by number.
+    `matrix` holds the product's axes by letter, `axes` the others by number. `base` names the
+    window axis that stands in for a letter without plain axes, else None.
     """
 
     roles: MatrixRoles
@@ -146,19 +146,19 @@ class _Parts:
     base: dict[str, int | None]
 
     def named(self, axes: Sequence[int]) -> tuple[Axis, ...]:
-        """The axes with these numbers, without the product's own."""
+        """The axes with these numbers, except those that the product covers."""
         taken = [a.name for a in self.matrix.values()]
         return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
 
     def dimension(self, held: _StoredOperand, a: int) -> str:
-        """The dimension of a view along which an axis lies that is in it by itself."""
+        """The dimension of the tensor's view along which axis `a` runs alone."""
         if held is self.result:
             return f"i{a}"
         cut = self.roles.left if held is self.left else self.roles.right
         return next(f"d{j}" for j, cell in enumerate(cut.cells) if a in cell.axes)
 
     def item(self, held: _StoredOperand, letter: str) -> str:
-        """The dimension of a view along which the product's dimension of that letter lies."""
+        """The dimension of the tensor's view that feeds the product's dimension `letter`."""
         own = self.base[letter]
         return letter if own is None else self.dimension(held, own)
 
@@ -200,7 +200,7 @@ def _parts(roles: MatrixRoles) -> _Parts:
 
 
 def _wide_base(plain: tuple[int, ...], wide: tuple[int, ...]) -> int | None:
-    """The axis of windows that is a dimension of the product, where no plain one is."""
+    """The window axis that becomes a dimension of the product when no plain axis does."""
     return wide[-1] if wide and not plain else None
 
 
@@ -212,7 +212,7 @@ def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _Stor
 
 
 def _use(p: _Parts, held: _StoredOperand, cells: Sequence[Cell]) -> Use:
-    """The element of one step; `cells` are an operand's, empty for the result."""
+    """The element that one iteration touches; `cells` are the operand's, empty for the result."""
     places: list[Expr] = []
     for item, _ in held.view.dims:
         if item in p.matrix:
@@ -254,7 +254,7 @@ def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
 
 
 def _joinable_axes(p: _Parts) -> tuple[tuple[int, ...], ...]:
-    """Choices of window axes in a product's columns: the innermost, no two along one dimension."""
+    """Sets of window axes to join to the columns: inner ones, no two along one dimension."""
     free = [a for a in p.roles.wide_n if a != p.base["n"]]
     most = _MOST_JOINED - (p.base["n"] is not None)
     found: list[tuple[int, ...]] = [()]
@@ -266,7 +266,7 @@ def _joinable_axes(p: _Parts) -> tuple[tuple[int, ...], ...]:
 
 
 def _columns(p: _Parts) -> tuple[tuple[Step, ...], ...]:
-    """Alternatives that fuse axes into the product's columns and spread one along the mesh."""
+    """Alternatives that fuse window axes into columns and spread one axis over mesh columns."""
     found = []
     for chosen in _joinable_axes(p):
         names = [p.axes[a].name for a in chosen]
@@ -292,8 +292,8 @@ def _staged_space(p: _Parts, body: Nest) -> Space:
 
 
 def _orders(p: _Parts) -> Choice:
-    """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
-    their products are a chain (`ir.chains`).
+    """Loop orders, vector dimensions, and the loops outside which operands are fetched. Taps with
+    no other work between their products form a chain (`ir.chains`).
     """
     roles = p.roles
     outer, wide = ([a.name for a in p.named(axes)] for axes in (
@@ -308,8 +308,8 @@ def _orders(p: _Parts) -> Choice:
 
 
 def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[Step, ...]]]:
-    """The taps in order with the operands fetched outside them. Where windows are joined along two
-    axes, taps of the outer one share the fetches if they are innermost.
+    """Tap orders, each with the loops outside which operands are fetched. Where windows are joined
+    along two axes, taps of the outer axis share one fetch if they are innermost.
     """
     left, right = p.left.view.name, p.right.view.name
     natural = tuple(taps)
@@ -325,8 +325,8 @@ def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tupl
 
 
 def _addressed_space(p: _Parts, body: Nest) -> Space:
-    """For one block of columns and some rows the products of all taps and terms add into the same
-    C; what is not packed lies where it is.
+    """For one block of columns and some rows, the products of all taps and terms accumulate into
+    one C; operands that are not packed are read in place.
     """
     roles = p.roles
     outer, wide = ([a.name for a in p.named(axes)] for axes in (
@@ -349,7 +349,7 @@ def _addressed_space(p: _Parts, body: Nest) -> Space:
 
 
 def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """The product's dimensions innermost either way round, beside axes joined to its columns."""
+    """Product dimensions innermost, in either order, next to the axes joined to its columns."""
     rows, columns = (p.item(p.result, x) for x in "mn")
     own, terms = p.item(p.right, "n"), p.item(p.right, "k")
     pairs: list[tuple[Layout, ...]] = []
@@ -368,14 +368,14 @@ def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
 
 
 def _inside(held: _StoredOperand, items: Sequence[str]) -> tuple[Layout, ...]:
-    """The layout with these dimensions innermost."""
+    """The layout with these dimensions innermost, the others in declared order."""
     return held.layout((*(d for d, _ in held.view.dims if d not in items), *items))
 
 
-# Gathering element by element: for each step of the gathered axes the body on tiles of the result.
+# Elementwise gathering: for each step of the gathered axes, the body runs on tiles of the result.
 #
-# For contractions whose axes leave no matrix product worth the name (depthwise windows, one row),
-# and for bodies of several operands that are no product. The gathered axes are loops, innermost.
+# For contractions whose axes leave no worthwhile matrix product (depthwise windows, a single row),
+# and for bodies of several operands that are not products. The gathered axes are innermost loops.
 
 _MOST_GATHERED = 2
 """Innermost gathered axes outside which an operand may be fetched whole."""
@@ -383,13 +383,13 @@ _MOST_GATHERED = 2
 
 @seed("contraction", name="elementwise")
 def elementwise(op: Definition) -> Seed | None:
-    """A multiplication and an addition for each step, on floats."""
+    """One elementwise multiply-add per step of the gathered axes; floats only."""
     return _elementwise(op, in_place=False)
 
 
 @seed("contraction", name="elementwise", addressed=True)
 def elementwise_in_place(op: Definition) -> Seed | None:
-    """Likewise, with operands where they lie."""
+    """`elementwise` with operands read and written in place."""
     return _elementwise(op, in_place=True)
 
 
@@ -435,7 +435,7 @@ def _elementwise_seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
 
 
 def _tiled_axes(roles: MatrixRoles) -> tuple[int, ...]:
-    """The result's axes to tile, no two along one dimension; inner ones are preferred."""
+    """The result's axes to tile: no two along one dimension, inner ones first."""
     dims = [cell.axes for operand in roles.operands for cell in operand.cells]
     found: list[int] = []
     for a in reversed(roles.kept):
@@ -454,8 +454,8 @@ def _element(number: int, cells: Sequence[Cell], axes: dict[int, Axis]) -> Use:
 def _fetched_elements(
     x: Sequence[TensorSpec], beside: Sequence[Axis], gathered: Sequence[Axis]
 ) -> list[tuple[Step, ...]]:
-    """Operands fetched step by step, for the innermost gathered axes at once, or for the loops
-    `beside` the tiles: windows of one tile share most of their places.
+    """Alternatives for fetching operands: per step, once for the innermost gathered axes, or once
+    for the loops `beside` the tiles, where the windows of one tile overlap.
     """
     inner = [a.name for a in gathered[-_MOST_GATHERED:]]
     found = [(), *(tuple(Stage(t.name, name) for t in x) for name in inner)]

@@ -1,4 +1,4 @@
-"""The seeds of matrix multiplication: three loops around the primitive, and one over a batch."""
+"""Seeds of matrix multiplication: three loops around the primitive, plus one over a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTERFACES["gemm"] = NestInterface(
 
 @seed("gemm", name="gemm")
 def gemm(op: Gemm) -> Seed:
-    """C = alpha A B + beta C, tiles in all three dimensions; integers are added to C in place."""
+    """C = alpha A B + beta C, tiled in m, n and k; integers accumulate into C in place."""
     if op.beta and not op.numerics.is_float:
         return _update_seed(op.transpose_a, op.transpose_b)
     return gemm_seed("gemm", "input", op.transpose_a, op.transpose_b, op.alpha, op.beta)
@@ -40,8 +40,8 @@ def gemm(op: Gemm) -> Seed:
 @seed("gemm", name="prepacked", baseline=True)
 def prepacked(op: Gemm) -> Seed:
     """C = alpha A B + beta C with a constant B, such as weights: read in place, and packed ahead of
-    all calls if it is read by vectors. For machines whose cores address main memory. Only callers
-    that know B to be constant may use it, so it is chosen by name alone.
+    all calls if vectors run along it. For machines whose cores address main memory. The operator
+    does not say that B is constant, so callers choose this seed by name.
     """
     return gemm_seed("prepacked", "constant", op.transpose_a, op.transpose_b, op.alpha, op.beta)
 
@@ -50,7 +50,7 @@ def prepacked(op: Gemm) -> Seed:
 def gemm_seed(
     name: str, b_kind: TensorKind, transpose_a: bool, transpose_b: bool, alpha: float, beta: float
 ) -> Seed:
-    """The seed called `name` of products whose B is an input, or a constant."""
+    """The seed `name` of products whose B is an input or a constant, as `b_kind` says."""
     a = tensor("a", "input", operand=0, rows=M, depth=K)
     b = tensor("b", b_kind, operand=1, depth=K, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
@@ -77,7 +77,7 @@ def gemm_seed(
 
 @cache
 def _update_seed(transpose_a: bool, transpose_b: bool) -> Seed:
-    """C += A B where C lies."""
+    """C += A B, with C updated in place."""
     plain = gemm_seed("gemm", "input", transpose_a, transpose_b, 1.0, 0.0)
     *factors, c = plain.tensors
     c = replace(c, kind="updated")
@@ -96,7 +96,7 @@ def product_nest(
     outer: str = "",
     axes: tuple[str, str, str] = ("row", "col", "depth"),
 ) -> Nest:
-    """The product over axes m, n, k, for each step of axes `outer` that stand before these."""
+    """The product over axes m, n, k, inside loops over the `outer` axes."""
     m, n, k = axes
     places = (", ".join((*outer.split(), *own)) for own in ((m, n), (m, k), (k, n)))
     uses = (matrix.on(place) for matrix, place in zip((c, a, b), places, strict=True))
@@ -106,7 +106,7 @@ def product_nest(
 def gemm_space(
     product: Nest, m: str, n: str, k: str, *, inner_only: bool = False, most: int = 8
 ) -> Space:
-    """The space of a plain matrix product over axes m, n, k, with loops of other axes outside."""
+    """The space of a plain matrix product over axes m, n, k, inside loops over all other axes."""
     orders = [(m, n, k), (n, m, k)]
     if not inner_only:
         orders += [(k, m, n), (n, k, m), (m, k, n)]
@@ -125,7 +125,7 @@ def gemm_space(
     )
 
 
-# The seed of batched matrix multiplication: a loop over the batch around the product.
+# Batched matrix multiplication: a loop over the batch around the product.
 
 
 INTERFACES["batched_matmul"] = NestInterface(
@@ -138,7 +138,7 @@ INTERFACES["batched_matmul"] = NestInterface(
 
 @seed("batched_matmul", name="batched")
 def batched(op: BatchedMatmul) -> Seed:
-    """C[i] = A[i] B[i], the batch outside, tiles in the three dimensions of a product."""
+    """C[i] = A[i] B[i]: the batch outside, tiles in the three dimensions of the product."""
     return _batched_seed(op.transpose_a, op.transpose_b)
 
 

@@ -1,4 +1,4 @@
-"""The seed of look-ups: one loop over the integers, the table whole, everything where it lies."""
+"""The seed of table look-ups: one loop over the integers, the whole table, all tensors in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTERFACES["lookup"] = NestInterface(
 
 @seed("lookup", name="lookup")
 def lookup(op: Lookup) -> Seed:
-    """The element of the table for each integer."""
+    """The table element for each integer over 2 ** `shift`."""
     return _lookup(op.shift)
 
 

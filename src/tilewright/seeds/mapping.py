@@ -1,8 +1,8 @@
-"""The seeds of mappings and reductions of tensors as they lie: one nest around the primitive.
+"""Seeds of mappings and reductions of tensors as they lie: one nest around the primitive.
 
-Every axis is cut into tiles, one axis or two are spread over the cores; all sizes are parameters,
-so that operators of one pattern share their programs. Taps of windows are loops, innermost, inside
-the transfer of what they read together.
+Every axis is tiled, and one or two are spread over the cores. All sizes are parameters, so that
+operators of one pattern share their programs. Window taps are innermost loops, inside the transfer
+of the region they share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LETTERS = "pqrstuvw"
 _FEW_AXES = 4
 
 Pattern = tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
-"""Terms and offsets of an access, without its extents."""
+"""Terms and offsets of an access, without extents."""
 
 
 def _pattern(access: Access) -> Pattern:
@@ -32,7 +32,7 @@ def _pattern(access: Access) -> Pattern:
 
 
 def _sizes(**accesses: Access) -> dict[str, int]:
-    """The extents of the stored tensors by parameter."""
+    """Extents of the stored tensors, by parameter name."""
     return {f"{t}_{d}": n for t, access in accesses.items() for d, n in enumerate(access.shape)}
 
 
@@ -56,13 +56,13 @@ INTERFACES["reduce"] = NestInterface("reduce", _parameters, _shaped, lambda op, 
 
 @seed("map", name="map")
 def mapping(op: InMemory) -> Seed:
-    """The expression for each element, tile by tile."""
+    """The expression applied element by element, tile by tile."""
     return _mapping(*_mapped(op), in_place=False)
 
 
 @seed("map", name="map", addressed=True)
 def mapping_in_place(op: InMemory) -> Seed:
-    """The expression for each element where it lies."""
+    """The expression applied element by element, in place."""
     return _mapping(*_mapped(op), in_place=True)
 
 
@@ -112,9 +112,9 @@ def _uncounted(rank: int, patterns: tuple[Pattern, ...]) -> tuple[int, ...]:
 
 
 def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
-    """The axes of which a tile has one place: those along which some tensor is read backwards, and
-    those that count blocks in a dimension of one tensor where another tensor has the places within
-    a block apart, as a tile lies within one block.
+    """The axes along which a tile has extent 1: those that some tensor is read backwards along, and
+    those that count blocks of one tensor's dimension where another tensor stores the place within a
+    block as a separate dimension, since a tile lies within one block.
     """
     every = [terms for places, _ in patterns for terms in places]
     dims = [frozenset(a for a, _ in terms) for terms in every]
@@ -128,8 +128,8 @@ def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
 
 
 def _within(patterns: tuple[Pattern, ...]) -> set[int]:
-    """The axes that count the places within a block: of what moves with these alone there is
-    little, which may be fetched once.
+    """The axes that count places within a block. A tensor that varies along these alone is small
+    and may be fetched once.
     """
     dims = (terms for places, _ in patterns for terms in places if len(terms) > 1)
     return {min(terms, key=lambda term: term[1])[0] for terms in dims}
@@ -137,7 +137,7 @@ def _within(patterns: tuple[Pattern, ...]) -> set[int]:
 
 @seed("reduce", name="reduce")
 def reduction(op: InMemory) -> Seed | None:
-    """The windows or rows of one operand gathered tile by tile."""
+    """The windows or rows of one operand, gathered tile by tile."""
     if len(op.operands) != 1:
         return None
     (operand,) = op.operands
@@ -150,8 +150,8 @@ def reduction(op: InMemory) -> Seed | None:
 
 @seed("reduce", name="windows_in_parts", whole=True)
 def windows_in_parts(op: InMemory) -> Seed | None:
-    """The largest of windows of two columns that share no place, found where the last rows lie;
-    the rows of the next windows come in parts.
+    """Maximum over disjoint windows of two columns, computed where the last rows lie; the rows of
+    the next windows arrive in parts.
     """
     if (op.gather, op.body, op.finish, len(op.operands)) != ("max", "x0", "x0", 1):
         return None
@@ -187,7 +187,7 @@ def _windows_in_parts(kept: int, patterns: tuple[Pattern, Pattern]) -> Seed | No
 
 
 def _own_axes(op: InMemory) -> tuple[int, ...]:
-    """The gathered axes that have a dimension of the operand to themselves."""
+    """The gathered axes that run alone along a dimension of the operand."""
     alone = {terms[0][0] for terms in op.operands[0].terms if len(terms) == 1}
     return tuple(a for a in range(op.outer, len(op.extents)) if a in alone)
 
@@ -260,15 +260,15 @@ def _use(
 
 
 def tile_sizes(axes: int) -> int:
-    """How many sizes of tiles to try of each axis. Fewer leave runs of main memory short where a
-    copy into another order of dimensions has few axes.
+    """Tile sizes to try per axis: more for few axes, since a copy into another order of dimensions
+    then needs them for long runs in main memory.
     """
     return 10 if axes <= _FEW_AXES else 3
 
 
 def spread(space: Space, axes: tuple[Axis, ...], counted: tuple[Axis, ...] = ()) -> Space:
-    """One axis over all cores, or two over rows and columns; of those that are `counted`, which
-    tiles cannot cut, one place after the other.
+    """Spread one axis over all cores, or two over rows and columns. The `counted` axes, which tiles
+    cannot cut, are walked one index at a time.
     """
     single = [(Spread(a.name, "cores"),) for a in axes]
     double = [(Spread(a.name, "rows"), Spread(b.name, "columns")) for a, b in combinations(axes, 2)]
@@ -285,5 +285,5 @@ def _walked(axis: Axis) -> tuple[Step, ...]:
 
 
 def _beside(axes: tuple[Axis, ...]) -> list[tuple[str, tuple[Step, ...]]]:
-    """Ways to spread another axis, and the axis beside it if that leaves columns."""
+    """Where to spread a walked axis, each with a second axis over the columns left."""
     return [("cores", ()), *(("rows", (Spread(a.name, "columns"),)) for a in axes)]

@@ -1,9 +1,9 @@
 """Schedule seeds as values: one tensorised loop nest over named axes (swATOP 4.2).
 
-A `Nest` says WHAT is computed: which axes there are, which primitive stands innermost, and which
-element of each tensor an iteration touches, as index expressions over the axes. How the axes are
-split, ordered, laid out and staged is the schedule's business. A seed is one nest or several that
-run one after the other over shared tensors.
+A `Nest` states what is computed: the axes, the innermost primitive, and the element of each tensor
+that an iteration touches, as index expressions over the axes. The schedule decides how the axes are
+split, ordered, laid out and staged. A seed is one nest, or several that run in order on shared
+tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.ops.numerics import Numerics
 
 @dataclass(frozen=True)
 class Axis:
-    """One iteration axis. `inner` axes are never looped over: the primitive takes them whole."""
+    """One iteration axis. `inner` axes are never loops: the primitive takes them whole."""
 
     name: str
     extent: Expr
@@ -36,7 +36,7 @@ class Axis:
 
     @property
     def var(self) -> Var:
-        """The axis inside an index expression."""
+        """The axis as a variable of index expressions."""
         return Var(self.name)
 
 
@@ -50,8 +50,8 @@ class TensorSpec:
     """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders
     them).
 
-    It holds elements of the operand with that number, or of the result. So many indices at the
-    beginning and at the end of a dimension hold `zeros` in every run.
+    It holds elements of operand number `operand`, or of the result where that is None. `zeros`
+    lists, per dimension, how many leading and trailing indices hold zeros in every run.
     """
 
     name: str
@@ -67,13 +67,13 @@ class TensorSpec:
             check_name("dimension", name)
 
     def element_type(self, numerics: Numerics) -> DType:
-        """Its element type. Raises ScheduleError for an input of mixed types without an operand, or
-        with one of which no type is known.
+        """The tensor's element type. Raises ScheduleError where types are mixed and an input names
+        no operand, or an operand whose type is unknown.
         """
         if numerics.is_float and not numerics.is_mixed:
             return numerics.sums
         if self.operand is not None:
-            # Types that are all the same are named for two operands, however many there are.
+            # Identical types are listed for two operands only, however many there are.
             if self.operand >= len(numerics.operands) and len({*numerics.operands}) == 1:
                 return numerics.operands[0]
             if self.operand < len(numerics.operands):
@@ -91,7 +91,7 @@ class TensorSpec:
         return numerics.result
 
     def on(self, places: str) -> Use:
-        """The element at these places, an expression over axes for each dimension in order.
+        """The element at these indices: one expression over axes per dimension, in order.
 
         >>> str(tensor("x", "input", "rows=n + 2, cols=8").on("row + tap, col").indices[0])
         'row + tap'
@@ -105,7 +105,7 @@ class TensorSpec:
 
 
 def _call(text: str) -> ast.Call:
-    """A call as a syntax tree, of which nothing is executed."""
+    """Parse a call to a syntax tree; nothing is evaluated."""
     try:
         tree = expression_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -124,7 +124,7 @@ def tensor(
     operand: int | None = None,
     **dims: IntLike,
 ) -> TensorSpec:
-    """Declare a tensor by its dimensions, a text over parameters naming them; see `TensorSpec`."""
+    """Declare a tensor by the text of its dimensions, expressions over parameters."""
     named = tuple((str(k.arg), from_ast(k.value)) for k in _call(f"dims({text})").keywords)
     every = (*named, *((d, expr(e)) for d, e in dims.items()))
     return TensorSpec(name, kind, every, storage, operand)
@@ -134,8 +134,8 @@ def tensor(
 class Use:
     """A tensor with one index expression (over axis names) per dimension.
 
-    Of a result that is `exact` nothing is written beyond the places that the axes reach, whatever
-    their last tiles are rounded up to; of others nothing beyond the tensor.
+    A write to an `exact` result never goes beyond the indices that the axes reach, however far
+    their last tiles are rounded up; other writes only stay within the tensor.
     """
 
     tensor: TensorSpec
@@ -151,11 +151,12 @@ class Use:
 class Nest:
     """One tensorised loop nest.
 
-    `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
-    Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`, and
-    made anew in every one of its `turns`, loops that it does not depend on. What a transform makes
-    `before` it, the result that one takes `after` it and one that is pooled stay in the scratchpad.
-    Raises ScheduleError where these are not what the primitive takes.
+    `roles` maps an axis to the letter of the primitive's dimension that it feeds (m, n, k for
+    gemm); axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`,
+    and computed anew in every iteration of its `turns`, loops that it does not depend on. The
+    output of the transform `before`, the source of the one `after`, and a result that is pooled
+    exist only in the scratchpad. Raises ScheduleError where axes or operands do not match the
+    primitive.
     """
 
     name: str
@@ -191,12 +192,12 @@ class Nest:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """Output first, then the inputs: the order of the call's operands."""
+        """Output, then inputs: the operand order of the call."""
         return (self.output, *self.inputs)
 
     @property
     def finished(self) -> Use:
-        """The tensor before pooling: the output, or the result of the transform behind it."""
+        """The tensor before pooling: the output, or the result of the transform `after` it."""
         return self.after.output if self.after else self.output
 
     @property
@@ -215,13 +216,13 @@ class Nest:
 
     @property
     def kept(self) -> tuple[TensorSpec, ...]:
-        """The tensors that only the scratchpad holds, tile by tile."""
+        """The tensors that exist only in the scratchpad, tile by tile."""
         made: tuple[TensorSpec, ...] = (self.before.output.tensor,) if self.before else ()
         made += (self.after.source.tensor,) if self.after else ()
         return (*made, self.finished.tensor) if self.pooling else made
 
     def axis(self, name: str) -> Axis:
-        """The axis of that name; ScheduleError lists the known ones."""
+        """The axis of that name. Raises ScheduleError, which lists the known ones."""
         for candidate in self.axes:
             if candidate.name == name:
                 return candidate
@@ -229,15 +230,15 @@ class Nest:
         raise ScheduleError(f"nest {self.name!r} has no axis {name!r}", fix=f"its axes are {known}")
 
     def reductions(self) -> frozenset[str]:
-        """Axes that the output does not depend on, except `turns`, which make it anew."""
+        """Axes that the output does not depend on, except `turns`."""
         kept = self.output.axes().union(self.turns)
         return frozenset(a.name for a in self.axes if a.name not in kept)
 
 
 @dataclass(frozen=True)
 class TileEpilogue:
-    """A primitive on the finished output tile and further operands, the output's own use among
-    them where the primitive replaces what it writes.
+    """A primitive applied to the finished output tile and further operands. The operands include
+    the output's own use where the primitive overwrites it.
     """
 
     primitive: Primitive
@@ -246,7 +247,7 @@ class TileEpilogue:
 
 @dataclass(frozen=True)
 class Transform:
-    """A primitive that makes a tile of one tensor of a tile of another, in the scratchpad; `roles`
+    """A primitive that turns a tile of `source` into a tile of `output`, in the scratchpad; `roles`
     maps axes to the letters of its dimensions.
     """
 
@@ -258,9 +259,9 @@ class Transform:
 
 @dataclass(frozen=True)
 class Pooling:
-    """A primitive that makes each element of a smaller tile of those of one window of the finished
-    tile, in the scratchpad: its operands are the elements at each place in the `window`, rows
-    first. `source` is the first place, the window's extents go by the names of dimensions.
+    """A primitive that reduces each window of the finished tile to one element, in the scratchpad.
+    Its operands are the elements at each place in the `window`, row by row. `source` is the use of
+    the first place; `window` gives the extents by dimension name.
     """
 
     primitive: Primitive
@@ -285,10 +286,10 @@ def nest(
     **attributes: Attribute,
 ) -> Nest:
     """Build a nest around the primitive of that name with these attributes; `roles` maps each
-    letter of the primitive to its axis, or to its axes.
+    letter of the primitive to its axis or axes.
 
-    Axes may be given by their names: they count through a dimension that they are alone in, or have
-    `extents`; the primitive takes `inner` ones whole.
+    Axes given by name take their extent from the dimension that they alone index, or from
+    `extents`. The primitive takes `inner` ones whole.
     """
     if isinstance(axes, str):
         uses = (output, *inputs, *((before.source,) if before else ()))
@@ -310,7 +311,7 @@ def _names(axes: str | Axis | tuple[Axis, ...]) -> list[str]:
 def _counted(
     names: Sequence[str], uses: Sequence[Use], inner: Sequence[str], extents: Mapping[str, IntLike]
 ) -> tuple[Axis, ...]:
-    """Axes by their names, with the extents of the dimensions that they count through."""
+    """Axes by name, with the extents of the dimensions that they index alone."""
     found = {
         index.name: extent
         for use in reversed(uses)

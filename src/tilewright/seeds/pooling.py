@@ -1,9 +1,9 @@
 """Seeds of convolutions whose results are pooled on the finished tile, before it is put.
 
-In: a seed whose last nest makes whole windows of its result in one call, and windows that do not
-overlap. Out: the same seed with the windows for its result, a fraction of what would be put; None
-where a tile may end within a window. Winograd's transform back gives tiles of 2 x 2 or 4 x 4; where
-loops walk over single pixels, inner ones go over the places of a window.
+In: a seed whose last nest computes whole windows of its result in one call, and windows that do not
+overlap. Out: the same seed with pooled windows as its result, so that less is put; None where a
+tile may end within a window. Winograd's output transform yields 2 x 2 or 4 x 4 tiles. Where loops
+walk over single pixels, additional inner loops run over the places of a window.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tilewright.seeds.steps import Layout, Reorder, Split, Spread, Stage, Step, 
 Pooled: TypeAlias = Literal["max", "average"]
 POOLED: tuple[Pooled, ...] = get_args(Pooled)
 UNPOOLED = "unpooled"
-"""The tensor whose windows are pooled; only scratchpads hold it."""
+"""The tensor before pooling; it exists only in scratchpads."""
 _NAMES = "rows", "cols"
 MOST_PLACES = 4
-"""Elements of a window; the nine of a 3 x 3 window are too many operands for a map routine."""
+"""Most elements of a window; nine, for 3 x 3, are too many operands for a map routine."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PoolWindows:
 
     @property
     def expression(self) -> str:
-        """Expression over the elements of one window, row by row. NaN is never the largest."""
+        """Expression over the elements of one window, row by row. The maximum ignores NaN."""
         places = prod(self.extents)
         elements = [Element(i) for i in range(places)]
         found: Scalar
@@ -57,7 +57,7 @@ class PoolWindows:
         return str(Apply("/", (found, Number(float(places)))))
 
     def pooled(self, shape: Shape) -> Shape:
-        """The shape of the result for images of that shape."""
+        """Shape of the pooled result for images of `shape`."""
         images, channels, rows, columns = shape
         return images, channels, rows // self.extents[0], columns // self.extents[1]
 
@@ -72,7 +72,7 @@ def windows_of(pool: Pool2d) -> PoolWindows | None:
 
 
 def pooled_extents(seed: Seed) -> dict[str, int]:
-    """Rows and columns of the windows that a seed's nest pools, by the names of dimensions."""
+    """Rows and columns of the windows that the seed's nest pools, by dimension name."""
     pooling = seed.spaces[-1].nest.pooling
     return dict(zip(_NAMES, (n for _, n in pooling.window), strict=True)) if pooling else {}
 
@@ -85,7 +85,7 @@ def result_shape(seed: Seed, op: Op) -> Shape:
 
 
 def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
-    """The seed with these windows of its result for its result."""
+    """The seed with its result pooled by these windows, or None."""
     *before, last = seed.spaces
     nest, extents = last.nest, dict(zip(_NAMES, windows.extents, strict=True))
     whole = nest.finished
@@ -127,9 +127,8 @@ def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
 
 
 def _windows_in_call(nest: Nest, index: Expr, extent: int) -> tuple[Axis | None, Expr, Expr] | None:
-    """(an axis over the windows in one call, the index of a window, that of its first place), of a
-    dimension whose places in one call are those of an axis that is taken whole; None where they
-    may be no whole windows.
+    """(axis over the windows in one call, index of a window, index of its first place) along one
+    dimension of the result, where the call takes an axis whole; None where it might cut windows.
     """
     used = [a for a in nest.axes if a.name in free_vars(index)]
     inner = [a for a in used if a.inner]
@@ -151,15 +150,15 @@ def _windows_in_call(nest: Nest, index: Expr, extent: int) -> tuple[Axis | None,
 
 
 def _renamed(nest: Nest, inside: TensorSpec) -> Nest:
-    """The nest whose finished result is a tensor that only scratchpads hold."""
+    """The nest with its finished result in a scratchpad-only tensor."""
     if nest.after:
         return replace(nest, after=replace(nest.after, output=Use(inside, nest.finished.indices)))
     return replace(nest, output=Use(inside, nest.finished.indices))
 
 
 def _walked(seed: Seed, names: Iterable[str]) -> dict[str, tuple[str, str]] | None:
-    """For each of these dimensions of the result the axis over it and the loop that walks over its
-    single indices; None where there is no such loop.
+    """For each of these result dimensions, its axis and the loop that walks over its single
+    indices; None if one has no such loop.
     """
     last = seed.spaces[-1]
     steps = [s for choice in last.choices for steps in choice for s in steps]
@@ -174,9 +173,9 @@ def _walked(seed: Seed, names: Iterable[str]) -> dict[str, tuple[str, str]] | No
 def _by_places(
     seed: Seed, extents: Mapping[str, int], walked: Mapping[str, tuple[str, str]], expression: str
 ) -> Seed:
-    """The seed with axes that count windows, a row of them a tile, and loops over the places of a
-    window. What is finished lies in the scratchpad place by place: elements of all windows side by
-    side.
+    """The seed with axes that count windows, a row of windows per tile, and loops over the places
+    of a window. The finished result is stored place by place: one element of all windows,
+    contiguous.
     """
     *before, last = seed.spaces
     nest, places = _nest_by_places(last.nest, extents, walked, expression)
@@ -206,7 +205,7 @@ def _by_places(
 def _nest_by_places(
     nest: Nest, extents: Mapping[str, int], walked: Mapping[str, tuple[str, str]], expression: str
 ) -> tuple[Nest, tuple[str, ...]]:
-    """The nest that pools, its axis over rows without a role, and its axes over places."""
+    """The pooling nest, whose row axis has no role, and the names of its axes over places."""
     whole, counts = nest.finished, {axis: extents[name] for name, (axis, _) in walked.items()}
     places = tuple(Axis(f"{axis}_place", Const(count)) for axis, count in counts.items())
     moved = {
@@ -242,8 +241,9 @@ def _nest_by_places(
 def _over_places(
     steps: Alternative, rows: str, loops: Mapping[str, str], result: str
 ) -> Alternative:
-    """The steps for a nest whose axis over `rows` is a loop, and where inside the `loops` of walks,
-    that over rows first, are those over places: the result is made outside these.
+    """The steps for a nest whose `rows` axis is a loop. `loops` maps the loop of each walk, rows
+    first, to its loop over places. The walk over rows becomes its loop over places; the other
+    encloses its own, outside which the result is staged.
     """
     inner, outer = loops.values()
     found = list[Step]()

@@ -48,17 +48,17 @@ from tilewright.seeds.steps import (
 )
 
 Dims = tuple[str, ...]
-"""The dimensions of the result along which an operand lies; all of them: stored as the result."""
+"""The dimensions of the result along which an operand varies; all of them: stored as the result."""
 
 
 def operand_name(number: int) -> str:
-    """Tensor name of an epilogue's operand."""
+    """Tensor name of an epilogue's operand number `number`."""
     return f"beside{number}"
 
 
 def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Seed | None:
-    """The seed with an expression over the finished result (x0) and these operands; None unless
-    its last nest accumulates into the result itself or transforms tiles to it.
+    """The seed with an expression over the finished result (x0) and these operands. None unless its
+    last nest accumulates into the result itself or transforms tiles to it.
     """
     *before, last = seed.spaces
     nest = last.nest
@@ -101,8 +101,8 @@ def tile_factor(axis: str) -> str:
 
 @dataclass(frozen=True)
 class FactorLimits:
-    """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis, for
-    numbers of tiles of which so many lie between one and twice that.
+    """Limits on split factors: tiles up to `largest`, and the `most` largest values per axis.
+    Between n and 2n tiles, `between` tile counts are tried.
     """
 
     largest: int = 1024
@@ -114,9 +114,9 @@ class FactorLimits:
 class Space:
     """The schedules of one nest: one alternative of every choice, any value of every factor.
 
-    `doubled` names the tensors whose buffers may have one copy or two; `addressed` those that may
-    be used where they lie, where the machine's cores address main memory. A nest that works on
-    constants alone may run `ahead` of all calls, where it costs nothing.
+    `doubled` names tensors that may be double-buffered; `addressed` those that may be used in
+    place, where cores address main memory. A nest on constants alone may run `ahead` of all calls,
+    at no cost.
     """
 
     nest: Nest
@@ -127,7 +127,7 @@ class Space:
     ahead: bool = False
 
     def choose(self, *alternatives: Alternative) -> Space:
-        """Take the steps of one of the alternatives."""
+        """Add a choice among these alternatives, each a sequence of steps."""
         return replace(self, choices=(*self.choices, alternatives))
 
     def split(self, *axes: Axis | str) -> Space:
@@ -135,7 +135,7 @@ class Space:
         return self.choose(tuple(Split(a, tile_factor(a)) for a in map(_name, axes)))
 
     def whole(self, *axes: Axis | str) -> Space:
-        """Take each axis whole, rounded up to a size the primitive takes."""
+        """Take each axis whole, rounded up to a size that the primitive accepts."""
         return self.choose(tuple(Whole(_name(a)) for a in axes))
 
     def fuse(self, axis: Axis | str, into: str) -> Space:
@@ -143,7 +143,7 @@ class Space:
         return self.choose((Fuse(_name(axis), into),))
 
     def pad(self, axis: Axis | str) -> Space:
-        """Round the last tile of `axis` up to a size the primitive takes."""
+        """Round the last tile of `axis` up to a size that the primitive accepts."""
         return self.choose((Pad(_name(axis)),))
 
     def skew(self, axis: Axis | str, by: Axis | str, over: str) -> Space:
@@ -151,7 +151,7 @@ class Space:
         return self.choose((Skew(_name(axis), _name(by), over),))
 
     def walk(self, axis: Axis | str, over: str) -> Space:
-        """Run each core's part of a spread axis as a loop `over` it."""
+        """Run each core's part of a spread axis as a loop `over`."""
         return self.choose((Walk(_name(axis), over),))
 
     def reorder(self, *orders: tuple[Axis | str, ...]) -> Space:
@@ -167,16 +167,16 @@ class Space:
         return self.choose((Spread(_name(axis), over),))
 
     def stage(self, tensor: TensorSpec, *places: Axis | str | None) -> Space:
-        """Loops outside which to transfer the tensor; None: as far in as its region changes."""
+        """Loops to try transfers outside of; None: as far in as the region changes."""
         alternatives = ((Stage(tensor.name, _name(p)),) if p else () for p in places)
         return self.choose(*alternatives)
 
     def prefetch(self, *tensors: TensorSpec) -> Space:
-        """Tensors that may be double-buffered, each on its own."""
+        """Let each of these tensors be double-buffered, independently."""
         return replace(self, doubled=(*self.doubled, *(t.name for t in tensors)))
 
     def in_place(self, *tensors: TensorSpec) -> Space:
-        """Tensors that may be used where they lie, each on its own."""
+        """Let each of these tensors be used in place, independently."""
         return replace(self, addressed=(*self.addressed, *(t.name for t in tensors)))
 
     def once(self) -> Space:
@@ -188,8 +188,8 @@ class Space:
         return replace(self, limits=FactorLimits(largest, most, between))
 
     def combinations(self, *, in_place: bool = False) -> Iterator[tuple[Step, ...]]:
-        """Every combination of alternatives, as one step list; `in_place`: with every set of the
-        tensors that may be used where they lie.
+        """Every combination of alternatives, as one list of steps; with `in_place`, each also with
+        every subset of `addressed` used in place.
         """
         for chosen in product(*self.choices):
             steps = tuple(step for alternative in chosen for step in alternative)
@@ -198,25 +198,25 @@ class Space:
 
 
 def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The empty one first."""
+    """All subsets, by size; the empty one first."""
     return chain.from_iterable(combinations(names, n) for n in range(len(names) + 1))
 
 
 def _placed(steps: tuple[Step, ...], tensors: tuple[str, ...]) -> tuple[Step, ...]:
-    """The steps with these tensors used where they lie, instead of being transferred somewhere."""
+    """The steps with these tensors used in place instead of staged."""
     kept = (s for s in steps if not (isinstance(s, Stage) and s.tensor in tensors))
     return (*kept, *(Stage(tensor, IN_PLACE) for tensor in tensors))
 
 
 def _name(loop: Axis | str) -> str:
-    """Name of a loop: its axis' name, or its own if a step made it."""
+    """Name of a loop: its axis' name, or the name that a step gave it."""
     return loop if isinstance(loop, str) else loop.name
 
 
 Roundings = Callable[[Mapping[str, int]], float]
-"""From the operator's extents to the round-off units by which a result may be off."""
+"""Maps the operator's extents to the round-off units by which a result may deviate."""
 Blocks = Callable[[Mapping[str, int]], Sequence[Mapping[str, int]]]
-"""From the operator's extents to the sizes of blocks to try."""
+"""Maps the operator's extents to the block sizes to try."""
 
 
 @dataclass(frozen=True)
@@ -224,15 +224,13 @@ class Seed:
     """One way to compute an operator: spaces of nests that run in order, and joint layouts of their
     tensors.
 
-    `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of
+    `layouts` is a product of choices; each alternative fixes the storage order of one tensor, or of
     several that share memory. `operands` and `result` name the tensors of the operator itself.
-    Neighbouring nests share their loops `together` that stand outermost; how large a turn of them
-    is, `blocks` says: values of further extents, to be tried one after the other for all nests.
-    Operands come as the interface of their operator arranges them, or as the seed's own `arrange`
-    does: the host may store elements several times, in the order in which they are loaded.
-    `roundings` says how far a result is off, where that is not as far as a direct sum's
-    (`tune.accuracy`). Raises ScheduleError where they name tensors or dimensions that are not
-    there.
+    Neighbouring nests share the outermost loops named in `together`; `blocks` lists the sizes of
+    their iterations as values of further extents, tried in turn for all nests. `arrange` replaces
+    the interface's arrangement of operands: the host may store an element several times, in the
+    order of loading. `roundings` gives the deviation of a result where it differs from a direct
+    sum's (`tune.accuracy`). Raises ScheduleError for unknown tensors or dimensions.
     """
 
     name: str
@@ -271,7 +269,7 @@ class Seed:
             yield tuple(layout for alternative in chosen for layout in alternative)
 
     def layouts_beside(self, names: Sequence[str]) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-        """The joint layouts, with tensors of these names stored as the result is."""
+        """The joint layouts, with the tensors `names` stored as the result is."""
 
         def extended(chosen: tuple[Layout, ...]) -> tuple[Layout, ...]:
             orders = [x.dims for x in chosen if x.tensor == self.result]
@@ -313,7 +311,7 @@ INTERFACES: dict[str, NestInterface] = {}
 
 @dataclass(frozen=True)
 class _Registered:
-    """A rule, and where it takes part (`seed`)."""
+    """A rule and the conditions under which it applies (`seed`)."""
 
     rule: SeedRule
     baseline: bool
@@ -323,11 +321,11 @@ class _Registered:
 
 _RULES: dict[tuple[str, str], _Registered] = {}
 _ADDRESSED: dict[tuple[str, str], _Registered] = {}
-"""Rules by kind of operator and name."""
+"""Rules by kind and name: for all machines, and for those that address main memory."""
 
 
 def interface(kind: str) -> NestInterface:
-    """The interface of a kind of operator; ScheduleError lists the known kinds."""
+    """The interface of a kind of operator. Raises ScheduleError, which lists the known kinds."""
     if kind not in INTERFACES:
         known = ", ".join(sorted(INTERFACES))
         raise ScheduleError(f"no seed computes {kind!r}", fix=f"seeds exist for {known}")
@@ -345,11 +343,10 @@ def seed(
 ) -> Callable[[SeedRule], SeedRule]:
     """Register a function from operator to `Seed` under an algorithm name.
 
-    A `baseline` is there to be measured against: it takes part only where it is asked for by name.
-    An `addressed` one is for machines whose cores address main memory; there it takes the place of
-    another one of its name. A `staged` one is for all others. A `whole` one is for machines whose
-    operations take any extent. Raises ScheduleError for a kind of
-    operator without an interface, and for a name that is taken.
+    A `baseline` is used only when named. An `addressed` seed is for machines whose cores address
+    main memory, and replaces the seed of its name there; a `staged` seed is for all others. A
+    `whole` seed is for machines whose operations take any extent. Raises ScheduleError for a kind
+    of operator without an interface, and for a name already taken.
     """
     interface(kind)
 
@@ -378,7 +375,7 @@ def users_own() -> bool:
 
 @cache
 def _load_registered() -> None:
-    """Import the modules that packages register: each registers its seeds."""
+    """Import the modules that packages declare; each registers its seeds."""
     for entry in registered(GROUP, "seed module").values():
         entry.load()
 
@@ -386,10 +383,9 @@ def _load_registered() -> None:
 def seeds_for(
     op: Op, only: str | None = None, *, addressed: bool = False, whole: bool = False
 ) -> list[Seed]:
-    """Every registered way to compute `op` but the baselines, or the one named `only`.
+    """Every registered seed of `op` except baselines, or the one named `only`.
 
-    `addressed`: on a machine whose cores address main memory; `whole`: whose operations take any
-    extent.
+    `addressed`: cores address main memory; `whole`: operations take any extent.
     """
     interface(op.kind)
     _load_registered()
@@ -430,6 +426,6 @@ def parameters(op: Op) -> Mapping[str, int]:
 
 
 def bindings(op: Op, seed: Seed) -> tuple[Mapping[str, int], ...]:
-    """The extents that the seed names, with each size of its blocks."""
+    """The extents that the seed names, once for each of its block sizes."""
     values = parameters(op)
     return tuple({**values, **sizes} for sizes in seed.blocks(values))

@@ -67,15 +67,15 @@ class Spread:
 
 
 IN_PLACE = "in_place"
-"""The place of a tensor that is not transferred at all."""
+"""Stage of a tensor that is used where it lies, without a transfer."""
 IN_PARTS = "in_parts"
-"""The place of a tensor whose next tile comes in parts, beside calls on the present one."""
+"""Stage of a tensor whose next tile arrives in parts, during calls on the current one."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Transfer the tensor outside loop `at`: all that the loops from `at` inwards need, at once;
-    or use it where it lies (`IN_PLACE`); or the next tile in parts (`IN_PARTS`).
+    """Transfer the tensor outside loop `at`: all that the loops from `at` inwards need, at once. Or
+    use it where it lies (`IN_PLACE`), or fetch the next tile in parts (`IN_PARTS`).
     """
 
     tensor: str
@@ -84,18 +84,18 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pad:
-    """Round the last tile of a split axis that is not spread up to a size the primitive takes."""
+    """Round the last tile of a split, unspread axis up to a size that the primitive accepts."""
 
     axis: str
 
 
 @dataclass(frozen=True)
 class Skew:
-    """Run the inner part of a split axis as a loop over the sum of its index and that of `by`.
+    """Run the inner part of a split axis as a loop over the sum of its index and the index of `by`.
 
-    The new loop `over` stands outside the loop `by`: what depends on the sum alone, as the input
-    column of a convolution does on output column + kernel column, is transferred once for both
-    (swDNN Algorithm 2).
+    The new loop `over` is outside the loop `by`: a tensor that depends on the sum alone, as the
+    input column of a convolution depends on output column + kernel column, is transferred once for
+    both (swDNN Algorithm 2).
     """
 
     axis: str
@@ -107,8 +107,8 @@ class Skew:
 class Walk:
     """Run each core's part of a spread axis as a loop `over` its indices, one call for each.
 
-    The call then takes a single index of the axis, so that the indices need not run through as one
-    with those of another axis: rows of an image may be parts of rows that are staged together.
+    A call then covers a single index of the axis, so its indices need not be contiguous with those
+    of another axis: rows of an image may be parts of rows that are staged together.
     """
 
     axis: str
@@ -117,7 +117,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Whole:
-    """Take an axis of the primitive whole, rounded up to a size it takes; no loop runs over it."""
+    """Take an axis whole, rounded up to a size that the primitive accepts; no loop runs over it."""
 
     axis: str
 
@@ -125,7 +125,7 @@ class Whole:
 _Named: TypeAlias = Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole
 Step: TypeAlias = _Named | Reorder | Layout
 _STEPS: dict[str, type[_Named]] = {step.__name__.lower(): step for step in get_args(_Named)}
-"""Steps that take as many names as they have fields, by their own names in text."""
+"""Steps whose arguments are their fields, by the name they have in text."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Schedule:
 
 
 def print_step(step: Step) -> str:
-    """One step as a line of text."""
+    """A step as one line of text."""
     name = type(step).__name__.lower()
     match step:
         case Reorder(loops):
@@ -155,7 +155,7 @@ def print_step(step: Step) -> str:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Read the text form; ScheduleError names the line that is not a step."""
+    """Parse the text form. Raises ScheduleError, which names the line that is not a step."""
     steps: list[Step] = []
     factors: tuple[tuple[str, int], ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -174,7 +174,7 @@ def parse_schedule(text: str) -> Schedule:
 
 @dataclass(frozen=True)
 class _Call:
-    """The function, the arguments and the keywords of a line."""
+    """A parsed line: function name, positional arguments, keywords."""
 
     name: str
     arguments: tuple[str, ...]

@@ -1,9 +1,9 @@
 """Products over all their terms at once, for machines whose operations take any extent.
 
-A result is then rounded once, and no sum lies in a buffer between two products. Of a convolution
-one product takes the whole window of a pixel: the terms of a window are one run of elements where
-a tile holds the columns of one column of windows, all rows of them. Neighbouring windows of that
-column are parts of the same tile.
+A result is then rounded once, and no partial sum is stored between products. For a convolution, one
+product covers the whole window of a pixel: its terms are one run of elements where a tile holds,
+column by column, the image columns under one column of windows. Neighbouring windows of that column
+overlap in the same tile.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ _ORDERS = (
     ("out_row", "out_col", "out_channel"),
     ("out_channel", "out_row", "out_col"),
 )
-"""Weights of all channels for each part of a column of windows, or all of them for weights that
-stay."""
+"""Weights of all channels per part of a column of windows, or all parts per channel's weights."""
 _TURNED = {
     "out_row": "out_col",
     "out_col": "out_row",
@@ -49,16 +48,16 @@ _TURNED = {
     "kernel_cols": "kernel_rows",
 }
 _STRIPS = "group=groups, batch=batch, strips=out_cols, rows=in_rows, cols={}, channels=in_channels"
-"""Dimensions of images by columns of windows, of so many columns each."""
+"""Dimensions of images stored by columns of windows, `cols` image columns each."""
 _PIXEL, _COLUMN = "pixel", "column"
 """The loops over the windows of a part, and over the columns of one."""
 _LARGEST, _MOST = 1 << 30, 16
-"""Limits of tiles: memories alone are."""
+"""Limits on tiles, loose on purpose: memories bound them."""
 
 
 @seed("gemm", name="whole_depth", whole=True)
 def whole_depth(op: Gemm) -> Seed | None:
-    """C = A B, tiles of rows and columns."""
+    """C = A B over the whole depth, tiled in rows and columns."""
     if (op.alpha, op.beta) != (1.0, 0.0):
         return None
     return _whole_depth(op.transpose_a, op.transpose_b)
@@ -75,7 +74,7 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
 
 
 def _whole(product: Nest, whole: str, choices: Iterable[Alternative], most: int = _MOST) -> Space:
-    """The space of a matrix product over one whole dimension and tiles of the others."""
+    """The space of a matrix product that takes one dimension whole and tiles the others."""
     row, col, depth = (
         next(name for name, own in product.roles if own == letter) for letter in "mnk"
     )
@@ -94,8 +93,8 @@ def _whole(product: Nest, whole: str, choices: Iterable[Alternative], most: int 
 
 @seed("gemm", name="whole_rows", whole=True)
 def whole_rows(op: Gemm) -> Seed | None:
-    """Some terms at a time of a second operand that lies by terms, all columns of which are one
-    run: each product is rounded, and the results are added.
+    """A product over all columns and some terms at a time, where B lies row by row so that each
+    part is one run. Each product is rounded, and the results are added.
     """
     if op.transpose_a or op.transpose_b or op.k == 1 or (op.alpha, op.beta) != (1.0, 0.0):
         return None
@@ -111,7 +110,7 @@ def _whole_rows() -> Seed:
 
 @seed("gemm", name="one_term", whole=True)
 def one_term(op: Gemm) -> Seed | None:
-    """Sums of one term: every element of a column times every element of a row."""
+    """Products of depth one: every element of a column times every element of a row."""
     if op.k != 1 or (op.alpha, op.beta) != (1.0, 0.0):
         return None
     return _one_term()
@@ -130,7 +129,7 @@ def _one_term() -> Seed:
 
 @for_windows("whole_windows", lambda op: op.dilation == (1, 1), whole=True)
 def whole_windows(window: Window) -> Seed:
-    """For windows whose taps lie side by side."""
+    """Windows whose taps are adjacent, one product each."""
     x = images()
     one_column = window[0][1] == 1
     orders = layout(x, _BY_COLUMNS if one_column else CHANNELS_LAST)
@@ -143,8 +142,8 @@ def _turns(op: Conv2d) -> bool:
 
 @for_windows("turned_windows", _turns, whole=True)
 def turned_windows(window: Window) -> Seed:
-    """As `whole_windows` along rows of an image that lies by columns: what one of the two writes in
-    runs the other reads in runs.
+    """`whole_windows` along rows of an image stored by columns. Each of the two writes in runs
+    where the other reads in runs.
     """
     x = images()
     weights_turned = tuple(_TURNED.get(d, d) for d in _WEIGHTS)
@@ -159,8 +158,9 @@ def turned_windows(window: Window) -> Seed:
 
 @seed("conv2d", name="whole_pixels", whole=True)
 def whole_pixels(op: Conv2d) -> Seed | None:
-    """A 1x1 kernel as one matrix product over the pixels of all images. Of images that stay, the
-    next weights may come in parts: of one group, where all that is fetched ahead is in parts.
+    """A 1x1 kernel as one matrix product over the pixels of all images. Where images stay, the next
+    weights may arrive in parts; for one group only, since everything prefetched is then fetched in
+    parts.
     """
     return _whole_pixels(one_group=op.groups == 1) if is_product(op) else None
 
@@ -189,7 +189,7 @@ def _has_wide_windows(op: Conv2d) -> bool:
 
 @for_windows("loading_order", _has_wide_windows, whole=True)
 def loading_order(window: Window) -> Seed:
-    """Images as the host lays them out for loading: each column of windows by itself, so that a
+    """Images as the host arranges them for loading: each column of windows separately, so that a
     part of it is one run of elements in main memory too.
     """
     x = tensor("x", "input", _STRIPS.format(window[0][1]), operand=0)
@@ -205,9 +205,9 @@ def _has_small_results(op: Conv2d) -> bool:
 
 @for_windows("whole_sums", _has_small_results, whole=True)
 def whole_sums(window: Window) -> Seed:
-    """For kernels that are images, in the gradient by the weights of another convolution: there
-    images are channels, and channels images. For each tap one product sums over all pixels of all
-    images: a channel of the result's gradient, times the pixels of the images that it meets.
+    """Kernels that are images, as in the gradient by another convolution's weights, where images
+    and channels swap roles. For each tap, one product sums over all pixels of all images: a channel
+    of the result's gradient times the image pixels under it.
     """
     x, w, y = images(), weights(window[0]), results()
     conv = _around_windows("whole_sums", window, x, "image", "in_channel kernel_row kernel_col")
@@ -233,7 +233,7 @@ def whole_sums(window: Window) -> Seed:
 
 
 def _orders_by_images(loops: tuple[str, ...]) -> Iterator[Alternative]:
-    """Images for all channels of a tap; results one by one, or together outside each loop."""
+    """Images for all channels of a tap; results one by one, or staged outside each loop in turn."""
     yield Reorder(loops), Stage("x", loops[-1])
     for loop in loops[1:]:
         yield Reorder(loops), Stage("x", loops[-1]), Stage("y", loop)
@@ -241,8 +241,8 @@ def _orders_by_images(loops: tuple[str, ...]) -> Iterator[Alternative]:
 
 @for_windows("gathered_windows", _has_wide_windows, whole=True)
 def gathered_windows(window: Window) -> Seed:
-    """Windows gathered in the scratchpad, of a part of the image as it lies: one row of the windows
-    of a column of pixels moves while the product before it runs.
+    """Windows gathered in the scratchpad from a part of the image as it lies: one row of the
+    windows of a column of pixels is copied while the previous product runs.
     """
     x, kernel = images(), window[0]
     windows = tensor("windows", "scratch", _STRIPS.format(kernel[1]), operand=0)
@@ -270,7 +270,7 @@ def gathered_windows(window: Window) -> Seed:
 
 
 def _gathering() -> Iterator[Alternative]:
-    """Weights that stay, or those of all channels for each part; results by columns or parts."""
+    """Weights that stay, or weights of all channels for each part; results by columns or parts."""
     inner = (_COLUMN, _PIXEL)
     for order in (("out_channel", "out_col", "out_row"), ("out_col", "out_row", "out_channel")):
         for y in (_PIXEL, _COLUMN):
@@ -279,14 +279,14 @@ def _gathering() -> Iterator[Alternative]:
 
 
 def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The image's columns of each column of windows, one column of windows after the other."""
+    """The image columns under each column of windows, one column of windows after the other."""
     x, w = INTERFACES["conv2d"].arrange(op, operands)  # x: group, channel, row, column, image
     columns = np.arange(op.out_width)[:, None] * op.stride[1] + np.arange(op.kernel[1])
     return x[:, :, :, columns].transpose(0, 5, 3, 2, 4, 1), w
 
 
 def _layouts(window: Window) -> tuple[Any, ...]:
-    """Results by rows or by columns of pixels, weights by output channels."""
+    """Results by rows or by columns of pixels; weights by output channels."""
     return layout(results(), CHANNELS_LAST, _BY_COLUMNS), layout(weights(window[0]), _WEIGHTS)
 
 
@@ -312,15 +312,15 @@ def _windows(
 
 
 def _choices(names: Mapping[str, str]) -> Iterator[Alternative]:
-    """Loop orders, each with the places of transfers; some loops have other `names`."""
+    """Loop orders, each with the loops outside which tensors are staged; `names` renames loops."""
     for order in (tuple(names.get(loop, loop) for loop in own) for own in _ORDERS):
         for stages in _stages(order):
             yield Reorder(("group", "image", *order, _PIXEL)), *stages
 
 
 def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
-    """Images as parts of a column of windows, of single pixels also as a whole; results pixel by
-    pixel, or of a part or more.
+    """Images staged per part of a column of windows, or whole for single pixels; results staged per
+    pixel, per part, or for several parts.
     """
     for x in (_PIXEL, *order):
         yield (Stage("x", x),)
@@ -338,7 +338,7 @@ def _by_column(window: Window, x: TensorSpec, *, turned: bool = False) -> Nest:
 
 def _around_windows(name: str, window: Window, x: TensorSpec, runs: str, terms: str) -> Nest:
     """The loops of a convolution around the product over all its `terms`, with vectors along the
-    axis `runs`: that of rows or columns of pixels, or of images where the kernel is one.
+    axis `runs`: rows or columns of pixels, or images where the kernel is one.
     """
     places = under(window)
     if "strips" in dict(x.dims):

@@ -1,3 +1,1 @@
-"""Targets: an explicit program and a machine in, sources and the plan to build them out (swATOP
-4.7).
-"""
+"""Targets: an explicit program and a machine in, sources and their build plan out (swATOP 4.7)."""

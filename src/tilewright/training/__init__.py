@@ -1,7 +1,7 @@
-"""Training networks on a machine: a network, examples and settings in, weights out.
+"""Training of networks on a machine: a network, examples and settings in, weights out.
 
-The step is a network (`graph.training`) that the machine's family compiles; here are the examples
-that it is given, the epochs, and what is kept on the way.
+The training step is a network (`graph.training`) that the machine's family compiles. This package
+holds the examples it reads, the epochs, and the checkpoints.
 """
 
 from tilewright.training.epochs import Examples, Settings, Trained, digits, read_examples, train

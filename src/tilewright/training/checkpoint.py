@@ -1,7 +1,7 @@
-"""Checkpoints: the states of a training step after an epoch, in one file that is written whole.
+"""Checkpoints: the states of a training step after an epoch, in one file written atomically.
 
-In: states by name and what happened so far. Out: an .npz file, and from it the same again, or why
-it is not one of this network.
+In: states by name and the epochs so far. Out: an .npz file, from which both are read back, or an
+error if it belongs to another network.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _HEADER = "header"
 
 
 class Epoch(Struct, frozen=True):
-    """One epoch, counted from 1: the mean loss of its batches, the share of right answers while
-    training and on the examples to test with, and its seconds.
+    """One epoch, counted from 1: the mean loss of its batches, the accuracy in training and on the
+    test examples, and its seconds.
     """
 
     number: int
@@ -49,7 +49,7 @@ class _Header(Struct, frozen=True):
 def write_checkpoint(
     path: Path, step: Network, states: Arrays, seed: int, epochs: Sequence[Epoch]
 ) -> None:
-    """Write the states after these epochs, whole or not at all. Raises OSError."""
+    """Write the states after these epochs, atomically. Raises OSError."""
     names = tuple(state.tensor for state in step.states)
     header = _Header(_FORMAT, step.name, names, seed, tuple(epochs))
     arrays = {f"state{i}": states[name] for i, name in enumerate(names)}
@@ -61,11 +61,10 @@ def write_checkpoint(
 def read_checkpoint(
     path: Path, step: Network, seed: int
 ) -> tuple[dict[str, Array], tuple[Epoch, ...]]:
-    """(the states by name, the epochs that led to them).
+    """(states by name, epochs that led to them).
 
-    Raises GraphError for a file that is no checkpoint, is one of another network or of another
-    seed, or holds numbers that are not finite; ShapeError for a damaged file, OSError for one that
-    cannot be read.
+    Raises GraphError for a file that is no checkpoint, has another network or seed, or holds
+    non-finite numbers; ShapeError for a damaged file, OSError for one that cannot be read.
     """
     arrays = read_arrays(path)
     try:
@@ -101,7 +100,7 @@ def _require_same(path: Path, step: Network, header: _Header, found: Arrays) -> 
 
 
 def require_state(tensor: Tensor, array: Array, where: str = "") -> None:
-    """Raise GraphError unless the numbers of a state have its shape and type and are finite."""
+    """Raise GraphError unless a state's array has its shape and type and is finite."""
     kind = dtype(tensor.dtype).numpy
     if array.shape != tensor.shape or array.dtype != kind:
         raise GraphError(

@@ -1,8 +1,8 @@
-"""Epochs of training: batches through a compiled step, tests between them, a checkpoint after each.
+"""Epochs of training: batches through a compiled step, a test and a checkpoint after each epoch.
 
-In: a network whose output are scores of classes, examples, a machine. Out: `Trained`. The states
-stay in the machine's memory from step to step. Batches follow from seed and epoch, so that a run
-that goes on from a checkpoint ends where an uninterrupted one does.
+In: a network whose output holds class scores, examples, a machine. Out: `Trained`. The states stay
+in the machine's memory from step to step. Batches follow from seed and epoch, so a run resumed from
+a checkpoint ends where an uninterrupted one does.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from tilewright.training.checkpoint import Epoch, read_checkpoint, require_state
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to train, and how. A `checkpoint` is written after each epoch; with `resume` the
-    epochs go on from it. The batch is computed in so many `micro_batches`, one after the other.
+    """How long and how to train.
 
-    Raises GraphError for less than one epoch, and to resume without a checkpoint.
+    A `checkpoint` is written after each epoch; `resume` continues from it. The batch is computed as
+    `micro_batches` parts, one after the other. Raises GraphError for less than one epoch, and for
+    `resume` without a checkpoint.
     """
 
     epochs: int = 10
@@ -55,7 +56,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The numbers of the weights, and the epochs that led to them."""
+    """The trained weights, and the epochs that led to them."""
 
     network: Network
     weights: dict[str, Array]
@@ -73,12 +74,12 @@ def train(
     progress: Progress = silent,
     begun: Callable[[Network, Arrays], Session] | None = None,
 ) -> Trained:
-    """Train a network on examples; its first extent is the batch. Weights begin with the network's
-    own numbers, and with random ones where it has none. Each epoch is `told` when it is over. What
-    runs the step is `begun` with its states, by default the compiled step on the machine.
+    """Train a network on examples; the first extent of its input is the batch.
 
-    Raises GraphError for a network that cannot be trained, numbers that are not finite and
-    checkpoints that are not the network's, ShapeError for examples that do not fit it.
+    Weights start from the network's numbers, or from random ones. `told` is called after each
+    epoch. `begun` creates the session that runs the step from its initial states, by default the
+    compiled step on the machine. Raises GraphError for a network that cannot be trained, non-finite
+    numbers and foreign checkpoints, ShapeError for examples that do not fit the network.
     """
     asked = settings or Settings()
     step = training_step(network, asked.optimiser, asked.micro_batches)
@@ -114,21 +115,21 @@ class _Task:
 
     @property
     def batch(self) -> int:
-        """Images of a step."""
+        """Images per step."""
         return self.network.inputs[0].shape[0]
 
     @property
     def one(self) -> int:
-        """Denominator of an element of the loss: 1 of floats."""
+        """Scale of the loss as a fixed-point integer; 1 for floats."""
         return 1 << dtype(self.step.tensors[LOSS].dtype).fraction_bits
 
     @property
     def scores(self) -> str:
-        """The output with the scores."""
+        """The output that holds the scores."""
         return self.step.outputs[1]
 
     def start(self) -> tuple[dict[str, Array], tuple[Epoch, ...]]:
-        """The states to begin with, and the epochs before."""
+        """The initial states, and the epochs before."""
         if self.settings.resume and self.settings.checkpoint is not None:
             return read_checkpoint(self.settings.checkpoint, self.step, self.settings.seed)
         shapes = {state.tensor: self.step.tensors[state.tensor] for state in self.step.states}
@@ -139,7 +140,7 @@ class _Task:
         return found, ()
 
     def given(self, examples: Examples, numbers: Array) -> dict[str, Array]:
-        """The inputs of a step: images, and a row of zeros with a one for each label."""
+        """The inputs of a step: images, and one-hot labels."""
         rows, classes = self.step.tensors[LABELS].shape
         images, kind = self.network.inputs[0], dtype(self.step.tensors[LABELS].dtype)
         labels = np.zeros((rows, classes))
@@ -154,7 +155,7 @@ class _Task:
         told: Callable[[Epoch], None],
         progress: Progress,
     ) -> Trained:
-        """All epochs that are left."""
+        """Run all remaining epochs."""
         epochs, asked = list(before), self.settings
         for number in range(len(epochs) + 1, asked.epochs + 1):
             progress("train", number - 1, asked.epochs)
@@ -190,7 +191,7 @@ class _Task:
                      self._tested(session), seconds)  # fmt: skip
 
     def _tested(self, session: Session) -> float:
-        """The share of right answers on the examples to test with."""
+        """Accuracy on the test examples."""
         right = 0
         for numbers, count in self.test.in_order(self.batch):
             scores = session.until(self.scores, self.given(self.test, numbers))
@@ -202,8 +203,8 @@ class _Task:
         return int((scores.argmax(1) == examples.labels[numbers])[:count].sum())
 
     def _explain(self, session: Session, before: Arrays, epoch: int, count: int) -> None:
-        """Raise GraphError for a step whose loss is not finite, with the first node that gives such
-        numbers: the epoch runs again up to that step.
+        """Raise GraphError for a step with a non-finite loss, naming the first node with a
+        non-finite result: the epoch runs again up to that step.
         """
         session.give(before)
         batches = list(self.examples.shuffled(self.batch, self.settings.seed, epoch))
@@ -230,10 +231,10 @@ _FIX = "write them with numpy.savez(FILE, images=IMAGES, labels=LABELS)"
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Images, the first dimension counting them, and for each one the number of its class.
+    """Images, counted by the first dimension, and the class number of each.
 
-    Raises ShapeError for labels that are no integers, are negative or do not go with the images,
-    and for images that are not finite.
+    Raises ShapeError for labels that are no integers, are negative or do not match the images, and
+    for non-finite images.
     """
 
     images: Array
@@ -276,7 +277,7 @@ class Examples:
         raise ShapeError(f"label {place} is {self.labels[place]}: {why}")
 
     def divided(self, share: float, seed: int) -> tuple[Examples, Examples]:
-        """(the examples to train with, a `share` of all, drawn by the seed, to test with)."""
+        """(training examples, test examples): a random `share` of all is for testing."""
         order = np.random.default_rng((seed, 0)).permutation(len(self))
         count = round(share * len(self))
         if not 0 < count < len(self):
@@ -284,25 +285,25 @@ class Examples:
         return self.taken(order[count:]), self.taken(order[:count])
 
     def taken(self, numbers: Array) -> Examples:
-        """The examples of these numbers."""
+        """The examples with these numbers."""
         return Examples(self.images[numbers], self.labels[numbers])
 
     def shuffled(self, size: int, seed: int, epoch: int) -> Iterator[Array]:
-        """Numbers of the examples of each batch of an epoch; those that fill none are left out."""
+        """Example numbers of each batch of an epoch, without a remainder smaller than a batch."""
         order = np.random.default_rng((seed, 1, epoch)).permutation(len(self))
         for start in range(0, len(self) - size + 1, size):
             yield order[start : start + size]
 
     def in_order(self, size: int) -> Iterator[tuple[Array, int]]:
-        """Examples of each batch, the last filled up with the last example, and how many count."""
+        """(example numbers, how many count) of each batch, padded with the last example."""
         for start in range(0, len(self), size):
             numbers = np.arange(start, start + size)
             yield np.minimum(numbers, len(self) - 1), min(size, len(self) - start)
 
 
 def read_examples(path: Path) -> tuple[Examples, Examples | None]:
-    """(the examples in an .npz file, those to test with where it has some): its arrays are `images`
-    and `labels`, `test_images` and `test_labels`.
+    """(training examples, test examples or None) of an .npz file with the arrays `images`, `labels`
+    and perhaps `test_images`, `test_labels`.
 
     Raises ShapeError for anything else, OSError for a file that cannot be opened.
     """

@@ -1,7 +1,7 @@
 """The host's C compiler: sources as texts in, compiled files in the user's cache folder out.
 
-What is compiled is kept under a digest of everything that decides it: sources, compiler, flags and
-processor. Sources are compiled in a folder of their own, never where the user works.
+Compiled files are cached under a digest of everything that determines them: sources, compiler,
+flags and processor. Compilation runs in a folder of its own, never in the user's.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tilewright.common.errors import ToolError
 _LOG = logging.getLogger(__name__)
 _SHOWN_CHARACTERS = 2000
 _FULL_BYTES = 1 << 24
-"""A disk with less than this left is taken for full where a compiler failed on it."""
+"""Free bytes below which a disk counts as full when a compiler has failed on it."""
 _NAME_ONE = "name a working C compiler in the environment variable CC"
 
 
 def compiler(user: str) -> tuple[str, ...]:
-    """The host's C compiler as an argument list: $CC, or cc; raises ToolError if there is none.
+    """The host's C compiler as an argument list: $CC, or cc. Raises ToolError if there is none.
 
-    `user` is what needs it, for the message.
+    `user` names its caller in the message.
     """
     given = os.environ.get("CC", "")
     try:
@@ -48,15 +48,15 @@ def compiler(user: str) -> tuple[str, ...]:
             f"{user} needs a C compiler, {words[0]!r} is not installed",
             fix="install gcc or clang, or name one in the environment variable CC",
         )
-    if not os.path.isabs(found):  # where the user is, and the compiler runs in other folders
+    if not os.path.isabs(found):  # relative to the user's folder, and the compiler runs in others
         words[0] = os.path.abspath(found)
     return tuple(words)
 
 
 def run_compiler(command: Sequence[str], directory: Path) -> None:
-    """Run one compiler command in `directory`; raises ToolError with its output if it fails.
+    """Run one compiler command in `directory`.
 
-    OSError where the disk is full.
+    Raises ToolError with its output if it fails, OSError if the disk is full.
     """
     done = _run(command, directory)
     if not done.returncode:
@@ -76,10 +76,10 @@ def run_compiler(command: Sequence[str], directory: Path) -> None:
 def compiled_files(
     user: str, kind: str, sources: Mapping[str, str], flags: Sequence[str]
 ) -> tuple[Path, ...]:
-    """The files that `cc flags *.c` makes of `sources` (name -> text), from the cache or anew.
+    """The files that `cc flags *.c` builds from `sources` (name -> text), cached.
 
-    `kind` is the kind of the entry in the cache. Raises ToolError where there is no compiler or the
-    sources do not compile, CacheError where the files can be kept nowhere.
+    `kind` is the kind of the cache entry. Raises ToolError where there is no compiler or the
+    sources do not compile, CacheError where the files cannot be stored.
     """
 
     def make(folder: Path) -> None:
@@ -89,7 +89,7 @@ def compiled_files(
 
 
 def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Sequence[str]) -> None:
-    """Compile `sources` as `compiled_files` does; `folder` gets the compiled files alone."""
+    """Compile `sources` as `compiled_files` does, leaving only the compiled files in `folder`."""
     build = folder / "build"
     build.mkdir()
     for name, text in sources.items():
@@ -109,7 +109,7 @@ def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Seq
 
 
 def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> str:
-    """A digest of everything that determines the compiled files."""
+    """Digest of everything that determines the compiled files."""
     words = compiler(user)
     texts = [part for named in sorted(sources.items()) for part in named]
     features = " ".join(sorted(processor_flags()))
@@ -117,7 +117,7 @@ def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> 
 
 
 def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
-    """Load the shared library of a cache entry; raises ToolError if it cannot be loaded."""
+    """Load the shared library of a cache entry. Raises ToolError if it cannot be loaded."""
     kept = CacheStore(kind)
     (path,) = kept.files(key, make)
     try:
@@ -155,7 +155,7 @@ def _is_full(words: str, directory: Path) -> bool:
 
 
 def is_gcc(user: str) -> bool:
-    """True if the host's C compiler is gcc, by what it says of itself."""
+    """True if the host's C compiler is gcc, by its version text."""
     return "Free Software Foundation" in _version(compiler(user))
 
 

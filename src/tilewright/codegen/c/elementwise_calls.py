@@ -1,7 +1,7 @@
-"""Calls of the elementwise primitives: which C function, with which pointers, extents and strides.
+"""Calls of the elementwise primitives: function name, pointers, extents and strides.
 
-In: a call on views of buffers, or of tensors that are used in place. Out: the call of a function of
-`elementwise_text`. Every target whose cores run C writes these calls alike.
+In: a call on views of buffers, or of tensors used in place. Out: the call of a function of
+`elementwise_text`. All targets whose cores run C write these calls alike.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from tilewright.ir.primitives import (
 from tilewright.ir.scalar import c_number
 from tilewright.ir.winograd import KERNEL_POINTS
 
-# Making results of integer sums as C text: shift, round once, saturate or take the low bits.
+# Conversion of integer sums to results as C text: shift, round once, saturate or keep the low bits.
 #
-# In: the integer types of sums and results and how results are rounded. Out: a static C function
-# over the loops of `elementwise_text`. Shifts of negative numbers are arithmetic, as all
-# compilers have them; nothing overflows on the way.
+# In: the integer types of sums and results, and the rounding. Out: a static C function over the
+# loops of `elementwise_text`. Right shifts of negative numbers are arithmetic, as in all compilers;
+# no intermediate value overflows.
 
 _REQUANTISE = library_text("requantise.h")
 
@@ -66,7 +66,7 @@ _UP: dict[Rounding, str] = {
 
 @dataclass(frozen=True)
 class Requantisation:
-    """One function that makes results of sums: their integer types and how it rounds."""
+    """A function that converts sums to results: their integer types, rounding and overflow."""
 
     sums: DType
     result: DType
@@ -80,7 +80,7 @@ class Requantisation:
         return f"tw_requantise_{self.sums}_{self.result}_{self.rounding}_{overflow}"
 
     def text(self) -> str:
-        """The function, static."""
+        """The text of the static function."""
         limits = "".join(self._limits()) if self.saturate else ""
         words = {
             "NAME": self.name,
@@ -118,7 +118,7 @@ class CallContext:
         return c_expression(e, self.scope)
 
     def pointer(self, view: View, offset: Expr) -> str:
-        """The address `offset` elements into the slot, or into the tensor that is used in place."""
+        """The address `offset` elements into the view's slot, or into the tensor used in place."""
         if view.buffer not in self.naming.buffers:
             return self.place(view.buffer, offset)
         elements = int(evaluate(self.program.buffer(view.buffer).elements, {}))
@@ -145,14 +145,14 @@ class CallContext:
 def check_element_types(
     primitive: Primitive, views: tuple[View, ...], context: CallContext
 ) -> None:
-    """Raise ProgramError unless all operands have one element type, or the call changes it."""
+    """Raise ProgramError unless all operands share an element type or the primitive converts."""
     types = {context.element_type(v) for v in views}
     if len(types) > 1 and primitive.computed_in is None and not isinstance(primitive, Requantise):
         raise ProgramError(f"{primitive.name} mixes element types {', '.join(sorted(types))}")
 
 
 def finite(primitive: Primitive, name: str, value: float) -> str:
-    """An attribute as C; raises ProgramError for infinities and what is no number."""
+    """A finite attribute as C. Raises ProgramError for infinities and NaN."""
     value = float(value)
     if not isfinite(value):
         raise ProgramError(f"{primitive.name}: {name} is {value}", fix="give a finite number")
@@ -164,7 +164,7 @@ def _letters(view: View) -> tuple[str, ...]:
 
 
 def write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: CallContext) -> None:
-    """The arrays `count` and `<operand>_stride` of the nest."""
+    """Write the arrays `count` and `<operand>_stride` of the loops."""
     context.writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
     for i, name in enumerate(operands):
         strides = [context.c(loop.strides[i]) for loop in loops]
@@ -218,13 +218,13 @@ def _copy(copy: Copy, views: tuple[View, ...], context: CallContext) -> None:
 
 
 def requantisation(round_off: Requantise, kinds: Sequence[str]) -> Requantisation:
-    """The function of a call whose result and sums are of these `kinds`."""
+    """The function that converts sums to results of these `kinds` (result, sums)."""
     result, sums = map(dtype, kinds)
     return Requantisation(sums, result, round_off.rounding, bool(round_off.saturate))
 
 
 def emit_requantise(round_off: Requantise, views: tuple[View, ...], context: CallContext) -> None:
-    """The call of the function that `requantisation` gives."""
+    """Write the call of the function of `requantisation`."""
     with context.writer.block():
         write_loops(_nest(views, round_off), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]
@@ -262,7 +262,7 @@ def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
 
 
 def window_loops(gather: Windows, views: tuple[View, ...]) -> tuple[Loop, ...]:
-    """The loops of a copy, of which those over the points of a window overlap in the pixels."""
+    """Loops of a copy that gathers windows; loops over their points overlap in the pixels."""
     y, x = views
     name, axes = gather.name, [view_axes(y), view_axes(x)]
     reach = (gather.rows - 1) * gather.row_step + 1
@@ -278,7 +278,7 @@ def window_loops(gather: Windows, views: tuple[View, ...]) -> tuple[Loop, ...]:
     points = [StridedAxis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
     tiles = axes[0].pop("t", [])
     across = [StridedAxis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
-    # Points side by side stay where the result has them, next to what they may run through with.
+    # The innermost points stay beside the dimensions they may merge with in the result.
     outside = len(points) - 1
     loops = match_axes("x", (own[:outside], points[:outside]), name) if outside > 0 else []
     pairs = {"x": (own[-1:], points[-1:]), "t": (tiles, across)}
@@ -301,7 +301,7 @@ def _write_copy(loops: tuple[Loop, ...], views: tuple[View, ...], context: CallC
 
 
 def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: CallContext) -> None:
-    """The transforms of one tile of points, repeated over tiles and all further axes."""
+    """Write the transform of one tile of points, repeated over tiles and all further axes."""
     y, x = views
     name, which, tile = transform.name, transform.finite_points, transform.output_tile
     points = tile + KERNEL_POINTS - 1
@@ -328,7 +328,7 @@ def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: Ca
 
 
 def _side(transform: WinogradTransform, points: int) -> int:
-    """Rows of one tile in space."""
+    """Rows of the tile of pixels or kernel weights that a transform reads or writes."""
     match transform:
         case WinogradInput():
             return points
@@ -349,7 +349,7 @@ def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr
 
 
 def _plane(axes: list[StridedAxis], points: int, primitive: str) -> tuple[Expr, Expr]:
-    """Row and column stride of the transformed points, which are one axis or two."""
+    """Row and column stride of the transformed points, stored along one axis or two."""
     match axes:
         case [StridedAxis(Const(n), stride)] if n == points * points:
             return stride * points, stride
@@ -360,7 +360,7 @@ def _plane(axes: list[StridedAxis], points: int, primitive: str) -> tuple[Expr, 
 
 
 Emitter: TypeAlias = Callable[[Any, tuple[View, ...], CallContext], None]
-"""Writes the call of one kind of primitive; raises ProgramError for operands it does not take."""
+"""Writes the call of one kind of primitive. Raises ProgramError for unsupported operands."""
 Emitters: TypeAlias = Mapping[type[Primitive], Emitter]
 
 ELEMENTWISE: Emitters = {
@@ -378,8 +378,8 @@ ELEMENTWISE: Emitters = {
 def emitter_of(
     primitive: Primitive, emitters: Emitters, target: str, beside: tuple[type[Primitive], ...] = ()
 ) -> Emitter:
-    """The emitter of a primitive; raises ProgramError that lists those of the target, including
-    `beside`, which it emits in another way.
+    """The emitter of a primitive. Raises ProgramError, which lists the target's primitives,
+    including those `beside` that it emits in another way.
     """
     found = emitters.get(type(primitive))
     if found is None:

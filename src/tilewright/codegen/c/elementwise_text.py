@@ -1,8 +1,7 @@
 """The elementwise primitives in portable C, as `tw_primitives.h` and `.c` or as static functions.
 
-The matrices of Winograd's transforms become straight-line sums over integers (`ir.winograd`);
-elements are widened to double inside a transform, so that single-precision results are rounded
-once.
+The matrices of Winograd's transforms become straight-line sums over integers (`ir.winograd`).
+Elements are widened to double inside a transform, so single-precision results are rounded once.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _LOOPS = library_text("loops.h")
 def _over_elements(
     function: str, statement: str, *, reads: bool = True, constants: str = ""
 ) -> str:
-    """A function over the elements `to[i * dy]` of y, beside `from[i * dx]` of x where it `reads`;
-    its inmost loop does the `statement`.
+    """A function over the elements `to[i * dy]` of y, and `from[i * dx]` of x if it `reads`, whose
+    innermost loop executes `statement`.
     """
     stride = ", dx = x_stride[last]" if reads else ""
     source = "        const TYPE *const from = x + tw_place(at, x_stride);\n" if reads else ""
@@ -113,14 +112,14 @@ def primitives_source() -> str:
 
 
 def integer_arithmetic() -> str:
-    """The functions that `c_expression` calls."""
+    """C text of the functions that `c_expression` calls."""
     return _ARITHMETIC
 
 
 @cache
 def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = ()) -> str:
-    """The primitives for some element types as static functions, for a file of its own, with
-    Winograd's transforms for some points.
+    """The primitives of some element types as static functions, for inclusion in one file, with the
+    Winograd transforms of the given points.
     """
     parts = [_LIMITS, _LOOPS]
     for kind in kinds:
@@ -133,7 +132,7 @@ def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = (
 
 @cache
 def inline_primitives(kind: DType) -> str:
-    """The primitives that move elements of a type that no library is made for, once in a file."""
+    """The primitives that move elements of a type without a library, guarded against repetition."""
 
     def once(guard: str, text: str) -> str:
         inline = re.sub(r"^(static )?(void|int|long) ", r"static inline \2 ", text, flags=re.M)

@@ -1,4 +1,4 @@
-"""Integer expressions as C text: int64 arithmetic with the meaning that `common.expr` gives it.
+"""Integer expressions as C text: int64 arithmetic with the semantics of `common.expr`.
 
 In: an expression whose symbols are loop variables or mesh positions with known bounds. Out: C text
 of type long. Python's floor division is C's division where both operands are known not to be
@@ -21,13 +21,13 @@ _ATOM = 9
 
 @dataclass(frozen=True)
 class Scope:
-    """The symbols in sight: their C identifiers and the smallest and largest value each takes."""
+    """The symbols in scope: their C identifiers and value bounds."""
 
     identifiers: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
 
     def with_symbol(self, name: str, identifier: str, bounds: Interval) -> Scope:
-        """This scope and one more symbol, which hides an outer one of its name."""
+        """This scope and one more symbol, which shadows an outer one of its name."""
         return replace(
             self,
             identifiers={**self.identifiers, name: identifier},
@@ -36,7 +36,7 @@ class Scope:
 
 
 def bounds_of(e: Expr, scope: Scope) -> Interval:
-    """The interval that holds every value of `e`; raises ProgramError for a symbol not in sight.
+    """An interval that contains every value of `e`. Raises ProgramError for a symbol not in scope.
 
     >>> bounds_of(Var("i") * 8 + 3, Scope({"i": "i"}, {"i": (0, 4)}))
     (3, 35)

@@ -1,8 +1,8 @@
-"""The loops of an elementwise primitive: which elements of its operands belong together.
+"""The loop nest of an elementwise primitive, derived from its operands' axes.
 
-In: the operands of a call, whose role letters say which dimensions are the same axis. Out: one nest
-of loops with a stride per operand, dimensions of one letter joined or split so that all operands
-count alike, neighbours merged.
+In: the operands of a call, whose role letters say which dimensions are the same axis. Out: one loop
+nest with a stride per operand. Dimensions of one letter are joined or split so that all operands
+have equal extents, and neighbouring loops are merged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.ir.nodes import View
 from tilewright.ir.regions import strides_of
 
 MAXIMUM_LOOPS = 6
-"""Loops that the primitives of `tw_primitives.h` take (TW_LOOPS there)."""
+"""Loops that the primitives of `tw_primitives.h` accept (TW_LOOPS there)."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class StridedAxis:
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop and the stride of each operand in it."""
+    """One loop, and its stride in each operand."""
 
     extent: Expr
     strides: tuple[Expr, ...]
@@ -46,7 +46,7 @@ def view_offset(view: View) -> Expr:
 
 
 def view_axes(view: View) -> Axes:
-    """The view's dimensions by role letter, outermost first; dimensions of one index vanish."""
+    """The view's dimensions by role letter, outermost first, without dimensions of extent 1."""
     axes: Axes = {}
     strides = strides_of(view.shape)
     for d, (role, r) in enumerate(zip(view.roles, view.ranges, strict=True)):
@@ -63,7 +63,7 @@ def view_axes(view: View) -> Axes:
 
 
 def match_axes(letter: str, operands: tuple[list[StridedAxis], ...], primitive: str) -> list[Loop]:
-    """Loops over one axis that the operands split differently; an operand without it is repeated.
+    """Loops over one axis that the operands split differently; an operand without it is broadcast.
 
     >>> four_by_two = [StridedAxis(Const(4), Const(8)), StridedAxis(Const(2), Const(1))]
     >>> loops = match_axes("a", (four_by_two, [StridedAxis(Const(8), Const(3))]), "copy")
@@ -104,7 +104,7 @@ def _mismatch(letter: str, primitive: str) -> ProgramError:
 
 
 def merge_loops(loops: list[Loop]) -> tuple[Loop, ...]:
-    """Join neighbouring loops that every operand walks as one."""
+    """Join neighbouring loops that are contiguous in every operand."""
     merged: list[Loop] = []
     for loop in reversed(loops):
         inner = merged[-1] if merged else None
@@ -118,7 +118,7 @@ def merge_loops(loops: list[Loop]) -> tuple[Loop, ...]:
 
 
 def padded(loops: tuple[Loop, ...], operands: int, primitive: str) -> tuple[Loop, ...]:
-    """Exactly MAXIMUM_LOOPS loops, those in front running once."""
+    """Exactly MAXIMUM_LOOPS loops, padded outside with loops of one iteration."""
     if len(loops) > MAXIMUM_LOOPS:
         raise ProgramError(
             f"{primitive} needs {len(loops)} nested loops, the primitives take {MAXIMUM_LOOPS}",

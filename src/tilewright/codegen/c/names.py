@@ -1,6 +1,6 @@
-"""The identifiers of generated C: one place says what each thing of a program is called.
+"""The identifiers of generated C, chosen in one place.
 
-In: a program. Out: a `Naming`, and what is known about its tensors and buffers.
+In: a program. Out: a `Naming`, and the facts about its tensors and buffers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def name_program(
     buffer_suffixes: Sequence[str] = ("",),
     reserved: frozenset[str] = frozenset(),
 ) -> Naming:
-    """Choose all identifiers, none of them `reserved`; equal programs get equal ones.
+    """Choose all identifiers, none of them `reserved`; equal programs get equal names.
 
-    The artifact's name and those of buffers stay free with each of their suffixes.
+    The names of the artifact and of buffers stay unique with each suffix appended.
     """
     names = Names(reserved)
     artifact = names.of("program", program.name, tuple(suffixes))
@@ -52,7 +52,7 @@ def name_program(
 
 
 def tensor_infos(program: Program, naming: Naming) -> tuple[TensorInfo, ...]:
-    """Tensors that own memory: inputs, constants, outputs, updated, scratch, in program order."""
+    """Tensors that own memory: inputs, constants, outputs, updated, scratch; each in order."""
     order = ("input", "constant", "output", "updated", "scratch")
     owners = sorted(
         (t for t in program.tensors if not t.storage), key=lambda t: order.index(t.kind)
@@ -106,6 +106,6 @@ def _buffer_info(b: Buffer) -> BufferInfo:
 
 
 def buffer_end(info: BufferInfo) -> int:
-    """The first byte of its memory after the buffer's last slot."""
+    """Byte offset just past the buffer's last slot."""
     size = dtype(info.dtype).size_bytes
     return info.offset_bytes + info.elements * info.copies * size

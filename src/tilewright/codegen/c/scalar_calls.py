@@ -1,8 +1,8 @@
-"""Calls of the primitives that compute an expression for each element, as loops in place.
+"""Calls of the primitives that compute an expression per element, written as inline loops.
 
 In: a call of `map` or `reduce` on views. Out: loops that compute in double precision and round once
-per call, as the primitives' meaning does; a `map` of integers computes in the unsigned type of at
-least its width, where they wrap. Every target whose cores run C writes them alike.
+per call, as the primitives are defined. A `map` of integers computes in an unsigned type at least
+as wide, where they wrap. All targets whose cores run C write them alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.ir.visit import walk
 
 
 def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
-    """Declare a pointer to the first element of each view; their names."""
+    """Declare a pointer to the first element of each view; returns the pointers' names."""
     names = ["tw_to", *(f"tw_from{i}" for i in range(len(views) - 1))]
     for name, view in zip(names, views, strict=True):
         kind = dtype(context.element_type(view)).c_name
@@ -33,7 +33,7 @@ def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
 
 
 def _nested(loops: tuple[loop_nest.Loop, ...], first: int, context: CallContext) -> ExitStack:
-    """The loops, to be closed by the caller; their counters are numbered from `first`."""
+    """Open the loops, to be closed by the caller; their counters are numbered from `first`."""
     stack = ExitStack()
     for i, loop in enumerate(loops, first):
         at, extent = f"tw_at{i}", context.c(loop.extent)
@@ -42,7 +42,7 @@ def _nested(loops: tuple[loop_nest.Loop, ...], first: int, context: CallContext)
 
 
 def _at(pointer: str, number: int, loops: tuple[loop_nest.Loop, ...], context: CallContext) -> str:
-    """The element of operand `number` that the loops are at."""
+    """The element of operand `number` at the current iteration."""
     terms = [
         _term(f"tw_at{i}", loop.strides[number], context)
         for i, loop in enumerate(loops)
@@ -80,7 +80,7 @@ def _map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
 
 
 def _value(mapping: Map, operands: Sequence[str], kinds: Sequence[str]) -> str:
-    """The expression over the operands, which are texts of elements of these types."""
+    """The expression over operands given as C texts of elements of these types."""
     if mapping.in_floats or mapping.dtype is None:
         reals = map(c_real, operands, map(dtype, kinds))
         return c_text(mapping.scalar, tuple(reals))

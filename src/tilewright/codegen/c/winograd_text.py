@@ -1,8 +1,8 @@
 """Winograd's transforms in C: one function per transform, points and element type.
 
 In: the matrices of `ir.winograd`. Out: straight-line sums for one tile of points inside a loop
-nest. Elements are widened to double inside a transform, so that single-precision results are
-rounded once.
+nest. Elements are widened to double inside a transform, so single-precision results are rounded
+once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tilewright.ir.winograd import KERNEL_POINTS, TEXTBOOK_POINTS, parse_points,
 Matrix = npt.NDArray[np.float64]
 TRANSFORMS = ("input", "filter", "output")
 TILES_OF_CORES = (TEXTBOOK_POINTS[2], TEXTBOOK_POINTS[4])
-"""The points that the primitives of a mesh's cores are generated for."""
+"""Point sets that the primitives of a mesh's cores are generated for."""
 
 
 def transform_name(points: str) -> str:
-    """The part of a function's name that identifies its finite points; the tile if they are the
-    textbook's.
+    """The suffix of a function's name that identifies its finite points; just the tile size for the
+    textbook's points.
 
     >>> transform_name("0 1 -1"), transform_name("0 5/8 -5/8 3/2 -3/2")
     ('2', '4_0_5o8_m5o8_3o2_m3o2')
@@ -43,7 +43,7 @@ def winograd_prototypes(kind: DType) -> str:
 
 
 def winograd_functions(kind: DType, every: Sequence[str] = TILES_OF_CORES) -> str:
-    """The definitions of all transforms for some points and one element type."""
+    """The definitions of all transforms for these point sets and one element type."""
     parts = []
     for points in every:
         found = transforms(points)
@@ -83,7 +83,7 @@ def _transform(signature: str, matrix: Matrix, divisor: float, kind: DType) -> s
 
 
 def _two_passes(writer: CWriter, matrix: Matrix, divisor: float, kind: DType) -> None:
-    """First along the columns of the tile, then along the rows."""
+    """Transform along the columns of the tile, then along the rows."""
     rows, side = matrix.shape
     writer.line(f"double half[{rows}][{side}];")
     with writer.block(f"for (j = 0; j < {side}; j++)"):

@@ -1,7 +1,7 @@
 """A small writer of readable C: indentation, blocks, comments, identifiers.
 
-Names that come from a program reach the C text only through `Names` or `comment_text`, so that no
-input file can put text of its own into generated source.
+Names from a program reach the C text only through `Names` or `comment_text`, so no input file can
+inject text into generated source.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _RESERVED = frozenset((
     "parameters", "slot", "count", "argument", "region", "block", "blocks", "offset", "y_stride",
     "x_stride", "new_shape", "old_shape",
 ))  # fmt: skip
-"""Words of C and of the generated code itself."""
+"""Words reserved by C and by the generated code itself."""
 _GENERATED = re.compile(r"(?i)(tw|spm|simd|athread)_|block\d+$|_")
 _LONGEST_NAME = 48
 
 
 _BF16 = "bf16.h"
-"""The type `tw_bf16`, which C compilers of other processors do not have, and its conversions."""
+"""The type `tw_bf16` and its conversions, for C compilers that lack it."""
 
 
 @cache
 def library_text(name: str) -> str:
-    """C that generated code contains: the text of a file beside this module."""
+    """C text included in generated code, from a file beside this module."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
-    """A C identifier made of the letters, digits and underscores of `name`; words of C and
-    `reserved` ones get an underscore.
+    """A C identifier from the letters, digits and underscores of `name`; `reserved` words and words
+    of C get an underscore.
 
     >>> identifier("conv-1/x"), identifier("3x3"), identifier("int"), identifier("tw_x")
     ('conv_1_x', 'n3x3', 'int_', 'n_tw_x')
@@ -55,7 +55,7 @@ def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
 
 
 class Names:
-    """Identifiers handed out one to one: two names never share one, and one name keeps its own."""
+    """Unique identifiers: two names never share one, and a name always gets the same one."""
 
     def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
         self._reserved = reserved
@@ -63,7 +63,7 @@ class Names:
         self._taken = {*reserved}
 
     def of(self, kind: str, name: str, suffixes: tuple[str, ...] = ("",)) -> str:
-        """The identifier for `name` of this `kind`, unique with each of the suffixes appended."""
+        """The identifier of `name` among names of this `kind`, unique with each suffix appended."""
         if (kind, name) not in self._given:
             word, number = identifier(name, self._reserved), 1
             while self._taken & {word + suffix for suffix in suffixes}:
@@ -75,7 +75,7 @@ class Names:
 
 
 def comment_text(text: str) -> str:
-    """`text` fit for a comment: printable ASCII on one line that cannot end the comment."""
+    """`text` made safe for a comment: printable ASCII on one line that cannot end the comment."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
     return text.replace("*/", "* /").replace("/*", "/ *")
@@ -113,7 +113,7 @@ class CWriter:
 
     @contextmanager
     def header(self, guard: str, kinds: Iterable[str] = ()) -> Iterator[None]:
-        """Write a header that is read once, with what C lacks of the element types `kinds`."""
+        """Write a header with a guard, and what C lacks of the element types `kinds`."""
         self.lines(f"#ifndef {guard}\n#define {guard}")
         self.line()
         if BF16.name in kinds:
@@ -128,11 +128,11 @@ class CWriter:
         self._broken(f"{function}(", arguments, ");")
 
     def head(self, function: str, parameters: list[str]) -> None:
-        """Add the head of a function definition, broken as calls are."""
+        """Add the head of a function definition, broken as `call` does."""
         self._broken(f"{function}(", parameters, ")")
 
     def array(self, declaration: str, values: list[str]) -> None:
-        """Add the declaration of an initialised array, broken as calls are."""
+        """Add the declaration of an initialised array, broken as `call` does."""
         self._broken(f"{declaration} = {{", values, "};")
 
     def _broken(self, head: str, items: list[str], tail: str) -> None:
@@ -149,14 +149,14 @@ class CWriter:
 
     @contextmanager
     def block(self, head: str = "", tail: str = "}") -> Iterator[None]:
-        """Write a block: braces after `head` around what is written inside, closed by `tail`."""
+        """Write a block: braces after `head` around the lines written inside, closed by `tail`."""
         self.line(f"{head} {{" if head else "{")
         with self.indented(tail):
             yield
 
     @contextmanager
     def indented(self, tail: str) -> Iterator[None]:
-        """Indent what is written inside, then write `tail`."""
+        """Indent the lines written inside, then write `tail`."""
         self._depth += 1
         yield
         self._depth -= 1
@@ -164,20 +164,20 @@ class CWriter:
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """Indent what is written inside, without braces."""
+        """Indent the lines written inside, without braces."""
         self._depth += 1
         yield
         self._depth -= 1
 
     def guarded(self, condition: str, statement: str) -> None:
-        """A statement that is executed where the condition holds."""
+        """Add a statement executed if the condition holds."""
         self.line(f"if ({condition})")
         with self.deeper():
             self.line(statement)
 
     @contextmanager
     def flat(self) -> Iterator[None]:
-        """Keep what is written inside at this depth, without a block."""
+        """Keep the lines written inside at the current depth, without a block."""
         yield
 
     def text(self) -> str:

@@ -1,9 +1,9 @@
-"""Accesses to a network's tensors: forms in, accesses of work on tensors as they lie out.
+"""Accesses to a network's tensors: forms in, accesses of in-memory work out.
 
 A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
-indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and
-the dimensions of memory into the fewest that say the same, so that equal work becomes equal
-operators whatever the tensors are called.
+indices. `access_of` finds the element's place in memory. `normalised` reduces the loops and memory
+dimensions to the fewest that describe the same access, so that equal work becomes equal operators
+whatever the tensors are called.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Index = tuple[tuple[Term, ...], int]
 
 
 def plain(axes: int) -> tuple[Index, ...]:
-    """A loop for each axis."""
+    """The index of one loop per axis."""
     return tuple((((axis, 1),), 0) for axis in range(axes))
 
 
 def access_of(form: Form, index: Sequence[Index], extents: Sequence[int]) -> Access:
     """The place in memory of the element at `index`.
 
-    Raises ProgramError where the form stores blocks that the loops do not run along.
+    Raises ProgramError where the form stores blocks that no loop runs along.
     """
     terms: list[list[Term]] = [[] for _ in form.dims]
     offsets = [0] * len(form.dims)
@@ -50,7 +50,7 @@ def access_of(form: Form, index: Sequence[Index], extents: Sequence[int]) -> Acc
 
 
 def _dimension(form: Form, dims: Sequence[int], step: int, extent: int, axis: int) -> int:
-    """The dimension of memory that a loop runs along."""
+    """The memory dimension that a loop runs along."""
     for d in dims:
         own = form.dims[d].step
         larger = [form.dims[o].step for o in dims if form.dims[o].step > own]
@@ -77,7 +77,7 @@ def split_extents(shape: Sequence[int], forms: Sequence[Form]) -> tuple[tuple[in
 
 
 def run_together(shape: Sequence[int], forms: Sequence[Form]) -> bool:
-    """True if some loops run along the blocks of every form."""
+    """True if some set of loops runs along the blocks of every form."""
     try:
         split_extents(shape, forms)
     except ProgramError:
@@ -88,7 +88,7 @@ def run_together(shape: Sequence[int], forms: Sequence[Form]) -> bool:
 def blocked_loops(
     shape: Sequence[int], forms: Sequence[Form]
 ) -> tuple[tuple[int, ...], tuple[Index, ...]]:
-    """(extents of loops that run along the blocks of every form, the index along each axis)."""
+    """(extents of loops that run along the blocks of every form, index along each axis)."""
     extents: list[int] = []
     index: list[Index] = []
     for size, steps in zip(shape, split_extents(shape, forms), strict=True):
@@ -102,7 +102,7 @@ def blocked_loops(
 
 
 def steps_in_memory(access: Access, axes: int) -> tuple[list[int], int]:
-    """The places that one step of each axis is in memory, and the place where all begin."""
+    """(places in memory per step of each axis, offset of the first place)."""
     found, first = [0] * axes, 0
     for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
         stride = prod(access.shape[d + 1 :])
@@ -113,8 +113,8 @@ def steps_in_memory(access: Access, axes: int) -> tuple[list[int], int]:
 
 
 def counted_places(access: Access, extents: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """For each axis that counts places of a tensor, innermost first, the places that one step is,
-    the number of steps and the axis; None unless all places are counted once.
+    """(places per step, number of steps, axis) of each axis that counts a tensor's places,
+    innermost first; None unless the axes count every place exactly once.
 
     >>> counted_places(Access((2, 3), (((1, 1),), ((0, 1),)), (0, 0)), (3, 2))
     [(1, 3, 0), (3, 2, 1)]
@@ -131,12 +131,12 @@ def counted_places(access: Access, extents: Sequence[int]) -> list[tuple[int, in
 
 
 def index_of(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
-    """The index along each axis of a tensor, by the new numbers of loops."""
+    """The index along each axis of a tensor, with loops renumbered by `number`."""
     return tuple(zip(access.renamed(number).terms, access.offsets, strict=True))
 
 
 def along_blocks(op: Definition, form: Form) -> Definition:
-    """A copy with axes that run along and through the blocks of its operand's form."""
+    """A copy of elements with axes split to run along and through the form's blocks."""
     for d, place in enumerate(op.operands[0].terms):
         for step in [own.step for own in form.along(d) if own.step > 1]:
             axis, number = place[0][0], len(op.extents)
@@ -148,7 +148,7 @@ def along_blocks(op: Definition, form: Form) -> Definition:
 
 
 def _in_steps(access: Access, axis: int, outer: int, size: int) -> Access:
-    """The access where every so many steps of an axis are one of an `outer` one."""
+    """The access with an axis split into `size` steps, an `outer` axis counting the blocks."""
     own = (((outer, s * size) for a, s in place if a == axis) for place in access.terms)
     terms = ((*more, *place) for more, place in zip(own, access.terms, strict=True))
     return replace(access, terms=tuple(terms))
@@ -156,14 +156,14 @@ def _in_steps(access: Access, axis: int, outer: int, size: int) -> Access:
 
 @dataclass(frozen=True)
 class _Loops:
-    """Loops with accesses of which the first is the result's."""
+    """Loops and the accesses over them; the first access is the result's."""
 
     extents: tuple[int, ...]
     accesses: tuple[Access, ...]
 
 
 def normalised(op: InMemory) -> InMemory:
-    """`op` with the fewest loops and memory dimensions; as it is where places are looked up."""
+    """`op` with the fewest loops and memory dimensions; unchanged if it looks up places."""
     if op.has_look_ups:
         return op
     found = _normalised(_Loops(op.extents, (op.result, *op.operands)), op.outer)
@@ -172,7 +172,7 @@ def normalised(op: InMemory) -> InMemory:
 
 
 def forwards_gathered(op: InMemory) -> InMemory:
-    """`op` with the axes that it gathers reversed where no operand is read forwards along them."""
+    """`op` with gathered axes reversed where every operand is read backwards along them."""
     for axis in range(op.outer, len(op.extents)):
         steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
         if steps and max(steps) < 0:
@@ -182,8 +182,8 @@ def forwards_gathered(op: InMemory) -> InMemory:
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:
-    """Loops of one iteration go, others follow the result's dimensions, neighbours join; loops from
-    `kept` on stay behind the others and as they are.
+    """Drop loops of one iteration, order the others as the result's dimensions, and join
+    neighbours. Loops from `kept` on stay last and unjoined.
     """
     split = tuple(_split(_of_diagonals(a), loops.extents) for a in loops.accesses)
     split = tuple(_joined_dims(a) for a in split)
@@ -196,7 +196,7 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
     extents = tuple(loops.extents[loop] for loop in named)
     found = _Loops(extents, tuple(a.renamed(place) for a in split))
     count = len(named) - len(behind)
-    if not count:  # a single number: one loop of one iteration
+    if not count:  # a single number: keep one loop of one iteration
         shifted = {loop: loop + 1 for loop in range(len(extents))}
         accesses = tuple(a.renamed(shifted) for a in found.accesses)
         found, count = _Loops((1, *extents), accesses), 1
@@ -214,7 +214,7 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
 
 
 def _of_diagonals(access: Access) -> Access:
-    """Dimensions that one loop runs along at once, with those between them, as a single one.
+    """Join the dimensions that one loop runs along at once, and those between, into one.
 
     >>> _of_diagonals(Access((5, 5), (((0, 1),), ((0, 1),)), (0, 0)))
     Access(shape=(25,), terms=(((0, 6),),), offsets=(0,), fill=None, read_from=())
@@ -241,7 +241,7 @@ def _of_diagonals(access: Access) -> Access:
 
 
 def _split(access: Access, extents: Sequence[int]) -> Access:
-    """One dimension for each loop where loops run through a dimension one inside the other."""
+    """Split a dimension through which several nested loops run into one dimension per loop."""
     shape: list[int] = []
     terms: list[tuple[Term, ...]] = []
     offsets: list[int] = []
@@ -261,7 +261,7 @@ def _split(access: Access, extents: Sequence[int]) -> Access:
 
 
 def _joined_dims(access: Access) -> Access:
-    """Dimensions of one place are no dimensions, unless another place is read of them."""
+    """Drop dimensions of extent 1, unless an index other than 0 is read along them."""
     kept = [
         d for d, size in enumerate(access.shape) if size > 1 or access.terms[d] or access.offsets[d]
     ]
@@ -274,7 +274,7 @@ def _joined_dims(access: Access) -> Access:
 
 
 def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
-    """Loop `outer` and the next one as a single one, None where some access does not allow it."""
+    """Loop `outer` and the next one joined; None where some access does not allow it."""
     inner, accesses = outer + 1, []
     for access in loops.accesses:
         if not access.axes & {outer, inner}:

@@ -1,7 +1,7 @@
-"""Places of values in the arena: values needed at the same time never overlap.
+"""Placement of values in the arena: values that live at the same time never overlap.
 
-In: for each value its bytes and the first and last stage that uses it. Out: offsets, and the bytes
-that the arena needs.
+In: for each value its bytes and the first and last stage that uses it. Out: offsets, and the
+arena's size in bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ALIGNMENT_BYTES = 64
 
 
 class Life(Struct, frozen=True):
-    """A value's bytes, and the numbers of the first and the last stage that uses it."""
+    """A value's bytes, and the numbers of the first and last stage that use it."""
 
     size_bytes: int
     first: int
@@ -48,9 +48,11 @@ def place(lives: Mapping[int, Life]) -> tuple[dict[int, int], int]:
 
 
 def place_centred(lives: Mapping[int, Life]) -> tuple[dict[int, int], int]:
-    """(byte offset of each value, bytes of the arena) for threads that have the halves of values:
-    values that share memory have their middles at one address, the largest first. What a thread
-    overwrites lies in its own caches then, not in those of the other one.
+    """(byte offset of each value, bytes of the arena) for two threads that each hold half of a
+    value.
+
+    Values that share memory are centred on one address, the largest first: a thread then overwrites
+    what its own caches hold rather than the other thread's.
 
     >>> place_centred({0: Life(256, 0, 1), 1: Life(128, 1, 2), 2: Life(128, 2, 3)})
     ({0: 0, 1: 256, 2: 64}, 384)

@@ -1,9 +1,9 @@
 """Operands of core groups, arranged by the groups' own cores.
 
-In: whole arrays in C order and the forms of the groups' tensors of them. Out: for each group the
-stages that write its tensor, zeros around its elements, or that put its result into its place:
-programs like any other's, so that they are priced, simulated and emitted as those are. A region
-that lies in the whole array as its form says needs none.
+In: whole arrays in C order and the forms of the groups' tensors. Out: for each group the stages
+that write its tensor, with zeros around its elements, or that store its result. These are ordinary
+programs, so they are priced, simulated and emitted like any other. A region that already lies as
+its form says needs none.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tilewright.ops.box import Box
 from tilewright.ops.mapping import InMemory
 
 WHOLE, PART = 0, 1
-"""The values of the stages: the whole array from the region's first element on, and the tensor."""
+"""Value numbers in the stages: the whole array from the region's start, and the tensor."""
 
 
 def arranged_by_cores(works: Sequence[GroupWork], machine: Machine) -> list[GroupWork]:
-    """`works` with stages that move each group's tensors, the fastest by the model, all searched
-    for together.
+    """`works` with the stages that move each group's tensors, the fastest by the model; all are
+    searched for together.
 
     Raises ScheduleError or CapacityError where a tensor can be moved in no way.
     """
@@ -40,7 +40,7 @@ def arranged_by_cores(works: Sequence[GroupWork], machine: Machine) -> list[Grou
 
 
 def _drafts_of(work: GroupWork) -> list[list[list[Draft]]]:
-    """Of each operand and the result, the stages by which each group moves it."""
+    """For each operand and the result, the draft stages by which each group moves it."""
     cuts = (*work.operands, work.result)
     return [
         [_drafts(cut, group, given=cut is not work.result) for group in _movers(cut)]
@@ -61,12 +61,12 @@ def _staged(
 
 
 def _movers(cut: CutTensor) -> range:
-    """The groups that arrange a tensor: of a shared one the first."""
+    """The groups that arrange a tensor: all, or the first for a shared one."""
     return range(1 if cut.shared else len(cut.forms))
 
 
 def _drafts(cut: CutTensor, group: int, *, given: bool) -> list[Draft]:
-    added = cut.shared and not given  # an array longer than the result
+    added = cut.shared and not given  # partial results: an array longer than the result
     if not added and all(map(_lies_so, cut.forms, cut.regions, repeat(cut.shape))):
         return []
     form, region = cut.forms[group], cut.regions[group]

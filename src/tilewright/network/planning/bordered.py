@@ -1,9 +1,9 @@
-"""Products that write their result, or read what their epilogue takes beside it, inside a border.
+"""Products that write their result, or read further epilogue operands, inside a border.
 
-In: a candidate of a convolution, and forms that have places around the images that the candidate's
-own form has not. Out: a candidate of the same schedule whose tiles are moved there, priced anew, so
-that no stage has to copy them; None where its programs do not move rows and columns as such.
-Around a part of a tensor that is put together are the other parts: a product whose result is only
+In: a candidate of a convolution, and forms with places around the images that the candidate's own
+form lacks. Out: a candidate of the same schedule whose tiles are moved inside, priced anew, so that
+no stage has to copy them; None where its programs do not address rows and columns separately. A
+part of a concatenated tensor counts as bordered by the other parts: a product whose result is only
 copied there writes it there.
 """
 
@@ -38,19 +38,18 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}
-"""The dimensions of a convolution's tensors, by their axes, that may have places around them."""
+"""Dimensions of a convolution's tensors that may have a border, by axis."""
 _Kind = TypeVar("_Kind", bound=Candidate)
 Border = Mapping[str, tuple[int, int]]
-"""For a dimension the places before and behind its elements."""
+"""For a dimension, the places before and after its elements."""
 LargerTensor = tuple[Tensor, Sequence[int]]
-"""A larger tensor, and along each dimension the place there of a tensor's first one."""
+"""A larger tensor, and the index in it of the smaller tensor's first element."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bordered(Candidate):
-    """A candidate whose result lies in a `form` with a border, which it does not write; operands
-    of its epilogue that are as large lie in the form `around` them, without a border if there is
-    none.
+    """A candidate whose result lies in a `form` with a border, which it does not write. Epilogue
+    operands as large as the result lie in the form `around`, or unbordered if that is None.
     """
 
     form: Form
@@ -58,16 +57,15 @@ class Bordered(Candidate):
 
     @property
     def beside(self) -> Form:
-        """The form of an epilogue's operand that is as large as the result."""
+        """The form of epilogue operands that are as large as the result."""
         return self.around or unbordered(self.form)
 
 
 def bordered(
     candidate: Candidate, own: Form, form: Form, machine: Machine, beside: Form | None = None
 ) -> Bordered | None:
-    """The candidate, whose result lies in its `own` form, with the result in a form of the same
-    dimensions and a border, and what its epilogue reads that is as large in one `beside`; None
-    where there is no such candidate.
+    """The candidate with its result, in `own` form otherwise, inside the border of `form`, and
+    epilogue operands of that size in form `beside`; None if there is no such candidate.
     """
     if candidate.op.convolution is None or type(candidate) is not Candidate:
         return None
@@ -83,7 +81,7 @@ def bordered(
 def reading_parts(
     candidate: _Kind, borders: Mapping[str, Border], machine: Machine
 ) -> _Kind | None:
-    """The candidate with operands, by name, that lie in larger tensors; None if there is none."""
+    """The candidate with the named operands inside larger tensors; None if that is impossible."""
     nests = _nests_inside(candidate, borders, machine)
     return None if nests is None else replace(candidate, nests=nests)
 
@@ -91,7 +89,7 @@ def reading_parts(
 def _nests_inside(
     candidate: Candidate, borders: Mapping[str, Border | None], machine: Machine
 ) -> tuple[NestChoice, ...] | None:
-    """The candidate's nests with tensors, by name, inside borders; None where one cannot be."""
+    """The candidate's nests with the named tensors inside borders; None if one cannot be."""
 
     def inside(program: Program, _: Mapping[str, int]) -> Program | None:
         found: Program | None = program
@@ -108,8 +106,8 @@ def nests_by(
     text: str,
     machine: Machine,
 ) -> tuple[NestChoice, ...] | None:
-    """The candidate's nests by programs that a change makes of theirs, given the values of extents
-    and factors; priced anew. None where it makes none of one.
+    """The candidate's nests with programs rewritten by `change`, priced anew. `change` receives
+    each program and the values of extents and factors; None if it returns None for any nest.
     """
     nests = []
     for nest in candidate.nests:
@@ -121,7 +119,7 @@ def nests_by(
 
 
 def _as_large(seed: Seed) -> list[str]:
-    """The operands of a seed's epilogue that have every dimension of the result."""
+    """Epilogue operands of a seed that have every dimension of the result."""
     last = seed.spaces[-1].nest
     uses = last.epilogue.operands if last.epilogue else ()
     whole = len(last.result.indices)
@@ -130,7 +128,7 @@ def _as_large(seed: Seed) -> list[str]:
 
 
 def border_around(own: Form, form: Form) -> Border | None:
-    """The border of `form` around rows and columns of `own`, or None if they differ otherwise."""
+    """The border of `form` around rows and columns of `own`; None if they differ otherwise."""
     found = {}
     kinds = [[(d.axis, d.step) for d in f.dims] for f in (own, form)]
     if own.has_zeros or own.shape != form.shape or kinds[0] != kinds[1]:
@@ -147,7 +145,7 @@ def border_around(own: Form, form: Form) -> Border | None:
 
 
 def _inside(program: Program, name: str, border: Border) -> Program | None:
-    """The program with the tensor inside a border; itself where it does not know the tensor."""
+    """The program with tensor `name` inside a border; unchanged if it has no such tensor."""
 
     def larger(own: Tensor) -> LargerTensor | None:
         named = border
@@ -165,8 +163,8 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
 def as_part_of(
     program: Program, name: str, larger: Callable[[Tensor], LargerTensor | None]
 ) -> Program | None:
-    """The program with its tensor as a part of a larger one; itself where it has no such tensor,
-    None where that is taken in place or under another name.
+    """The program with tensor `name` as a part of a larger one; unchanged if it has no such tensor,
+    None if the tensor is used in place or under another name.
     """
     tensors = {t.name: t for t in program.tensors}
     if any(t.storage == name for t in program.tensors):
@@ -188,7 +186,7 @@ def as_part_of(
 
 
 def names_in_place(program: Program, name: str) -> bool:
-    """True if a primitive call takes tensor `name` in place."""
+    """True if a primitive call uses tensor `name` in place."""
     calls = (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
     return any(isinstance(o, Tile) and o.tensor == name for call in calls for o in call.operands)
 
@@ -206,8 +204,8 @@ def _priced_anew(
     machine: Machine,
     factors: Mapping[str, int] | None = None,
 ) -> NestChoice:
-    """The nest by a program of the same schedule with tensors in other places, maybe with other
-    `factors`: its price differs as the estimates do.
+    """The nest with a program of the same schedule whose tensors lie elsewhere, perhaps with other
+    `factors`; its price changes by the difference of the estimates.
     """
     if staged is nest.structure.staged:
         return nest
@@ -222,18 +220,18 @@ def _priced_anew(
 
 @lru_cache(maxsize=1 << 10)
 def _estimated(nest: NestChoice, values: tuple[tuple[str, int], ...], machine: Machine) -> float:
-    """The estimate of a nest, which many forms of its tensors are compared with."""
+    """The estimate of a nest, cached because many forms of its tensors are compared with it."""
     bound = {**dict(values), **nest.factors}
     return float(estimate(nest.structure.staged, machine, bound).cycles.min())
 
 
 MovedInside = Callable[[Candidate, Form, Form], Bordered | None]
-"""From a candidate, whose result lies in its own form, one whose result lies in another."""
+"""Moves a candidate's result from its own form (second argument) into another one (third)."""
 
 
 @dataclass(frozen=True)
 class JoinedPart:
-    """A value that is copied into the `whole` one, in which it then lies in a `form`."""
+    """A value that is copied into the `whole` one, where it lies in `form`."""
 
     value: int
     whole: int
@@ -241,8 +239,8 @@ class JoinedPart:
 
 
 def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator[JoinedPart]:
-    """Operands that an operator puts side by side, or interleaves, to fill all that it has made."""
-    if len(operands) < 2:  # reshapes of one need not have a definition
+    """Operands that an operator concatenates or interleaves to fill all of its result."""
+    if len(operands) < 2:  # a reshape of one operand need not have a definition
         return
     addends, whole = op.definitions[-1].addends, made.form
     filled = sum(prod(addend.definition.extents) for addend in addends)
@@ -256,9 +254,11 @@ def joined_parts(op: Op, operands: Sequence[Located], made: Located) -> Iterator
 
 
 def form_of_part(access: Access, extents: Shape, whole: Form) -> Form | None:
-    """The form in which the elements that an access reaches lie in a `whole` one, None where there
-    is none: where neighbours are some steps apart along an axis, what lies between them is beside
-    the places of the dimension inside it.
+    """The form, within a `whole` one, of the elements that an access reaches; None if there is
+    none.
+
+    Where neighbours are several steps apart along an axis, the elements between them count as
+    border of the next inner dimension.
 
     >>> from tilewright.network.planning.form import row_major
     >>> odd_rows = Access((8, 3), (((0, 2),), ((1, 1),)), (1, 0))
@@ -285,7 +285,7 @@ def form_of_part(access: Access, extents: Shape, whole: Form) -> Form | None:
 def parts_written(
     memory: PlannedMemory, parts: Iterable[JoinedPart], inside: MovedInside
 ) -> dict[int, int]:
-    """Have products write their parts; returns the whole value by each part that is no more."""
+    """Let products write their parts in place; returns the whole value for each part dropped."""
     found: dict[int, int] = {}
     for part in parts:
         using = [d for d in memory.drafts if part.value in (v for _, v in d.arguments)]
@@ -303,8 +303,8 @@ def parts_written(
 def _writing(
     memory: PlannedMemory, maker: Draft, part: JoinedPart, inside: MovedInside
 ) -> Draft | None:
-    """The draft of a product that writes its result as a part, None where what its epilogue reads
-    that is as large would have to lie elsewhere.
+    """The draft of a product that writes its result as a part; None where an epilogue operand of
+    the same size would have to lie elsewhere.
     """
     candidate = maker.scheduled.candidate if maker.scheduled else None
     (name, written), arguments = maker.arguments[-1], maker.arguments[:-1]
@@ -322,8 +322,8 @@ def _writing(
 
 
 def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
-    """Have products whose results are runs of pixels write them row by row inside a border, in
-    place of copies there; returns the value inside its border by each that is no more.
+    """Let products whose results are runs of pixels write row by row inside a border, instead of a
+    copy; returns the bordered value for each value dropped.
     """
     found: dict[int, int] = {}
     for copy in [d for d in memory.drafts if d.work == "layout"]:
@@ -349,7 +349,7 @@ def rows_written(memory: PlannedMemory, machine: Machine) -> dict[int, int]:
 
 
 def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine) -> Bordered | None:
-    """The candidate with a row of pixels a tile, where a copy puts it; None if there is none."""
+    """The candidate with one row of pixels per tile, written where a copy puts it, or None."""
     op, rows = candidate.op.convolution, len(copy.extents) == len(copy.result.shape) == 2
     own = straight(copy.extents)
     plain = copy.body == "x0" and copy.operands == (own,) and copy.result.terms == own.terms

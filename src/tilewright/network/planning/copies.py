@@ -1,11 +1,10 @@
-"""Copies that a plan does without: the stages around them write and read where they lie.
+"""Elimination of copies: the stages around a copy write and read where it would.
 
-In: drafts of stages. Out: drafts without the copies, and which value holds what by each that is no
-more. Products write where a copy behind them puts their results (`planning.placed`), and read where
-a copy before them takes theirs, or inside a border that another copy of the tensor has. A map and
-the copy of its result, of which the one counts the places of a tensor along its axes and the other
-along others, are one map along axes that both are made of. The price decides: of the stages with
-and without the copy.
+In: draft stages. Out: drafts without the copies, and the value that replaces each one dropped.
+Products write where a following copy puts their results (`planning.placed`), read where a preceding
+copy reads, or read inside the border that another copy of the tensor has. A map and the copy of its
+result may count the same places along different axes; they fuse into one map over common factors of
+those axes. Prices decide, of the stages with and without the copy.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ if TYPE_CHECKING:
 
 Terms = tuple[Term, ...]
 Pair = tuple[Draft, Draft, InMemory]
-"""A map, the copy of its result and what does the work of both."""
+"""A map, the copy of its result, and the map that does the work of both."""
 
 
 def without_copies(
     memory: PlannedMemory, planner: Planner, cycles: Callable[[Draft], float]
 ) -> Iterator[Mapping[int, int]]:
-    """Drop copies, which take so many `cycles`, one after the other where products around them do
-    not take longer than that without them; yields the value that holds it by each that is no more,
-    which have to be merged at once.
+    """Drop copies one at a time where the products around them get no slower than with the copy.
+    `cycles` prices a copy. Each yielded mapping, from a value dropped to the one that replaces it,
+    has to be merged at once.
     """
     yield planner.results_placed(memory, cycles)
     for name in [d.name for d in memory.drafts if _is_copy(memory, d)]:
@@ -63,7 +62,7 @@ def without_copies(
 
 
 def copying_cycles(memory: PlannedMemory, machine: Machine, groups: int, copy: Draft) -> float:
-    """Cycles that `groups` groups take for a copy at least."""
+    """Lower bound on the cycles of a copy by `groups` groups."""
     size = memory.values[copy.arguments[-1][1]].size_bytes
     return moving_cycles(machine, size, size, groups)
 
@@ -75,8 +74,8 @@ def _is_copy(memory: PlannedMemory, draft: Draft) -> bool:
 
 
 def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]:
-    """Values that have what a copy writes, and where in them: the one that it reads, and copies of
-    that inside a wider border.
+    """Values that contain what a copy writes, and where: the value it reads, and other copies of
+    that value inside a wider border.
     """
     (_, source), (_, written) = copy.arguments
     values, op = memory.values, copy.in_memory
@@ -96,7 +95,7 @@ def _views(memory: PlannedMemory, copy: Draft) -> Iterator[tuple[int, PlaceMap]]
 
 
 def _agree(first: InMemory, second: InMemory | None, there: PlaceMap) -> bool:
-    """True if a second copy puts each element where the place lies that a first one puts it."""
+    """True if `second` puts each element at the place `there` gives for where `first` puts it."""
     if second is None or not is_plain_copy(second):
         return False
     common = _common(*(counted_places(op.operands[0], op.extents) for op in (first, second)))
@@ -117,8 +116,8 @@ def _read_in(
     there: PlaceMap,
     copied: float,
 ) -> bool:
-    """Have all that read what a copy writes read it in another value, which is then written in
-    place of the copy at the latest; False where some cannot, or take the `copied` cycles longer.
+    """Let every reader of the copy's result read `value` instead, written no later than the copy.
+    False, changing nothing, if some reader cannot, or if readers slow down by the `copied` cycles.
     """
     written, drafts = copy.arguments[-1][1], memory.drafts
     readers = [n for n, d in enumerate(drafts) if written in (v for _, v in d.arguments[:-1])]
@@ -142,7 +141,7 @@ def _cycles(draft: Draft) -> float:
 
 
 def _reading(reader: Draft, value: int, there: PlaceMap, planner: Planner) -> Draft | None:
-    """A product that reads a value where its elements lie in another one; None if there is none."""
+    """A product that reads `value` where its elements lie in another one; None if there is none."""
     operands = [n for n, (_, v) in enumerate(reader.arguments[:-1]) if v == value]
     if reader.work != "product" or reader.scheduled is None or len(operands) != 1:
         return None
@@ -157,9 +156,8 @@ def _reading(reader: Draft, value: int, there: PlaceMap, planner: Planner) -> Dr
 def results_placed(
     memory: PlannedMemory, machine: Machine, cycles: Callable[[Draft], float]
 ) -> dict[int, int]:
-    """Have products write what alone is copied where the copy puts it, if they then take no longer
-    than with the copy, which takes so many `cycles`; returns the value that holds it by each that
-    is no more.
+    """Let products write where a copy puts their result, if nothing else reads it and that is
+    faster than product and copy (`cycles`); returns the replacement of each value dropped.
     """
     found: dict[int, int] = {}
     for copy in list(memory.drafts):
@@ -174,7 +172,7 @@ def results_placed(
 
 
 def copied_alone(memory: PlannedMemory, copy: Draft) -> Draft | None:
-    """The stage that writes what a copy reads and nobody else; None where there is none."""
+    """The stage that writes what a copy alone reads; None where there is none."""
     if copy.work != "layout" or len(copy.arguments) != 2:
         return None
     value = copy.arguments[0][1]
@@ -184,8 +182,8 @@ def copied_alone(memory: PlannedMemory, copy: Draft) -> Draft | None:
 
 
 def replaced(memory: PlannedMemory, maker: Draft, copy: Draft, both: Draft) -> None:
-    """Have one stage do the work of two, which are those of a tensor and of its copy: in place of
-    the first, or of the copy where places around its result are filled before that.
+    """Replace a stage and the copy of its result by `both`: at the stage's position, or at the
+    copy's where the border around its result is filled in between.
     """
     drafts, to = memory.drafts, copy.arguments[-1][1]
     first, last = drafts.index(maker), drafts.index(copy)
@@ -216,8 +214,8 @@ def at_other_places(
     there: PlaceMap,
     place: Callable[[Candidate], Candidate | None],
 ) -> Scheduled | None:
-    """A product's schedule with one of its tensors, by its number, in other places, where its
-    candidate can be brought to them and groups begin at even distances there.
+    """A product's schedule with tensor `number` in other places; None where its candidate cannot be
+    moved there, or the groups' shares do not start at even distances there.
     """
     candidate, division = scheduled.candidate, scheduled.division
     if division is not None and division.steps[number]:
@@ -234,8 +232,8 @@ def at_other_places(
 
 @dataclass(frozen=True)
 class _Common:
-    """Axes that two accesses to the same places are made of: their extents, and the terms of those
-    of one axis of the first, and of the second.
+    """Axes that refine those of two accesses to the same places: their extents, and the terms of
+    each axis of the first and of the second access over them.
     """
 
     extents: tuple[int, ...]
@@ -244,8 +242,8 @@ class _Common:
 
 
 def composed(first: InMemory, copy: InMemory) -> InMemory | None:
-    """The map whose result a copy moves, with each element where the copy puts it; None where their
-    axes have no common ones.
+    """The map whose result a copy moves, writing each element where the copy puts it; None where
+    their axes have no common refinement.
 
     >>> from tilewright.ops.access import straight
     >>> twice = InMemory((6,), straight((6,)), (straight((6,)),), "2 * x0")
@@ -273,7 +271,7 @@ def composed(first: InMemory, copy: InMemory) -> InMemory | None:
 def _common(
     first: Sequence[tuple[int, int, int]] | None, second: Sequence[tuple[int, int, int]] | None
 ) -> _Common | None:
-    """Axes that those of both are made of; None where their numbers of steps do not divide."""
+    """Axes that refine both; None where their numbers of steps do not divide each other."""
     if first is None or second is None:
         return None
     extents, of_first, of_second = list[int](), dict[int, Terms](), dict[int, Terms]()
@@ -296,7 +294,7 @@ def _common(
 
 
 def _along(access: Access, terms: Mapping[int, Terms]) -> Access:
-    """The access along the axes that its own are made of; those of one step are none."""
+    """The access over refined axes, by the `terms` of its own; axes of one step have none."""
     moved = (
         tuple((own, step * places) for axis, places in place for own, step in terms.get(axis, ()))
         for place in access.terms
@@ -305,7 +303,7 @@ def _along(access: Access, terms: Mapping[int, Terms]) -> Access:
 
 
 def pairs_of(memory: PlannedMemory) -> Iterator[Pair]:
-    """Every map whose result is only copied, with that copy and what does the work of both."""
+    """Every map whose result is only copied, with that copy and the fused map."""
     for copy in memory.drafts:
         maker = copied_alone(memory, copy)
         if maker is None or maker.scheduled is not None or copy.scheduled is not None:
@@ -319,8 +317,8 @@ def pairs_of(memory: PlannedMemory) -> Iterator[Pair]:
 def least_stage_cycles(
     memory: PlannedMemory, known: Schedules, machine: Machine, groups: int
 ) -> float:
-    """Cycles that all drafts take at least, of which `groups` groups share those that are not
-    `known`: these move their elements once, a copy behind a map is done by that.
+    """Lower bound on the cycles of all drafts; `groups` groups share those that are not `known`.
+    Such a draft moves its elements once, and a copy after a map is part of the map.
     """
 
     def least(op: Op) -> float:
@@ -336,8 +334,8 @@ def least_stage_cycles(
 
 
 def compose(memory: PlannedMemory, known: Schedules) -> dict[int, int]:
-    """Have one map do the work of a pair where all three are `known` and it is not slower; returns
-    the value that is written by each that is no more.
+    """Fuse the first pair whose schedules are all `known` and whose fused map is no slower; returns
+    the value that replaces the one dropped.
     """
     for maker, copy, op in pairs_of(memory):
         if op in known and known[op].cycles <= known[maker.op].cycles + known[copy.op].cycles:

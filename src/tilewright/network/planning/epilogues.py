@@ -1,11 +1,11 @@
-"""Elementwise operators inside the product that they follow: on its tiles, before they are put.
-Between them may be windows of the result, which are pooled there, too.
+"""Elementwise operators inside the product that they follow: applied to its tiles before they are
+put. Windows between them are pooled there, too.
 
-In: fused nodes that begin with a product, and the ranked plain candidates of that. Out: candidates
-that compute all of it, for `network.build` to take where that pays. Elementwise nodes are one
-expression over the elements of their first operand (what the first member makes, or reads where
-that is elementwise itself) and of further ones. Parameters of a normalisation become two numbers
-per channel, made once, ahead of all runs.
+In: fused nodes that begin with a product, and its ranked plain candidates. Out: candidates that
+compute all of it, for `network.build` to take where that pays. Elementwise nodes become one
+expression over the elements of their first operand (the first node's result, or its operand where
+it is elementwise itself) and of further operands. A normalisation's parameters become two numbers
+per channel, computed once ahead of all runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tilewright.tune.search import Ranking
 
 @dataclass(frozen=True)
 class Read:
-    """An operand of an expression: a tensor by its name, or a constant `made` of tensors by an
+    """An operand of an expression: a tensor by name, or a constant `made` of tensors by an
     expression over their elements, in double precision. Its dimensions lie along `axes` of the
     result.
     """
@@ -53,14 +53,14 @@ class Read:
 
 @dataclass(frozen=True)
 class Expressed:
-    """An expression; operand 0 is the first member's result if that is not elementwise."""
+    """An expression; operand 0 is the first node's result if that node is not elementwise."""
 
     scalar: Scalar
     reads: tuple[Read, ...]
 
 
 def expressed(nodes: Sequence[Node]) -> Expressed:
-    """All members but the first, and that where it is elementwise."""
+    """One expression for all nodes after the first, and for the first if it is elementwise."""
     first, *rest = nodes
     found = Expressed(Element(0), (Read((first.output,), tuple(range(len(first.op.out_shape)))),))
     if is_elementwise(first.op):
@@ -80,7 +80,7 @@ def expressed(nodes: Sequence[Node]) -> Expressed:
 
 
 def _expression(node: Node) -> Expressed:
-    """An elementwise node alone."""
+    """The expression of one elementwise node."""
     every = tuple(range(len(node.op.out_shape)))
     if (norm := node.op.normalisation) is not None:
         x, scale, bias, mean, variance = node.inputs
@@ -99,17 +99,17 @@ def _expression(node: Node) -> Expressed:
 
 
 _PATIENCE = 0.9
-"""A fused product may take this part of the time of the pass that it saves."""
+"""Share of the pass it saves that a fused product may cost."""
 _COPIES = 2
-"""Passes by which a product may be slower than the best one: a copy of its operand into the form
-that this takes, and one out of the form of its result.
+"""Passes by which a product may be slower than the best: a copy of its operand into the form it
+reads, and one out of the form of its result.
 """
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """An expression over a product's result, or over `windows` of it, and operands `beside` it,
-    whose dimensions its seeds name.
+    """An expression over a product's result, or over `windows` of it, and over further operands.
+    `operands` names their dimensions as the seeds do; `beside` says how they are stored.
     """
 
     expression: str
@@ -127,13 +127,13 @@ Request = tuple[Op, Epilogue]
 _Choices = tuple[tuple[Step, ...], ...]
 """Alternatives of one space."""
 _Group = tuple[Mapping[Request, Candidate], Sequence[_Choices]]
-"""Requests of one epilogue, each with a plain candidate of one algorithm, and what to try."""
+"""Requests of one epilogue, each with a plain candidate of one algorithm; choices to try."""
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """Cycles up to which a product with its epilogue pays: `least` of all, or those of its own
-    forms where a plain candidate in these is not too far from the best.
+    """Cycles up to which a product with its epilogue pays: `least` for any forms, more for forms in
+    which a plain candidate is close enough to the best.
     """
 
     least: float
@@ -141,7 +141,7 @@ class _Limits:
     forms: Forms
 
     def admit(self, candidate: Candidate) -> bool:
-        """True if a candidate takes no longer."""
+        """True if a candidate is within the limit."""
         if candidate.cycles <= self.least:
             return True
         return candidate.cycles <= self.of_forms.get(_forms(candidate, self.forms), 0.0)
@@ -149,8 +149,8 @@ class _Limits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Finished(Bordered):
-    """A `plain` candidate, whose result lies in its `own` form, where the code of its program does
-    an epilogue too and writes another form.
+    """A `plain` candidate, whose result lies in its `own` form, with code after its program that
+    applies an epilogue and writes another form.
     """
 
     plain: Candidate
@@ -166,7 +166,7 @@ class Finished(Bordered):
 
 
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:
-    """The epilogue of the nodes behind the first, or None if an operand cannot be read along it."""
+    """The epilogue of the nodes after the first; None if an operand cannot be read along it."""
     op, windows, elementwise = nodes[0].op, None, nodes
     if (pool := nodes[1].op.pooling) is not None:
         windows, elementwise = windows_of(pool), nodes[1:]
@@ -182,14 +182,14 @@ def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue 
 
 
 class Rankings:
-    """Rankings of products with epilogues, each found once for all drafts of a network."""
+    """Rankings of products with epilogues, each computed once for all drafts of a network."""
 
     def __init__(self) -> None:
         self._seeds: dict[tuple[int, Epilogue, tuple[object, ...]], Seed | None] = {}
         self._found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
 
     def seed(self, plain: Seed, choices: Sequence[_Choices], epilogue: Epilogue) -> Seed | None:
-        """The seed with these choices for its spaces and the epilogue; None where it cannot."""
+        """The seed restricted to these choices, with the epilogue; None if unsupported."""
         key = id(plain), epilogue, (*choices,)
         if key not in self._seeds:
             pairs = zip(plain.spaces, choices, strict=True)
@@ -200,7 +200,7 @@ class Rankings:
     def of(
         self, pairs: Sequence[tuple[Op, Seed]], shared: Sequence[frozenset[str]], machine: Machine
     ) -> list[Ranking]:
-        """The rankings of pairs, whose seeds are of this object, on one group of a machine."""
+        """The rankings of pairs, whose seeds come from `seed`, on one group of a machine."""
         keys = [(id(seed), op, names) for (op, seed), names in zip(pairs, shared, strict=True)]
         new = {key: i for i, key in enumerate(keys) if key not in self._found}
         if new:
@@ -219,12 +219,12 @@ def ranked_epilogues(
     arithmetic_cycles: Callable[[Op, Epilogue], float],
     forms: Forms,
 ) -> dict[Request, tuple[Candidate, ...]]:
-    """The candidates that pay of each product with its epilogue, best first: of the algorithms and
-    the pieces of plain candidates that pay, or of the best one that makes whole windows
-    where these are pooled, by the schedules that are good for plain products; where none pays, by
-    any of which plain products are fast enough. They pay if they are
-    faster than the best one of the same forms and a pass over its result, with the cycles of its
-    arithmetic. What is `known` is not ranked again.
+    """The candidates of each product with its epilogue that pay, best first.
+
+    A candidate pays if it is faster than the best plain one of the same forms plus a pass over its
+    result with the epilogue's arithmetic. Tried first are the algorithms, pieces and schedules of
+    good plain candidates (with windows, of the best that computes whole windows); if none pays, all
+    schedules by which plain products are fast enough. Entries `known` are not ranked again.
     """
     limits = {
         r: _limits(ranked, r[0], _saved(*r, ranked, machine) + arithmetic_cycles(*r), forms)
@@ -259,8 +259,8 @@ def ranked_epilogues(
 
 
 def _groups(ranked: Ranked, limits: Mapping[Request, _Limits]) -> list[_Group]:
-    """The requests of each algorithm and epilogue, and the choices to try: products that pool their
-    results lend theirs as they do where they are not asked to.
+    """The requests of each algorithm and epilogue, and the choices to try. Products that pool use
+    the choices of the same products without pooling.
     """
     alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
     beside: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
@@ -279,8 +279,8 @@ def _wider(
     limits: Mapping[Request, _Limits],
     ranked: Ranked,
 ) -> _Group | None:
-    """The requests of a group of which no candidate pays, with the other choices of which some may,
-    as the plain product is fast enough by them.
+    """The requests of a group without a paying candidate, with further choices by which the plain
+    product is fast enough; None if there are none.
     """
     short = {request: base for request, base in own.items() if not found.get(request)}
     others = dict.fromkeys(
@@ -296,8 +296,8 @@ def _wider(
 def saved_cycles(
     requests: Sequence[Request], ranked: Ranked, found: Mapping[Request, Sequence[Candidate]]
 ) -> float:
-    """Cycles saved by products that pool their results, against the best plain ones: they need
-    less of the scratchpad, and put less.
+    """Cycles that pooling products save against the best plain ones: they need less scratchpad and
+    put less.
     """
     return sum(
         max(0.0, ranked.best(request[0]).cycles - found[request][0].cycles)
@@ -307,7 +307,7 @@ def saved_cycles(
 
 
 def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
-    """The seed with the windows and the epilogue, None where it takes one of them not."""
+    """The seed with the windows and the epilogue; None if it supports either not."""
     found = with_pooling(seed, epilogue.windows) if epilogue.windows else seed
     if found is None or not epilogue.computes:
         return found
@@ -315,8 +315,8 @@ def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
 
 
 def _bases(ranked: Ranked, request: Request, limits: _Limits) -> list[Candidate]:
-    """The plain candidates with the algorithms and pieces to use with the epilogue: the best one,
-    and the best of each other algorithm that takes no longer than its limit.
+    """The plain candidates whose algorithms and pieces to use with the epilogue: the best one, and
+    the best of each other algorithm within its limit.
     """
     op, epilogue = request
     first = _base(ranked, request)
@@ -330,7 +330,7 @@ def _bases(ranked: Ranked, request: Request, limits: _Limits) -> list[Candidate]
 
 
 def _base(ranked: Ranked, request: Request) -> Candidate | None:
-    """The plain candidate with the algorithm and pieces to use with the epilogue."""
+    """The plain candidate whose algorithm and pieces to use with the epilogue."""
     op, epilogue = request
     whole = [c for c in ranked.candidates[op] if not (isinstance(c, Share) and c.pieces.partial)]
     for c in whole if epilogue.windows else whole[:1]:
@@ -342,14 +342,14 @@ def _base(ranked: Ranked, request: Request) -> Candidate | None:
 
 
 def _pieces(base: Candidate, epilogue: Epilogue) -> Pieces | None:
-    """The pieces that a candidate is one of, with the windows of their results."""
+    """The pieces that a candidate belongs to, with the windows of their results."""
     if not isinstance(base, Share):
         return None
     return base.pieces.pooled(epilogue.windows) if epilogue.windows else base.pieces
 
 
 def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
-    """True if each piece's part of every operand is a part of that operand's memory."""
+    """True if each piece's part of every epilogue operand is a slice of that operand's memory."""
     return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
 
 
@@ -365,7 +365,7 @@ def _shared_operands(
 
 
 def _alike(ranked: Ranked, op: Op, base: Candidate) -> list[Candidate]:
-    """The candidates by the algorithm of one, and in its pieces."""
+    """The candidates with the algorithm and the pieces of `base`."""
     return [c for c in ranked.candidates[op] if c.seed is base.seed and c.op == base.op]
 
 
@@ -381,7 +381,7 @@ def _unlaid(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _dims(op: Op, axes: tuple[int, ...]) -> Dims | None:
-    """The dimensions of a product's result, as its seeds name them, that lie along axes."""
+    """The dimensions of a product's result along these axes, as its seeds name them."""
     named: tuple[Dims, ...] = (("rows",), ("cols",))
     if op.convolution is not None:
         named = (("batch",), ("group", "channels"), *named)
@@ -391,7 +391,7 @@ def _dims(op: Op, axes: tuple[int, ...]) -> Dims | None:
 
 
 def _limits(ranked: Ranked, op: Op, saved: float, forms: Forms) -> _Limits:
-    """Limits around the plain candidates of a product: it saves a pass over their result."""
+    """Limits around a product's plain candidates; an epilogue saves a pass over their result."""
     best = ranked.best(op).cycles
     found: dict[frozenset[tuple[str, Form]], float] = {}
     for c in ranked.candidates[op]:
@@ -405,8 +405,8 @@ def _forms(candidate: Candidate, forms: Forms) -> frozenset[tuple[str, Form]]:
 
 
 def _saved(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> float:
-    """Cycles up to which an epilogue pays: it saves a pass over the result, or one that pools it
-    and one over the windows, at the engine's best, latencies too.
+    """Cycles up to which an epilogue pays: a pass over the result, or one that pools it and one
+    over the windows, at the engine's peak rate plus latencies.
     """
     whole = size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
     passes: list[tuple[int, int]] = []

@@ -1,7 +1,7 @@
 """Layout of a tensor in memory: order of dimensions, channel blocks and a border of zeros.
 
-A `Form` says for each place in memory which element stands there. Two tensors can be used one for
-the other without a copy exactly if their forms are equal, so forms are kept canonical.
+A `Form` says for each place in memory which element it holds. A tensor can stand in for another
+without a copy exactly if their forms are equal, so forms are kept canonical.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.integer]
 
 
 _PORTION = 1 << 20
-"""Places that are verified at once."""
+"""Places compared at once."""
 
 
 class StoredDim(Struct, frozen=True):
@@ -34,9 +34,10 @@ class StoredDim(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """Dimensions of memory, slowest first, dense. Along an axis the index of an element is the sum
-    of place times step over the axis' dimensions, less `before`; places whose index lies outside
-    the shape hold zeros.
+    """Dimensions of memory, slowest first, dense.
+
+    The index of an element along an axis is the sum of place times step over the axis' dimensions,
+    less `before`. Places whose index lies outside the shape hold zeros.
 
     >>> Form((2, 5), (StoredDim(1, 1, 7), StoredDim(0, 1, 2)), (0, 1)).elements
     14
@@ -73,14 +74,14 @@ class Form(Struct, frozen=True):
         return np.where(places < 0, 0, array.reshape(-1)[np.maximum(places, 0)]).reshape(-1)
 
     def _permuted(self, array: Array) -> Array:
-        """`stored` for a form without zeros: blocks of axes in another order."""
+        """`stored` for a form without zeros: a permutation of axis blocks."""
         numbers = range(len(self.dims))
         cut = sorted(numbers, key=lambda i: (self.dims[i].axis, -self.dims[i].step))
         blocks = array.reshape([self.dims[i].extent for i in cut])
         return blocks.transpose([cut.index(i) for i in numbers]).reshape(-1)
 
     def read(self, memory: Array) -> Array:
-        """The tensor out of memory."""
+        """The tensor read back from memory."""
         places = self.places().reshape(-1)
         result = np.empty(prod(self.shape), memory.dtype)
         inside = places >= 0
@@ -88,7 +89,7 @@ class Form(Struct, frozen=True):
         return result.reshape(self.shape)
 
     def places(self) -> Indices:
-        """For each place the number of its element in row-major order, -1 for a zero."""
+        """For each place the row-major number of its element, -1 for a zero."""
         ones = [1] * len(self.dims)
         number: Indices = np.zeros(ones, np.int64)
         inside: npt.NDArray[np.bool_] | None = None
@@ -139,7 +140,7 @@ def row_major(shape: Sequence[int]) -> Form:
 
 
 def canonical(shape: Shape, dims: Sequence[StoredDim], before: Sequence[int]) -> Form:
-    """The form with no dimension of extent 1 and none that continues the one outside it."""
+    """The form without dimensions of extent 1 or that continue the next outer one."""
     kept = [d for d in dims if d.extent > 1]
     joined: list[StoredDim] = []
     for d in kept:
@@ -172,12 +173,12 @@ def same_memory(a: Form, b: Form) -> bool:
 
 
 def is_row_major(form: Form) -> bool:
-    """True if `form` is that of a C array of its shape."""
+    """True if `form` is a C array of its shape."""
     return form == row_major(form.shape)
 
 
 def like(form: Form, shape: Shape) -> Form:
-    """`form` with its axis order and blocks for another shape, without a border.
+    """`form`'s axis order and blocks for another shape, without a border.
 
     >>> like(row_major((1, 4, 6, 6)), (1, 4, 3, 3)) == row_major((1, 4, 3, 3))
     True
@@ -195,11 +196,11 @@ def like(form: Form, shape: Shape) -> Form:
 
 
 def form_of(shape: Shape, numbers: Indices) -> Form:
-    """The form of a tensor of which place by place is known which element is there.
+    """The form of a tensor, derived from the element at each place of memory.
 
-    `numbers` has a dimension for each of memory; it holds the number of the element in row-major
-    order plus one, 0 for a zero. The form has the same dimensions and is not canonical. Raises
-    ProgramError where no form says the same.
+    `numbers` has one dimension per memory dimension; it holds the row-major number of the element
+    plus one, 0 for a zero. The form has the same dimensions and is not canonical. Raises
+    ProgramError where no form describes them.
     """
     flat = int(np.argmax(numbers > 0))
     first = tuple(int(i) for i in np.unravel_index(flat, numbers.shape))
@@ -219,8 +220,8 @@ def form_of(shape: Shape, numbers: Indices) -> Form:
 
 
 def _agrees(form: Form, numbers: Indices) -> bool:
-    """True if `numbers` are the places of `form` plus 1. Compares in portions, so that its own
-    numbers take little memory beside the given ones.
+    """True if `numbers` are the places of `form` plus 1. Compares in portions, so that the form's
+    places take little memory beside the given ones.
     """
     if not numbers.ndim or not form.shape:
         return bool(np.array_equal(form.places() + 1, numbers))
@@ -241,7 +242,7 @@ def _agrees(form: Form, numbers: Indices) -> bool:
 def _dim(
     shape: Shape, numbers: Indices, first: tuple[int, ...], d: int, taken: set[int]
 ) -> StoredDim:
-    """Stored dimension `d`, derived from the step away from the first element."""
+    """Memory dimension `d`, derived from the index change at one step from the first element."""
     extent = numbers.shape[d]
     following = (*first[:d], first[d] + 1, *first[d + 1 :])
     here = _indices(shape, numbers, first)
@@ -261,7 +262,7 @@ def _indices(shape: Shape, numbers: Indices, place: tuple[int, ...]) -> tuple[in
 def chain(forms: Sequence[Form], axis: int) -> tuple[int, ...] | None:
     """The steps of loops along an axis that are affine in all these forms, largest first.
 
-    None where there are none: blocks that do not divide each other, or a border along blocks.
+    None if there are none: blocks that do not divide each other, or a border along blocks.
     """
     steps = {1}
     for form in forms:

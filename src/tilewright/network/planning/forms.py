@@ -1,8 +1,8 @@
-"""Forms in which a candidate takes and gives each of its operator's tensors.
+"""Forms in which a candidate reads and writes its operator's tensors.
 
-In: a candidate. Out: forms, found by sending the numbers of elements through the same functions
-that bring an operator's operands into the storage order of a program: what any seed does with
-layouts, blocks and borders is understood without a word from it.
+In: a candidate. Out: forms, found by sending element numbers through the functions that arrange an
+operator's operands in a program's storage order. Layouts, blocks and borders of any seed are thus
+derived without a declaration.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
-"""Images on which forms are found: enough to show where the next one lies, in blocks too."""
+"""Batch sizes to derive forms on: enough to show where the next image lies, even in blocks."""
 _FEW_TERMS = 8
-"""Channels, and rows, columns and terms of a product on which they are found."""
+"""Channels, and rows, columns and terms of a product, on which forms are derived."""
 
 
 class Forms:
@@ -38,8 +38,8 @@ class Forms:
         self._declared: dict[tuple[object, ...], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
-        """The form of each operand and of the result, by the name of the seed's tensor; those of
-        `constants`, which may be large, only if asked for.
+        """The form of each operand and of the result, by the seed's tensor name. Those of
+        constants, which may be large, are included only with `constants`.
         """
         return dict(self._forms_of(candidate, constants=constants))
 
@@ -69,8 +69,8 @@ class Forms:
 
 
 def _as_declared(candidate: Candidate, name: str) -> Form:
-    """The form with the dimensions as the seed declares them, found on few images, channels, rows
-    or columns where many are only more of the same.
+    """The form with the dimensions that the seed declares. Derived on few images, channels, rows or
+    columns where more of them only repeat the pattern.
     """
     op, seed = candidate.op, candidate.seed
     operand = None if name == seed.result else seed.operands.index(name)
@@ -92,7 +92,7 @@ def _is_pooled(seed: Seed, name: str) -> bool:
 
 @cache
 def _smaller(op: Op) -> Sequence[Op]:
-    """Convolutions of fewer images, of few channels too, a product of less in every direction."""
+    """Operators of the same pattern with fewer images and channels, or smaller m, n and k."""
     if (conv := op.convolution) is not None:
         names = ("in_channels", "out_channels") if conv.groups == 1 else ()
         channels = {name: min(getattr(conv, name), _FEW_TERMS) for name in names}
@@ -106,14 +106,14 @@ def _smaller(op: Op) -> Sequence[Op]:
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
-    """Growth factors of the dimensions that differ, in order of size; vanished ones are skipped."""
+    """Growth factors of the dimensions that differ, sorted; vanished dimensions are skipped."""
     pairs = zip(extents, fewer, strict=True)
     return sorted(Fraction(n, m) for n, m in pairs if n != m and m)
 
 
 def _grown(form: Form, shape: tuple[int, ...], extents: Sequence[int]) -> Form | None:
-    """The form for more places along the outermost dimension of an axis, None where they are along
-    another one, or where a single block does not tell how far apart blocks are.
+    """The form extended along the outermost dimension of each axis. None where another dimension
+    grows, or where a single block does not show the distance between blocks.
     """
     dims = []
     for d, extent in zip(form.dims, extents, strict=True):
@@ -130,7 +130,7 @@ def _shape(op: Op, operand: int | None) -> tuple[int, ...]:
 
 
 def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
-    """The forms of whole tensors, from those of the pieces of a share that has them."""
+    """The forms of whole tensors, from those of a share's pieces, where there are any."""
     found = {name: share.whole_form(name, form) for name, form in forms.items()}
     return {name: form for name, form in found.items() if form is not None}
 
@@ -148,7 +148,7 @@ def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
 
 @cache
 def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
-    """The form of an operand, by its index, or of the result, its dimensions as declared."""
+    """The form of operand `operand`, or of the result for None, in declared dimensions."""
     shape = _shape(op, operand)
     if operand is None:
         return form_of(shape, _result_numbers(op, extents))
@@ -159,7 +159,7 @@ def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form
 
 
 def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
-    """Element number plus 1 at each place of the result in memory; 0 where there is none."""
+    """Row-major element number plus 1 at each place of the result in memory; 0 for none."""
     memory = _narrow_range(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(memory.size, memory.dtype)
@@ -168,6 +168,6 @@ def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
 
 
 def _narrow_range(count: int, first: int = 0) -> Indices:
-    """`count` successive numbers in the narrowest type: tensors may fill much of main memory."""
+    """`count` successive integers in the narrowest type: tensors may fill much of main memory."""
     last = first + count
     return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)

@@ -1,10 +1,9 @@
-"""The form of each tensor, and the candidate that computes each product.
+"""Choice of a form for each tensor and a candidate for each product.
 
-In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.build` drafts a plan. `fastest_of_each` takes the fastest candidate of every product,
-while `WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
-(`partition.solve`). A pass or copy is priced at the engine's best, so that what is chosen is judged
-by the plans that come out (`network.build`).
+In: fused nodes, and their ranked candidates with and without epilogues. Out: `Layouts`, by which
+`network.build` drafts a plan. `fastest_of_each` takes the fastest candidate of every product;
+`WholeNetwork` minimises products, passes and copies between forms together (`partition.solve`).
+Passes and copies are priced at the engine's peak, so `network.build` compares the resulting plans.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ _OTHER_ORDER = 10.0
 """Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
 _ROUNDS = 4
-"""Times at most that a choice is made."""
+"""Most rounds of the choice."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layouts:
-    """The candidate of each product by the name of its node; those in `fused` compute the nodes
-    behind them, too. `forms` are the forms of results of passes. `choice` is set where the layouts
-    were chosen for the whole network.
+    """The candidate of each product by node name; those in `fused` also compute the nodes after
+    them. `forms` are the forms that passes write. `choice` is set where the layouts were chosen for
+    the whole network.
     """
 
     products: Mapping[str, Candidate]
@@ -73,10 +72,10 @@ Epilogues = Mapping[Request, Sequence[Candidate]]
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way of a fused node: its cycles, the form of its result, and those that it takes tensors
-    in; `follows` names a tensor whose order of dimensions it keeps, `reads` are those that a pass
-    reads however they lie, or, where it writes `blocks` of places, along its own dimension. A
-    candidate inside a border is made of a `plain` one.
+    """One way to compute a fused chain: its cycles, the form of its result, and the form in which
+    it `takes` each operand. It keeps the dimension order of the tensor that it `follows`. A pass
+    reads `reads` in any form; where it writes `blocks` of places, along its own innermost
+    dimension. A candidate inside a border derives from a `plain` one.
     """
 
     cycles: float
@@ -96,14 +95,14 @@ class _Way:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Every tensor whose form makes a difference."""
+        """Every tensor whose form affects the cost."""
         return (*self.takes, *self.reads, *([self.follows] if self.follows else []))
 
 
 @dataclass(frozen=True, eq=False)
 class NodeChain:
-    """Nodes that are computed in one go, and the epilogue that they may be. Behind a product may be
-    windows of its result.
+    """Nodes computed in one go, and their epilogue if they form one. A pooling of the product's
+    result may come between.
     """
 
     nodes: tuple[Node, ...]
@@ -116,18 +115,18 @@ class NodeChain:
 
     @property
     def pool(self) -> Node | None:
-        """The pooling node behind the first node, or None."""
+        """The pooling node after the first node, or None."""
         behind = self.nodes[1:2]
         return next((node for node in behind if node.op.pooling is not None), None)
 
     @property
     def finishing(self) -> tuple[Node, ...]:
-        """The node behind which all others are elementwise, and those."""
+        """The nodes from the last non-elementwise one on; all after it are elementwise."""
         return self.nodes if self.pool is None else self.nodes[1:]
 
     @property
     def output(self) -> str:
-        """The tensor that comes out."""
+        """The tensor that the chain produces."""
         return self.nodes[-1].output
 
 
@@ -138,8 +137,8 @@ def fastest_of_each(
     epilogues: Epilogues,
     planner: Planner,
 ) -> Layouts:
-    """The fastest candidate of each product, with the epilogue by its algorithm; passes write the
-    form that the next product reads.
+    """The fastest candidate of each product, with an epilogue by the same algorithm; passes write
+    the form that the next product reads.
     """
     forms = planner.forms
     weights = {t.name for t in network.weights}
@@ -167,7 +166,7 @@ def fastest_of_each(
 def _operands(
     node: Node, candidate: Candidate, forms: Forms, weights: Container[str]
 ) -> dict[str, Form]:
-    """Forms in which a candidate takes its operands, but for weights, by tensor name."""
+    """Forms in which a candidate reads its operands other than weights, by tensor name."""
     pairs = zip(candidate.seed.operands, node.inputs, strict=True)
     taken = {tensor: name for tensor, name in pairs if name not in weights}
     found = forms.of(candidate, constants=not taken.keys().isdisjoint(constants_of(candidate.seed)))
@@ -179,7 +178,7 @@ def _result(candidate: Candidate, forms: Forms) -> Form:
 
 
 class WholeNetwork:
-    """The ways of all fused nodes, and the cycles of copies between them."""
+    """The ways of all fused chains, and the cycles of copies between them."""
 
     def __init__(
         self,
@@ -211,9 +210,9 @@ class WholeNetwork:
         } - {*network.outputs}
 
     def cheapest(self) -> Layouts:
-        """The cheapest combination of ways, by their cycles and those of copies between them. Where
-        refills add to products that would be taken what was not expected, the choice is made again,
-        a few times at most; not where it takes the solver's time.
+        """The cheapest combination of ways, copies between them included. Where the chosen products
+        turn out to have unexpected refills, the choice is repeated, at most `_ROUNDS` times; not
+        where the solver ran out of time.
         """
         for _ in range(_ROUNDS):
             ways = [self._known_ways(chain) for chain in self.chains]
@@ -236,14 +235,14 @@ class WholeNetwork:
         return any(self._refilling[plain] != before for plain, (_, before) in new.items())
 
     def _refill_cycles(self, plain: Candidate) -> float:
-        """Cycles that refills add to a candidate, inside borders, too: as priced, or expected."""
+        """Cycles that refills add to a plain candidate: as priced, else as expected."""
         found = self._refilling.get(plain)
         return self._refills.expected(plain).refill_cycles if found is None else found
 
     def _costs(
         self, ways: Sequence[Sequence[_Way]]
     ) -> tuple[list[np.ndarray], dict[tuple[int, int], np.ndarray]]:
-        """The cycles of all ways, and of copies between those of two fused nodes."""
+        """Cycles of all ways, and of copies between the ways of two chains."""
         made = {chain.output: i for i, chain in enumerate(self.chains)}
         own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
         edges: dict[tuple[int, int], np.ndarray] = {}
@@ -275,7 +274,7 @@ class WholeNetwork:
         return [way.form for way in ways[made[name]]] if name in made else self._held[name]
 
     def _own(self, chain: NodeChain, ways: Sequence[_Way]) -> np.ndarray:
-        """The ways' own cycles; an output of the network has to be given as a C array."""
+        """The ways' own cycles; an output of the network also pays for a copy to a C array."""
         cycles = np.array([way.cycles for way in ways])
         if chain.output in self.network.outputs and not self.planner.arranges:
             wanted = row_major(self._shapes[chain.output])
@@ -283,7 +282,7 @@ class WholeNetwork:
         return cycles
 
     def _edge(self, node: Node, name: str, held: Form, way: _Way) -> float:
-        """Cycles for a way of a fused node to take a tensor that is held in a form."""
+        """Cycles for a way of a chain to read a tensor held in a given form."""
         if way.is_put_together:
             return self._part(node, name, held, way)
         if name == way.follows:
@@ -300,9 +299,7 @@ class WholeNetwork:
         return against * self._moving(held) / 2
 
     def _part(self, node: Node, name: str, held: Form, way: _Way) -> float:
-        """Cycles to copy a tensor into its place in the one that is put together, none where it is
-        a product's that writes it there.
-        """
+        """Cycles to copy a part into the concatenated tensor; 0 if a product writes it there."""
         own = unbordered(held)
         if name == way.follows and _order(own) != _order(way.takes[name]):
             return _OTHER_ORDER * self._moving(held)
@@ -312,14 +309,14 @@ class WholeNetwork:
 
     @remembered
     def _is_placed(self, node: Node, name: str, held: Form, form: Form) -> bool:
-        """True if a tensor in a form is a box of memory where a node puts it."""
+        """True if a node puts the tensor into a box of its result's memory."""
         parts = [a.definition for a in node.op.definitions[-1].addends
                  if [node.inputs[n] for n in a.reads] == [name]]  # fmt: skip
         there = places_between(parts[0], held, form) if len(parts) == 1 else None
         return there is not None and lies_in_boxes(held, there)
 
     def _reading_inside(self, node: Node, name: str, held: Form, way: _Way) -> float | None:
-        """Cycles that reading a tensor inside its border adds to a product, None if it cannot."""
+        """Cycles that reading a tensor inside its border adds to a product; None if it cannot."""
         wanted, own = way.takes[name], way.candidate
         if own is None or not held.has_zeros or unbordered(held) != wanted:
             return None
@@ -331,7 +328,7 @@ class WholeNetwork:
         return None if found is None else found.cycles - own.cycles
 
     def _known_ways(self, chain: NodeChain) -> list[_Way]:
-        """`_ways`, found again where refills were priced or what the nodes read has other forms."""
+        """`_ways`, recomputed when refills have been priced or the operands have other forms."""
         read = [self._held.get(name) for node in chain.nodes for name in node.inputs]
         priced = [self._refill_cycles(candidate) for candidate in self._candidates(chain)]
         found = self._known.get(chain)
@@ -341,12 +338,12 @@ class WholeNetwork:
         return found[2]
 
     def _candidates(self, chain: NodeChain) -> Iterator[Candidate]:
-        """Candidates of a product, with an epilogue first."""
+        """Candidates of a product, those with an epilogue first."""
         yield from self.epilogues.get(chain.request, ()) if chain.request else ()
         yield from self.ranked.candidates.get(chain.first.op, ())
 
     def _ways(self, chain: NodeChain) -> list[_Way]:
-        """All ways of one fused node."""
+        """All ways of one chain."""
         op, node = chain.first.op, chain.first
         if op.kind in CONTRACTIONS:
             return self._product_ways(chain)
@@ -359,13 +356,13 @@ class WholeNetwork:
         return self._reshaped_ways(chain, op) if op.reshapes else self._gathering_ways(chain)
 
     def _natural(self, node: Node) -> list[Form]:
-        """The forms that the whole operands of an elementwise node may have."""
+        """The forms that an elementwise node's full-size operands may have."""
         shape = node.op.out_shape
         whole = [x for x in node.inputs if x in self._held and self._shapes[x] == shape]
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
 
     def _reshaped_ways(self, chain: NodeChain, op: Op) -> list[_Way]:
-        """Ways with the operand as a C array, reshaped; nodes behind may write any form."""
+        """Ways that read the operand as a C array, reshaped; nodes after it may write any form."""
         (name,), natural = chain.first.inputs, row_major(op.out_shape)
         takes = {name: row_major(op.input_shapes[0])} if name in self._held else {}
         if len(chain.nodes) == 1:
@@ -377,7 +374,7 @@ class WholeNetwork:
         ]
 
     def _gathering_ways(self, chain: NodeChain) -> list[_Way]:
-        """Ways that keep the order of the tensor read, or write any form in a pass."""
+        """Ways that keep the dimension order of the operand, or write any form in a pass."""
         if len(chain.nodes) == 1 and writes_any_form(chain.first.op):
             return self._mapped_ways(chain)
         name = next((x for x in chain.first.inputs if x in self._held), "")
@@ -399,7 +396,7 @@ class WholeNetwork:
         return found
 
     def _put_together(self, node: Node, name: str) -> tuple[str, ...]:
-        """The tensors beside the first that are put together in its order of dimensions."""
+        """Operands after the first that are concatenated in its order of dimensions."""
         if node.op.is_named or not moves(node.op) or self.planner.views:
             return ()
         rank = len(node.op.out_shape)
@@ -407,7 +404,7 @@ class WholeNetwork:
         return tuple(x for x in every if len(self._shapes[x]) == rank)
 
     def _mapped_ways(self, chain: NodeChain) -> list[_Way]:
-        """Ways of maps that write any form; several write blocks of places together."""
+        """Ways of maps that write any form; several maps write blocks of places together."""
         node, shape = chain.first, chain.first.op.out_shape
         blocks = len(definitions_in(node.op)) > 1
         read = tuple(x for x in dict.fromkeys(node.inputs)
@@ -441,7 +438,7 @@ class WholeNetwork:
                     _keep(found, own_form)
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
-                if not done:  # the result and each tensor beside are read
+                if not done:  # the result and each further operand are read
                     grain = self._grain(natural, form)
                     moved = self._pass(form, grain + len(beside) / 2)
                     asked = chain.request
@@ -456,8 +453,8 @@ class WholeNetwork:
     def _bordered(
         self, chain: NodeChain, candidate: Candidate, own: Form, beside: Sequence[str]
     ) -> Iterator[Bordered]:
-        """The candidate with its result inside each border that somebody wants around it, and with
-        the tensors `beside` it inside each that they have.
+        """The candidate with its result inside each border that a consumer wants, and with the
+        tensors `beside` it inside each border that they have.
         """
 
         def around(forms: Iterable[Form]) -> list[Form]:
@@ -479,7 +476,7 @@ class WholeNetwork:
         return tuple(name for name in dict.fromkeys(read) if self._shapes[name] == shape)
 
     def _out_forms(self, chain: NodeChain, natural: Sequence[Form]) -> list[Form]:
-        """Forms that a pass may write: one that the operands have, or that somebody wants."""
+        """Forms that a pass may write: those of its operands, and those that consumers want."""
         return list(dict.fromkeys([*natural, *self._wanted.get(chain.output, ())]))[:_MOST_WAYS]
 
     def _all_wanted(self) -> dict[str, list[Form]]:
@@ -501,17 +498,17 @@ class WholeNetwork:
 
     @remembered
     def _takes(self, node: Node, candidate: Candidate) -> dict[str, Form]:
-        """`_operands`, found once."""
+        """`_operands`, computed once."""
         return _operands(node, candidate, self.forms, self._weights)
 
     @remembered
     def _copy(self, held: Form, wanted: Form) -> float:
-        """Cycles of a copy from one form into another, none where they are the same memory."""
+        """Cycles of a copy from one form into another; 0 if both are the same memory."""
         same = same_memory(held, wanted)
         return 0.0 if same else self._pass(wanted, self._grain(held, wanted))
 
     def _grain(self, a: Form, b: Form) -> float:
-        """Factor on a copy's cycles."""
+        """Factor on a copy's cycles for running against the grain."""
         return self.planner.against_the_grain(a, b) if a.dims and b.dims else 1.0
 
     def _reading(self, held: Form, made: Form) -> float:
@@ -519,16 +516,16 @@ class WholeNetwork:
         return self.planner.reading_as_held(held, made) if held.dims and made.dims else 1.0
 
     def _pass(self, form: Form, times: float = 1.0, read: Shape = ()) -> float:
-        """Cycles of a stage that reads a tensor, of the shape `read` if it is another, and writes
-        it in a form; `times` is its slowdown against the engines' best.
+        """Cycles of a stage that reads a tensor (of shape `read` if given) and writes it in `form`,
+        at `times` the cycles of the engine's peak.
         """
         meets = self.ranked.groups > 1
         return self._moving(form, read) * times + next_cycles(self._machine.groups, meets=meets)
 
     @remembered
     def _moving(self, form: Form, read: Shape = ()) -> float:
-        """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,
-        at the engines' best.
+        """Cycles to read a tensor (of shape `read` if given) and write it in `form` at the engine's
+        peak.
         """
         got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
         moving = moving_cycles(self._machine, got, written, self.ranked.groups)
@@ -536,13 +533,13 @@ class WholeNetwork:
 
 
 def _writes_any(op: Op) -> bool:
-    """False for what is written in one form: C arrays, or the operand's memory."""
+    """False for operators with a fixed result form: a C array, or the operand's memory."""
     return op.is_named and op.permutation is None
 
 
 def _kept_order(op: Op, held: Form, *, follows: bool = False) -> Form:
-    """Form of the result of `op`, a move or gather of a tensor in form `held`; one without a name
-    `follows` it or gives a C array.
+    """Form of the result of `op`, a move or gather of a tensor in form `held`. An unnamed operator
+    keeps the order of a tensor that it `follows`, else writes a C array.
     """
     if op.permutation is not None:
         return permuted(held, op.permutation)

@@ -1,7 +1,8 @@
-"""Operators without a product as stages: their definitions on tensors as they lie.
+"""Lowering of operators that are no products: their definitions become stages on tensors as they
+lie.
 
-In: an operator with its definitions and what the plan has so far. Out: drafts, appended, for each
-definition: its accesses say where an element comes from and goes to. A transpose and a reshape move
+In: an operator with its definitions, and the plan's memory so far. Out: drafts, appended for each
+definition; its accesses say where elements come from and go to. Transposes and reshapes move
 nothing, and the border of a pad belongs to the result. Places of the result that no step reaches
 are filled first.
 """
@@ -53,23 +54,23 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
     "min": ("max", "-"),
     "prod": ("prod", ""),
 }
-"""The reduction's function, and the sign of what it gathers and of its result."""
+"""The reduction's function, and the sign applied to its operand and result."""
 _LEAST_OF_BLOCK = 1024
-"""Elements of a place in a block from which on steps of one block each pay."""
+"""Fewest elements per place of a block for which interleaved steps of one block each pay."""
 _MOST_OPERANDS = 8
-"""Tensors that a map of interleaved parts reads, as many as routines have pointers for."""
+"""Tensors that a map of interleaved parts may read; routines have as many pointers."""
 _FEW_RESULTS = 512
-"""Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
+"""Up to this many results, 64 bytes for each of 64 cores, sums are first split into parts."""
 
 
 def is_lowered(op: Op) -> bool:
-    """True if there are stages for an operator that is no product."""
+    """True if an operator other than a product has stages."""
     every = definitions_in(op)
     return is_view(op) or (every != [] and all(own.kind != "contraction" for own in every))
 
 
 def writes_any_form(op: Op) -> bool:
-    """True if the operator computes maps that write every place of their result just once."""
+    """True if the operator's maps together write every place of its result once."""
     if op.is_named or is_view(op) or moves(op) or not is_lowered(op):
         return False
     every = definitions_in(op)
@@ -78,7 +79,7 @@ def writes_any_form(op: Op) -> bool:
 
 
 def lowered(memory: PlannedMemory, node: Node, form: Form | None = None) -> Located:
-    """The result of a node, whose stages are appended; in the `form` if they write it."""
+    """The result of a node, whose stages are appended; in `form` if its stages can write it."""
     if is_view(node.op):
         return _viewed(memory, node)
     if node.op.border is not None:
@@ -89,12 +90,12 @@ def lowered(memory: PlannedMemory, node: Node, form: Form | None = None) -> Loca
 
 
 def writes_inside(op: Op, own: Form, form: Form) -> bool:
-    """True for windows whose result, which has its `own` form else, may lie inside a border."""
+    """True for windows whose result, else in its `own` form, may lie inside a border."""
     return op.pooling is not None and form.has_zeros and unbordered(form) == own
 
 
 def _writes(memory: PlannedMemory, node: Node, form: Form) -> bool:
-    """True if the node's stages write that form."""
+    """True if the node's stages can write `form`."""
     if writes_any_form(node.op):
         return True
     if memory.views is not None or node.op.pooling is None:
@@ -104,7 +105,7 @@ def _writes(memory: PlannedMemory, node: Node, form: Form) -> bool:
 
 
 def _viewed(memory: PlannedMemory, node: Node) -> Located:
-    """The operand's memory with its dimensions permuted; or in C order, with the new extents."""
+    """The operand's memory with permuted dimensions, or in C order with new extents."""
     (name,), order, shape = node.inputs, node.op.permutation, node.op.out_shape
     if order is not None:
         x = memory.held[name][0]
@@ -120,7 +121,7 @@ def _viewed(memory: PlannedMemory, node: Node) -> Located:
 def _padded(
     memory: PlannedMemory, node: Node, before: Shape, after: Shape, value: float
 ) -> Located:
-    """A copy inside a border; the border belongs to the result."""
+    """A copy inside a border that belongs to the result."""
     (name,), shape = node.inputs, node.op.out_shape
     wider = with_border(memory.held[name][0].form, before, after)
     x = memory.in_form(name, wider, value)
@@ -130,15 +131,15 @@ def _padded(
 
 @dataclass(frozen=True)
 class _Source:
-    """An operand in memory, and the number it reads beyond its elements."""
+    """An operand in memory, and the number read beyond its elements."""
 
     place: Located
     beyond: float | None = None
 
 
 class _Stages:
-    """The definitions of a node, one after the other; `held` are its operands by name, then the
-    tensors before: in memory, or numbers that depend on no operand.
+    """Lowers a node's definitions in order. `held` lists its operands by name, then the tensors
+    computed before: in memory, or known numbers that depend on no operand.
     """
 
     def __init__(self, memory: PlannedMemory, node: Node, form: Form | None = None) -> None:
@@ -148,7 +149,7 @@ class _Stages:
         self.held: list[str | Located | Array] = [*node.inputs]
 
     def all(self) -> Located:
-        """The last tensor."""
+        """Lower every definition; returns the last tensor."""
         for tensor in self.node.op.definitions:
             reads = {n for addend in tensor.addends for n in addend.reads}
             known = all(isinstance(self.held[n], np.ndarray) for n in reads)
@@ -194,8 +195,9 @@ class _Stages:
         return y
 
     def _interleaved(self, tensor: Computed) -> Computed:
-        """Maps that write the places of blocks, one place each, as one map with axes for the place
-        in a block, whose number is one operand more: what all read is read once.
+        """One map in place of several that each write one place of every block. Axes count the
+        places within a block, and a further operand holds their number, so shared operands are read
+        once.
         """
         parts, first = tensor.addends, tensor.addends[0].definition
         firsts = [addend.definition.result.offsets for addend in parts]
@@ -232,14 +234,14 @@ class _Stages:
         return Computed((Addend(whole, (*(n for n, _ in reads), len(self.held) - 1)),))
 
     def _is_mapped(self, tensor: Computed) -> bool:
-        """True if all elements of tensors that lie side by side are computed from each other."""
+        """True if a named operator computes each element from operands at the same place."""
         own = tensor.addends[0].definition
         plain = own.gather is None and own.body != "x0" and len(tensor.addends) == 1
         return self.node.op.is_named and plain
 
     def _common_order(self, tensor: Computed) -> tuple[int, ...]:
-        """The order of dimensions of the largest operand, where all of the result's rank and the
-        result take elements in one order, side by side; else none.
+        """The dimension order of the largest operand, where all operands of the result's rank and
+        the result have the same moving axes; else ().
         """
         own, memory = tensor.addends[0].definition, self.memory
         if not memory.aligned or self.node.op.is_named or own.gather is not None:
@@ -257,7 +259,7 @@ class _Stages:
         return orders[0] if len(orders) > 1 else ()
 
     def _followed_form(self, tensor: Computed) -> Form | None:
-        """The form of the operand whose order of dimensions the result has."""
+        """The form of the operand whose dimension order the result follows."""
         number = _followed(tensor)
         held = None if number is None else self.held[tensor.addends[0].reads[number]]
         return self.memory.held[held][0].form if isinstance(held, str) else None
@@ -299,7 +301,7 @@ class _Stages:
         return _Source(memory.as_it_lies(held))
 
     def _border(self, tensor: Computed, number: int, access: Access) -> tuple[list[int], list[int]]:
-        """The places before and behind an operand that parts of a tensor read with one fill."""
+        """Places before and after an operand that the tensor's parts read with one fill value."""
         spans = [
             [x.span(d, Box.whole(a.definition.extents)) for d in range(len(x.shape))]
             for a in tensor.addends
@@ -313,7 +315,7 @@ class _Stages:
         return before, [max(0, *(high - n for _, high in own)) for n, own in sides]
 
     def _name(self, number: int) -> str:
-        """The name of a tensor that a definition before computed."""
+        """The name of a tensor computed by an earlier definition."""
         tensor = self.node.op.definitions[number - len(self.node.inputs)]
         return tensor.addends[0].definition.tensor_name(0)
 
@@ -322,9 +324,9 @@ class _Stages:
         return self.memory.numbers(name, np.asarray(numbers, np.float64) / one, axes)
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
-        """New memory in the order of the first operand, that of a definition without look-ups if it
-        has as many dimensions; or as a C array. Where operands that lie alike would be read against
-        their grain, it has their order, too. Only the last tensor lies inside a border.
+        """New memory for the tensor: in the node's `form`, in the order of an operand, or as a C
+        array. The order is the common one of all operands, else that of the followed operand. Only
+        the last tensor may have a border.
         """
         output, count = self.node.output, len(self.held)
         is_last = count + 1 >= len(self.node.inputs) + len(self.node.op.definitions)
@@ -355,14 +357,14 @@ class _Stages:
         return text if len(every) == 1 else f"{op.tensor_name(0)} of {text}"
 
     def _zeros(self, y: Located) -> None:
-        """Zeros in all places of the result."""
+        """Fill all places of the result with zeros."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
         zeros = InMemory(shape, straight(shape), (), "0.0", dtype=real_types(kind))
         heading = Heading(f"{self.node.name}_zeros", "layout", nodes=(self.node.name,))
         self.memory.mapped(heading, zeros, y, ())
 
     def _map(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
-        """Append a mapping over all elements; the last one has the operations that are left."""
+        """Append a map over all elements; the last definition gets the operations left to count."""
         operands = []
         for source, access in zip(sources, op.operands, strict=True):
             axes = tuple(p[0][0] if p else d for d, p in enumerate(access.terms))
@@ -372,7 +374,7 @@ class _Stages:
         self.memory.map(heading, op.body, y, operands)
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
-        """Append the stages that write the places of a definition's result."""
+        """Append the stages that write a definition's part of the result."""
         found, places = self._in_memory(op, sources, y), [s.place for s in sources]
         flops = self._counted(op)
         work: Work = "elementwise"
@@ -385,8 +387,8 @@ class _Stages:
         self._mapped(op, work, found, y, places, flops)
 
     def _counted(self, op: Definition) -> int:
-        """The operations of a definition as its operator counts them: a gathering one's own, and
-        for the last one all that are left.
+        """The operations to report for a definition: its own if it gathers; for the last one, all
+        that the operator has left.
         """
         own = self.node.op
         if op is own.definitions[-1].addends[-1].definition:
@@ -404,14 +406,14 @@ class _Stages:
         places: Sequence[Located],
         flops: int,
     ) -> None:
-        """Append the stage of some work, behind copies that it needs."""
+        """Append a stage, after the copies that it needs."""
         if not op.has_look_ups:
             found, places = self._apart(self._gathered_forwards(found), places)
         name, label = self.node.name, self._label(op) if op.gather is not None else ""
         self.memory.mapped(Heading(name, work, label, (name,), flops), found, y, places)
 
     def _gathered_forwards(self, op: InMemory) -> InMemory:
-        """The work with the fewest loops, those that it gathers along forwards."""
+        """The work with the fewest loops, gathered axes running forwards."""
         found = forwards_gathered(normalised(op))
         terms = (term for x in found.operands for place in x.terms for term in place)
         if self.memory.views is None and any(a >= found.outer and s < 0 for a, s in terms):
@@ -419,8 +421,8 @@ class _Stages:
         return found
 
     def _apart(self, op: InMemory, places: Sequence[Located]) -> tuple[InMemory, Sequence[Located]]:
-        """The map and its operands; those that several axes move together or backwards are copied
-        first, an element a step, where they leave no axis to cut.
+        """The map and its operands. Where they leave no axis to tile, operands moved by several
+        axes together or backwards are first copied to one element per step.
         """
         plain = op.gather is not None or not op.operands or op.body == "x0"
         if plain or self.memory.views is not None or cut_axes(op):
@@ -441,10 +443,10 @@ class _Stages:
         return replace(op, operands=tuple(operands)), given
 
     def _outermost(self, op: InMemory) -> int | None:
-        """The axis of the outermost dimension of an operand where results lie along its innermost
-        one, and few of them are gathered over several axes.
+        """The axis of an operand's outermost dimension, where few results lie along its innermost
+        one and are gathered over several axes; else None.
 
-        Cores would take a few bytes each of such results.
+        Dividing such results would leave each core a few bytes.
         """
         gathered = len(op.extents) - op.outer
         few = prod(op.extents[: op.outer]) <= _FEW_RESULTS
@@ -458,8 +460,8 @@ class _Stages:
     def _parted(
         self, op: Definition, found: InMemory, outer: int, places: list[Located], flops: int
     ) -> tuple[InMemory, list[Located], int]:
-        """Append the stage that gathers some results for each step of an axis, with its part of
-        `flops`; what gathers those, where they lie, and the operations that are left.
+        """Append a stage that gathers partial results for each step of axis `outer`. Returns the
+        definition that gathers those, where they lie, and the operations left of `flops`.
         """
         order = (outer, *(a for a in range(len(found.extents)) if a != outer))
         number, kept = {a: i for i, a in enumerate(order)}, found.outer
@@ -485,7 +487,7 @@ class _Stages:
         return last, [between], flops - own
 
     def _in_memory(self, op: Definition, sources: Sequence[_Source], y: Located) -> InMemory:
-        """The definition where operands and result lie, the gathered axes behind the others."""
+        """The definition in terms of memory, with gathered axes last."""
         if op.has_look_ups:
             return InMemory(op.extents, op.result, op.operands, op.body, dtype=op.dtype)
         for source in sources:
@@ -517,7 +519,7 @@ class _Stages:
 
 
 def runs_along_blocks(op: Definition, form: Form) -> bool:
-    """True if an axis of a copy counts the indices along each dimension that lies in blocks."""
+    """True if a copy has an axis for the indices along each blocked dimension."""
     if is_unblocked(form) or form.has_zeros or op.gather is not None or len(op.operands) > 1:
         return False
     (access,) = op.operands
@@ -526,12 +528,12 @@ def runs_along_blocks(op: Definition, form: Form) -> bool:
 
 
 def _longer(block: Shape) -> list[int]:
-    """The dimensions along which there are several."""
+    """The dimensions of extent above 1."""
     return [d for d, n in enumerate(block) if n > 1]
 
 
 def _alike(first: Definition, addend: Addend) -> bool:
-    """True for a map of floats over the same steps, whose results differ in their first place."""
+    """True for a float map over the steps of `first` whose result differs only in its offset."""
     own = addend.definition
     same = (own.extents, own.result.terms) == (first.extents, first.result.terms)
     plain = (own.gather, own.finish, own.has_look_ups) == (None, "x0", False)
@@ -539,8 +541,8 @@ def _alike(first: Definition, addend: Addend) -> bool:
 
 
 def _of_whole_steps(form: Form, tensor: Computed) -> Form:
-    """`form` with places behind the elements where that makes interleaved parts, whose elements lie
-    in runs, equally long: each then lies in it as a tensor of its own would inside a border.
+    """`form` with padding after the elements, so that interleaved parts have equally long rows;
+    each then lies in it as a tensor of its own would inside a border.
     """
     results = [addend.definition.result for addend in tensor.addends]
     steps = [
@@ -556,8 +558,8 @@ def _of_whole_steps(form: Form, tensor: Computed) -> Form:
 
 
 def _followed(tensor: Computed) -> int | None:
-    """The number of the largest operand whose axes, along each dimension, are among those of the
-    result's: it may lie in the same order.
+    """The number of the largest operand whose axes along each dimension are a subset of the
+    result's: it may lie in the same order. None if there is none.
     """
     own = tensor.addends[0].definition
     if own.has_look_ups or own.gather is not None:
@@ -575,5 +577,5 @@ def _followed(tensor: Computed) -> int | None:
 
 
 def _moving(access: Access) -> list[set[int]]:
-    """The axes that move each dimension."""
+    """The axes that move along each dimension."""
     return [{a for a, _ in place} for place in access.terms]

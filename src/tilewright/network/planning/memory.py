@@ -1,9 +1,9 @@
-"""The memory of a plan in the making: values, where each tensor lies, stages that write them.
+"""Memory of a plan under construction: values, where each tensor lies, and the stages that write
+them.
 
-In: forms and expressions from `network.build`. Out: drafts of stages; a tensor that is
-wanted in another form gets a stage that copies it, and places that hold no element are filled.
-Where stages work on `views`, those that gather or move elements read a tensor as it lies and write
-the form that is wanted next.
+In: forms and expressions from `network.build`. Out: draft stages. A tensor wanted in another form
+gets a stage that copies it, and places without an element are filled. Where stages work on `views`,
+those that gather or move elements read a tensor as it lies and write the form wanted next.
 """
 
 from __future__ import annotations
@@ -68,29 +68,30 @@ class Draft:
 
     @property
     def work(self) -> Work:
-        """The kind of its work."""
+        """The stage's kind of work."""
         return self.heading.work
 
     @property
     def in_memory(self) -> InMemory | None:
-        """Its operator, if it computes elements where they lie."""
+        """The stage's operator, if it computes elements where they lie."""
         return self.op if isinstance(self.op, InMemory) else None
 
     def stage(self, scheduled: Scheduled) -> Stage:
-        """The stage as it was scheduled."""
+        """The stage with this schedule."""
         own = self.heading
         return Stage(own.name, own.label, own.work, self.op, scheduled, self.arguments, own.nodes,
                      own.flops)  # fmt: skip
 
 
 class PlannedMemory:
-    """Values and drafts, appended to; `held` has the places of each tensor by name, `transposed`
-    the tensor in whose memory another one lies and the order of its dimensions there. `views` are
-    the forms in which tensors are wanted, None where stages do not work on views. Tensors have
-    their `types`, what stages make between them the `dtype` that the node at hand computes in.
-    Where they are to be `aligned`, mappings take all operands in one order of dimensions, windows
-    of pixels in blocks of channels all channels of a pixel side by side. Places that hold no
-    element are filled by stages where these `fills`, else ahead of all.
+    """Values and drafts under construction.
+
+    `held` lists where each tensor lies, by name. `transposed` names the tensor whose memory another
+    one shares, with its dimension order there. `views` are the forms in which tensors are wanted,
+    None where stages do not work on views. Named tensors have their `types`; intermediate values
+    have the `dtype` of the current node. With `aligned`, maps read all operands in one dimension
+    order, and windows read the channels of a pixel contiguously. With `fills`, stages fill places
+    without an element; otherwise these are filled ahead of the first stage.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class PlannedMemory:
         self._names: set[str] = set()
 
     def value(self, name: str, form: Form, role: Role = "scratch", filled: float = 0.0) -> Located:
-        """New memory; nothing has been written there."""
+        """New, unwritten memory."""
         kind = self._types.get(name, self.dtype)
         self.values.append(Value(name, form, kind, role, filled=filled))
         return Located(len(self.values) - 1, form, tuple(range(len(form.shape))))
@@ -130,7 +131,7 @@ class PlannedMemory:
     def constant(
         self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
     ) -> Located:
-        """The constant `made` of weights in `form`; one for all uses."""
+        """The constant `made` of weights in `form`, created once for all uses."""
         key = (made, form)
         if key not in self._constants:
             kind = self._types.get(made[1][0], self.dtype)
@@ -139,14 +140,14 @@ class PlannedMemory:
         return Located(self._constants[key], form, axes)
 
     def numbers(self, name: str, numbers: Array, axes: tuple[int, ...]) -> Located:
-        """Numbers that are known."""
+        """A constant of known numbers."""
         form = row_major(numbers.shape)
         self.values.append(Value(name, form, self.dtype, "constant", numbers=numbers))
         return Located(len(self.values) - 1, form, axes)
 
     def in_form(self, tensor: str, form: Form, filled: float = 0.0) -> Located:
-        """The tensor in that form; copied where it is held in no such one. Copies of what is
-        `transposed` are copies of the tensor in whose memory it lies.
+        """The tensor in that form, copied if it is not held in it. A `transposed` tensor is copied
+        by way of the tensor whose memory it shares.
         """
         if tensor in self.transposed:
             of, order = self.transposed[tensor]
@@ -164,7 +165,7 @@ class PlannedMemory:
     def inside(
         self, tensor: str, form: Form, before: Sequence[int], after: Sequence[int], filled: float
     ) -> Located:
-        """The tensor in the order of a form, inside a border that is as wide at least."""
+        """The tensor in the dimension order of a form, inside a border at least as wide."""
         wanted = with_border(form, before, after)
         for located in self.held[tensor]:
             own, value = located.form, self.values[located.value]
@@ -174,12 +175,12 @@ class PlannedMemory:
         return self.in_form(tensor, wanted, filled)
 
     def as_it_lies(self, tensor: str) -> Located:
-        """The tensor with each axis in one dimension, a border or not."""
+        """The tensor with each axis along one dimension, with or without a border."""
         held = self.held[tensor][0]
         return held if is_unblocked(held.form) else self.in_form(tensor, unbordered(held.form))
 
     def outermost(self, tensor: str, axes: Sequence[int]) -> Located:
-        """The tensor with some axes outside all others, so that parts along them are contiguous."""
+        """The tensor with some axes outside all others: slices along them are contiguous."""
         for located in self.held[tensor]:
             outer = [d.axis for d in located.form.dims[: len(axes)]]
             if sorted(outer) == sorted(axes) and not located.form.has_zeros:
@@ -198,8 +199,8 @@ class PlannedMemory:
     def around(
         self, tensor: str, before: Sequence[int], after: Sequence[int], filled: float
     ) -> tuple[Located, float | None]:
-        """The tensor for windows that reach beyond it by `before` and `after`, and the number they
-        read there; None if it has been copied inside a border.
+        """The tensor for windows that reach `before` and `after` beyond it, and the number they
+        read there; None if it was copied inside a border.
         """
         form = self.held[tensor][0].form
         if self.views is None or not is_unblocked(form):
@@ -212,14 +213,14 @@ class PlannedMemory:
         stored = {d.axis for d in form.dims}
         missing = [a for a, sides in enumerate(zip(before, after, strict=True))
                    if any(sides) and a not in stored]  # fmt: skip
-        # One index needs no dimension but where windows reach beyond it.
+        # A dimension of extent 1 is stored only where windows reach beyond it.
         dims = (*(StoredDim(a, 1, 1) for a in missing), *form.dims)
         held = replace(held, form=Form(form.shape, dims, form.before))
         return held, filled if reaches else None
 
     def result(self, tensor: str, form: Form) -> Located:
-        """New memory for a tensor that is gathered or moved: in the form that is wanted of it where
-        stages may write any, else in this one.
+        """New memory for a tensor that is gathered or moved: in the form wanted of it where stages
+        may write any, else in `form`.
         """
         wanted = (self.views or {}).get(tensor, form)
         return self.value(tensor, wanted if is_unblocked(wanted) else form)
@@ -249,8 +250,8 @@ class PlannedMemory:
         self.fill(heading.name, result)
 
     def _side_by_side(self, name: str, form: Form, operands: Sequence[Located]) -> list[Located]:
-        """The operands, to be read along the same loops. One whose blocks do not fit the others',
-        such as six channels beside four, is first copied out of its blocks.
+        """The operands, readable along common loops. One whose blocks do not fit the others', such
+        as six channels beside four, is first copied out of its blocks.
         """
         forms, found = [form], list[Located]()
         for operand in operands:
@@ -266,7 +267,7 @@ class PlannedMemory:
         return found
 
     def _in_order(self, name: str, form: Form, operand: Located) -> Located:
-        """An operand of this form's shape in its order of dimensions."""
+        """A full-size operand with the innermost axis of `form`, copied if it differs."""
         own, order = operand.form, [d.axis for d in form.dims]
         alone = prod(form.shape) == 1
         if alone or own.shape != form.shape or own.dims[-1].axis == order[-1]:
@@ -276,7 +277,7 @@ class PlannedMemory:
         return replace(made, axes=operand.axes)
 
     def _copy_of(self, operand: Located, name: str, form: Form) -> Located:
-        """New memory for what lies elsewhere."""
+        """New memory for a copy of an operand, of the operand's type."""
         made, kind = self.value(name, form), self.values[operand.value].dtype
         self.values[made.value] = replace(self.values[made.value], dtype=kind)
         return made
@@ -284,14 +285,14 @@ class PlannedMemory:
     def mapped(
         self, heading: Heading, op: InMemory, result: Located, operands: Sequence[Located]
     ) -> None:
-        """Append a mapping as it stands, labelled by itself where it has no label."""
+        """Append a map unchanged, labelled by its description unless it has a label."""
         arguments = tuple((f"x{i}", operand.value) for i, operand in enumerate(operands))
         found = normalised(op)
         heading = replace(heading, label=heading.label or found.describe())
         self.append(Draft(heading, found, (*arguments, ("y", result.value))))
 
     def append(self, draft: Draft) -> None:
-        """Append a stage under a name of its own."""
+        """Append a stage under a unique name."""
         plain, number = safe_name(draft.name), 2
         name = plain
         while name in self._names:
@@ -300,8 +301,8 @@ class PlannedMemory:
         self.drafts.append(replace(draft, heading=replace(draft.heading, name=name)))
 
     def merge(self, others: Mapping[int, int]) -> list[int]:
-        """Have all stages use the `others` in place of values, which are no more, and others in
-        place of these; returns the new number of each value by its old one.
+        """Replace values by `others`, which may be replaced in turn, and drop them; returns the new
+        number of each value by its old one.
         """
         kept = [number for number in range(len(self.values)) if number not in others]
         numbers, moved = {number: new for new, number in enumerate(kept)}, list[int]()
@@ -320,7 +321,7 @@ class PlannedMemory:
         return moved
 
     def fill(self, name: str, result: Located) -> None:
-        """Append the filling of the places of a value that hold no element."""
+        """Fill the places of a value without an element, by stages or ahead of the first one."""
         own = self.values[result.value]
         if not self.fills:
             self.values[result.value] = replace(own, ahead=result.form.has_zeros)
@@ -338,12 +339,12 @@ class PlannedMemory:
 
 
 def _copy(name: str) -> Heading:
-    """The heading of a change of layout."""
+    """The heading of a layout change."""
     return Heading(f"{name}_layout", "layout")
 
 
 def _types_text(operands: Sequence[str], computed: str, result: str) -> str:
-    """The text of the element types of a mapping; copies compute in the type that they copy."""
+    """The text of a map's element types; copies compute in the type that they copy."""
     distinct = {*operands, result}
     if len(distinct) == 1:
         return real_types(result)
@@ -351,7 +352,7 @@ def _types_text(operands: Sequence[str], computed: str, result: str) -> str:
 
 
 def _is_wider(a: Form, b: Form) -> bool:
-    """True if the border of `a` is as wide as that of `b`, of the same order, on every side."""
+    """True if the border of `a` is as wide as that of `b`, in one order, on every side."""
     return all(
         a.before[x.axis] >= b.before[y.axis]
         and x.extent - a.before[x.axis] >= y.extent - b.before[y.axis]
@@ -365,7 +366,7 @@ def is_unblocked(form: Form) -> bool:
 
 
 def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> InMemory:
-    """All places of memory whose index along dimension `d` lies in a part."""
+    """A map that fills all places whose index along dimension `d` lies in `part`."""
     shape = tuple(stored.extent for stored in form.dims)
     extents = (*shape[:d], part[1] - part[0], *shape[d + 1 :])
     offsets = tuple(part[0] if i == d else 0 for i in range(len(shape)))
@@ -377,7 +378,7 @@ def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str)
 def in_order(
     shape: Shape, order: Sequence[int], before: Sequence[int] = (), after: Sequence[int] = ()
 ) -> Form:
-    """Each axis in one dimension, in this order (missing ones outermost), with places around."""
+    """Each axis in one dimension, in this order (missing ones outermost), with a border around."""
     first, behind = before or (0,) * len(shape), after or (0,) * len(shape)
     named = list(dict.fromkeys(order))
     missing = [axis for axis in range(len(shape)) if axis not in named]
@@ -388,7 +389,7 @@ def in_order(
 
 
 def given_form(shape: Shape, *, arranged: bool) -> Form:
-    """The form of an input: a C array, or an image's channels together if they come `arranged`."""
+    """The form of an input: a C array, or channels-last for images that the host arranges."""
     return in_order(shape, (0, 2, 3, 1)) if arranged and len(shape) == 4 else row_major(shape)
 
 
@@ -398,13 +399,13 @@ def with_border(form: Form, before: Sequence[int], after: Sequence[int]) -> Form
 
 
 def ordered_like(form: Form, shape: Shape) -> Form:
-    """A tensor of some shape in the order of dimensions of a `form`, without a border."""
+    """A form of `shape` in the dimension order of `form`, without a border."""
     return in_order(shape, [d.axis for d in form.dims])
 
 
 def unbordered(form: Form) -> Form:
-    """`form` with its axis order, one dimension per axis, without a border; of blocks an axis keeps
-    the place of the innermost dimension.
+    """`form` with its axis order, one dimension per axis, without a border; a blocked axis takes
+    the place of its innermost dimension.
     """
     inwards = dict.fromkeys(d.axis for d in reversed(form.dims))
     return in_order(form.shape, [*reversed(inwards)])

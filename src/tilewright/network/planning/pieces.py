@@ -1,9 +1,9 @@
-"""A product in equal pieces that lie at even distances in its tensors: one program computes them.
+"""A product in equal pieces at even distances in its tensors: one program computes them all.
 
 In: an operator and a number of groups. Out: every way to cut it, with the operator of a piece and
-where the pieces begin in each tensor. Where the pieces of a convolution are rows, each has the
-border of the whole image, and places of its border hold rows of its neighbours. Where they have
-terms of the sums each, their partial results lie one behind the other and are added up.
+where the pieces start in each tensor. Pieces of a convolution's rows each have the border of the
+whole image, and border places may hold the neighbours' rows. Pieces of a sum's terms have partial
+results, stored one after the other and then added up.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 
 Beside = tuple[tuple[int, ...], bool]
-"""A further operand: axes of the result along which it lies, and whether it is stored as that is;
-else it is a C array.
+"""A further epilogue operand: the axes of the result along which it varies, and True if it is
+stored in the result's form, False for a C array.
 """
 OUT_CHANNELS, CHANNEL_GROUPS, ROWS = "out_channels", "channel_groups", "rows"
 
 
 @dataclass(frozen=True)
 class Spacing:
-    """Pieces of a tensor: along `axis` each begins `step` indices behind the one before it, and has
+    """Pieces of a tensor: along `axis` each starts `step` indices after the one before, and covers
     `places` in memory, its border included.
     """
 
@@ -44,9 +44,9 @@ class Spacing:
 
 @dataclass(frozen=True)
 class Pieces:
-    """An operator, `whole`, in `count` equal pieces. `spacings` are those of the operands and of
-    the result; None where every piece takes the whole tensor. The result may be `windows` of the
-    operator's own.
+    """An operator, `whole`, in `count` equal pieces. `spacings` holds one entry per operand and one
+    for the result; None marks a tensor that every piece reads whole. With `windows`, the result is
+    pooled.
     """
 
     kind: str
@@ -58,12 +58,12 @@ class Pieces:
 
     @property
     def partial(self) -> bool:
-        """True if each piece has partial sums of every element of the result."""
+        """True if each piece holds partial sums of every element of the result."""
         return self.kind == TERMS
 
     @property
     def adding(self) -> InMemory:
-        """The sum of partial results, which lie one behind the other in one tensor."""
+        """The sum of the partial results, which are stored one after the other in one tensor."""
         size, numbers = prod(self.whole.out_shape), range(self.count)
         parts = tuple(Access((self.count, size), ((), ((0, 1),)), (i, 0)) for i in numbers)
         terms = " + ".join(f"x{i}" for i in numbers)
@@ -76,7 +76,7 @@ class Pieces:
         return self.windows.pooled(shape) if self.windows else shape
 
     def pooled(self, windows: PoolWindows) -> Pieces | None:
-        """The pieces with pooled results, or None if a window spans two pieces."""
+        """The pieces with pooled results; None if a window spans two pieces."""
         *operands, result = self.spacings
         if result is not None and result.axis in (2, 3):
             extent = windows.extents[result.axis - 2]
@@ -86,13 +86,14 @@ class Pieces:
         return replace(self, spacings=(*operands, result), windows=windows)
 
     def shared(self, seed: Seed) -> frozenset[str]:
-        """The operands of the seed that all pieces read the same of."""
+        """Seed operands that every piece reads whole."""
         pairs = zip(seed.operands, self.spacings[:-1], strict=True)
         return frozenset(name for name, spacing in pairs if spacing is None)
 
     def whole_form(self, number: int, form: Form) -> Form | None:
-        """The form of a whole tensor, by its number, whose pieces have the given form, or None.
-        Overlapping pieces are slices along the slowest dimension of memory, terms are along any.
+        """The form of whole tensor `number` whose pieces have the given form, or None. Overlapping
+        pieces are slices along the slowest memory dimension; pieces of terms may be slices along
+        any.
         """
         shape = (*self.whole.input_shapes, self.out_shape)[number]
         spacing = self.spacings[number]
@@ -119,8 +120,8 @@ class Pieces:
         return (*given, forms[-1].elements if self.partial else result)
 
     def step_along(self, axes: Sequence[int]) -> int | None:
-        """Elements from one piece to the next of a C array that lies along axes of the result; None
-        where the pieces are no slices of it.
+        """Elements from one piece to the next of a C array along `axes` of the result; None where
+        the pieces are no slices of it.
         """
         own, shape = self.spacings[-1], self.out_shape
         if own is None or own.axis not in axes:
@@ -132,8 +133,8 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Share(Candidate):
-    """A candidate of one of the pieces of a product, of which each group computes one. Adding up
-    partial results behind it takes the `adding_cycles`.
+    """A candidate of one piece of a product, of which each group computes one. Adding up partial
+    results afterwards takes `adding_cycles`.
     """
 
     pieces: Pieces
@@ -148,7 +149,7 @@ class Share(Candidate):
         return self.pieces.whole_form(self.tensors.index(name), form)
 
     def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> StageDivision:
-        """Starts of the groups' pieces of the tensors, given their whole forms, and of the operands
+        """Starts of the groups' pieces of each tensor, given the whole forms, and of the operands
         `beside` the result.
         """
         *own, result = self.pieces.steps([whole[name] for name in self.tensors])
@@ -170,8 +171,8 @@ def _step(spacing: Spacing | None, form: Form) -> int:
 
 
 def pieces_of(op: Op, groups: int, sums: Sequence[Partition] = ()) -> list[Pieces]:
-    """Every way to cut a product into equal pieces, each with the largest count up to `groups` that
-    comes out even, and those that cut its `sums`.
+    """Every way to cut a product into equal pieces, each with the largest even count up to
+    `groups`, and the ways that cut its `sums`.
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):
@@ -185,7 +186,7 @@ def pieces_of(op: Op, groups: int, sums: Sequence[Partition] = ()) -> list[Piece
 
 
 def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:
-    """Pieces that see all rows of their images, skipped ones as well; and pieces of rows."""
+    """Pieces of channels, which see all rows of their images, skipped ones too; and of rows."""
     outputs, inputs = op.out_channels // count, op.in_channels // count
     weights, result = Spacing(0, outputs, outputs), Spacing(1, outputs, outputs)
     if op.groups == 1 and op.out_channels % count == 0:
@@ -207,7 +208,7 @@ def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:
 
 
 def _regular(part: Partition) -> Pieces | None:
-    """The pieces of a partition, if they are equal and lie side by side."""
+    """The pieces of a partition, if they are equal and adjacent."""
     op, count, own = part.op, len(part.pieces), part.piece
     if count == 1 or any(p.op != own for p in part.pieces):
         return None
@@ -234,7 +235,7 @@ def _spacing(regions: Sequence[Box]) -> Spacing | None:
 
 
 def _regions(spacing: Spacing | None, shape: Shape, count: int) -> Iterator[Box]:
-    """The regions of a tensor's pieces that lie side by side."""
+    """The regions of a tensor's adjacent pieces."""
     whole = Box.whole(shape)
     for start in range(count):
         if spacing is None:

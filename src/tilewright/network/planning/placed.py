@@ -1,9 +1,9 @@
-"""Products that write or read a tensor where a copy puts its elements or takes them from.
+"""Products that write or read a tensor at the places that a copy would give its elements.
 
-In: a candidate, and where the elements of one of its tensors lie instead. Out: the candidate with
-transfers to and from a box of a larger tensor, priced anew; None where it is no box. A copy says
-for each place of one tensor which place of another one it is; where steps along each dimension are
-equally long there, the tensor is a box of one whose dimensions are as long as these steps are.
+In: a candidate, and new places for the elements of one of its tensors. Out: the candidate with
+transfers to and from a box of a larger tensor, priced anew; None where the places form no box. A
+copy maps each place of one tensor to a place of another. Where steps along each dimension map to
+equally long steps, the tensor is a box of one whose dimensions are as long as those steps.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from tilewright.tune.candidate import Candidate
 
 @dataclass(frozen=True)
 class PlaceMap:
-    """Where the elements of a tensor lie in another one: of each of the loops that count them,
-    innermost first, how many places are one step in the tensor, how many steps it has and how many
-    places one of these is in the other one, where `start` is the first.
+    """Map from places of a tensor to places of another one. `loops` count the tensor's places,
+    innermost first: (places per step here, number of steps, places per step there). `start` is
+    where the first place maps to.
     """
 
     loops: tuple[tuple[int, int, int], ...]
     start: int
 
     def place(self, own: int) -> int:
-        """The place there of one of the tensor.
+        """The place there for a place here.
 
         >>> [PlaceMap(((1, 3, 1), (3, 4, 6)), 3).place(own) for own in range(6)]
         [3, 4, 5, 9, 10, 11]
@@ -53,8 +53,7 @@ class PlaceMap:
         return self.start + sum(own // step % n * to for step, n, to in self.loops)
 
     def step_along(self, stride: int, extent: int) -> int | None:
-        """The places there that are one step along a dimension of the tensor; None where steps
-        differ.
+        """Places there per step along a dimension of the tensor; None where steps differ.
 
         >>> PlaceMap(((1, 64, 1), (64, 33, 128)), 0).step_along(64, 33)
         128
@@ -75,7 +74,7 @@ class PlaceMap:
 
 
 def places_written(copy: InMemory) -> PlaceMap | None:
-    """Where a copy puts the elements of all places of its operand; None where it does otherwise.
+    """The map from a copy's operand to its result; None if some place is not moved so.
 
     >>> from tilewright.ops.access import straight
     >>> odd_rows = Access((8, 3), (((0, 2),), ((1, 1),)), (1, 0))
@@ -86,13 +85,13 @@ def places_written(copy: InMemory) -> PlaceMap | None:
 
 
 def places_read(copy: InMemory) -> PlaceMap | None:
-    """Where a copy takes the elements of all places of its result; None where it does otherwise."""
+    """The map from a copy's result to its operand; None if some place is not written so."""
     return _places(copy.result, copy.operands[0], copy.extents) if is_plain_copy(copy) else None
 
 
 def places_within(own: Form, form: Form) -> PlaceMap | None:
-    """Where the places of a form, its border too, lie in another one with places around them; None
-    where it has no such places, or another order.
+    """The map from a form's places, border included, to the same form inside wider borders; None
+    where `form` has no such places, or another order.
 
     >>> from tilewright.network.planning.form import StoredDim, row_major
     >>> wider = Form((4, 3), (StoredDim(0, 1, 6), StoredDim(1, 1, 4)), (1, 0))
@@ -115,7 +114,7 @@ def places_within(own: Form, form: Form) -> PlaceMap | None:
 
 
 def _places(own: Access, other: Access, extents: Sequence[int]) -> PlaceMap | None:
-    """Where another tensor has the elements of all places of one's own."""
+    """The map from the places of `own` to the places that `other` pairs them with, or None."""
     loops = counted_places(own, extents)
     to, start = steps_in_memory(other, len(extents))
     if loops is None or other.fill is not None or any(to[axis] < 1 for *_, axis in loops):
@@ -124,14 +123,14 @@ def _places(own: Access, other: Access, extents: Sequence[int]) -> PlaceMap | No
 
 
 def is_plain_copy(op: Definition) -> bool:
-    """True for a definition that moves elements of one tensor, of one type, and no more."""
+    """True for a definition that only moves the elements of one tensor, without changing type."""
     moves = (op.body, op.finish, op.gather, len(op.operands)) == ("x0", "x0", None, 1)
     return moves and op.operand_dtypes == (op.out_dtype,) and not op.has_look_ups
 
 
 def places_between(op: Definition, held: Form, whole: Form) -> PlaceMap | None:
-    """Where a copy, by its definition, of a tensor in one form into another one puts its elements;
-    None where that is not known.
+    """Where a copy by definition `op`, from form `held` into form `whole`, puts its elements; None
+    if unknown.
     """
     if not is_plain_copy(op):
         return None
@@ -145,13 +144,13 @@ def places_between(op: Definition, held: Form, whole: Form) -> PlaceMap | None:
             access_of(form, index_of(access, numbers), op.extents)
             for form, access in ((whole, op.result), (held, op.operands[0]))
         )
-    except ProgramError:  # blocks of the whole that the parts do not lie along
+    except ProgramError:  # the parts do not run along the blocks of the whole
         return None
     return places_written(InMemory(op.extents, result, (source,), dtype=op.dtype))
 
 
 def lies_in_boxes(held: Form, there: PlaceMap) -> bool:
-    """True if what a product makes, or each group's part, is a box of the result of a copy."""
+    """True if a product's result, or each group's part of it, is a box of the copy's result."""
     extents = tuple(d.extent for d in held.dims)
     return any(own and enclosing_box(own, there) for own in (extents, extents[1:]))
 
@@ -159,8 +158,8 @@ def lies_in_boxes(held: Form, there: PlaceMap) -> bool:
 def in_places(
     candidate: Candidate, name: str, there: PlaceMap, machine: Machine
 ) -> Candidate | None:
-    """The candidate with one of its tensors in other places, priced anew; None where steps along
-    its dimensions differ there, or are not one inside the other.
+    """The candidate with one of its tensors at other places, priced anew; None where steps along
+    its dimensions differ there, or do not nest.
     """
 
     def boxed(program: Program, bound: Mapping[str, int]) -> Program | None:
@@ -171,7 +170,7 @@ def in_places(
 
 
 def viewing(candidate: Candidate, name: str, there: PlaceMap, machine: Machine) -> Candidate | None:
-    """The candidate with an operand read in other places, where it is one of the loop IR."""
+    """The candidate with an operand read at other places; None outside the loop IR."""
     kinds = (Candidate, Bordered, Share)
     return in_places(candidate, name, there, machine) if type(candidate) in kinds else None
 
@@ -179,7 +178,7 @@ def viewing(candidate: Candidate, name: str, there: PlaceMap, machine: Machine) 
 def _in_box(
     program: Program, name: str, bound: Mapping[str, int], there: PlaceMap
 ) -> Program | None:
-    """The program with its tensor as a box of a larger one; itself where it has no such tensor."""
+    """The program with a tensor as a box of a larger one; unchanged if it has no such tensor."""
 
     def larger(own: Tensor) -> LargerTensor | None:
         box = enclosing_box(tuple(int(evaluate(e, bound)) for e in own.shape), there)
@@ -192,8 +191,8 @@ def _in_box(
 
 
 def enclosing_box(extents: Shape, there: PlaceMap) -> tuple[Shape, Shape] | None:
-    """(shape of a tensor, first index along each dimension) of which a copy puts an operand of
-    these extents into a box; None where steps are not one inside the other.
+    """(shape of a tensor, first index along each dimension) in which a copy's operand of these
+    extents is a box; None where steps do not nest.
 
     >>> enclosing_box((4, 3), PlaceMap(((1, 3, 1), (3, 4, 6)), 3))
     ((4, 6), (0, 3))

@@ -1,6 +1,6 @@
 """Planners of networks: a family's rewrites, epilogues, borders and prices.
 
-In: a machine. Out: a `Planner`, which `network.build` asks.
+In: a machine. Out: a `Planner`, which `network.build` consults.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tilewright.tune.candidate import Candidate
 
 class Planner:
     """Planning for machines whose stages are programs of the loop IR, shared by all drafts of a
-    network's plan; a family with other stages, rules or prices overrides them.
+    plan; a family with other stages, rules or prices overrides its methods.
 
-    `views`: stages read and write tensors where they lie, so that moving and gathering needs no
-    copies out of borders or into padding, and may write any form. `arranges`: the host gives
-    images channels last, or in the form of the only stage that reads them, and takes outputs in
-    the form that they have. `gathers_channels`: windows are gathered best of pixels whose channels
-    lie together. `fills`: stages fill borders, which else are filled once, ahead of the first one.
-    What groups divide the first of them may compute `alone`, where they need not meet then.
+    `views`: stages read and write tensors where they lie, so moves and gathers need no copies out
+    of borders or into padding, and may write any form. `arranges`: the host provides images
+    channels-last, or in the form of their only reader, and accepts outputs in any form.
+    `gathers_channels`: windows are gathered best from pixels with contiguous channels. `fills`:
+    stages fill borders; otherwise these are filled once, ahead of the first stage. `alone` holds
+    schedules for one group alone, which may replace divided work where that saves meetings.
     """
 
     views = arranges = gathers_channels = False
@@ -59,10 +59,10 @@ class Planner:
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Factor on the cycles of a copy into another order of dimensions.
 
-        It is 1 where the same one runs along memory; else chosen out of 1, 1.5 and 3, for the
-        fastest plan of ResNet-50 by the model, and by a sixth more where more than two parts change
-        their places: runs are shorter. What lies in blocks in one of them alone is moved in pieces
-        of a block, by the model at a quarter of the rate.
+        It is 1 where both forms have the same innermost axis, else 1.5, chosen out of 1, 1.5 and 3
+        for the fastest modelled plan of ResNet-50, and a sixth more where more than two parts move:
+        runs are shorter. If only one form is blocked, pieces of a block move at a quarter of the
+        rate by the model.
         """
         if held.dims[-1].axis != wanted.dims[-1].axis:
             return 1.5 if _moved_parts(held, wanted) <= 2 else 1.75
@@ -73,11 +73,11 @@ class Planner:
         return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """Ways to compute a network that plans are drafted of, with all elements in whole words."""
+        """Variants of a network to draft plans of, with all elements widened to whole words."""
         return variants(widened(network), self.pools, fuse=fuse)
 
     def pools(self, conv: Conv2d) -> bool:
-        """True if an algorithm of a convolution may make windows of its result."""
+        """True if some algorithm of a convolution may pool its result."""
         return winograd_applies(conv)
 
     def epilogues(
@@ -92,21 +92,21 @@ class Planner:
     def bordered(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
     ) -> Bordered | None:
-        """The candidate, whose result lies in its `own` form, with the result inside a border, and
-        what its epilogue reads inside one `beside`.
+        """The candidate with its result, in `own` form otherwise, inside the border of `form`, and
+        what its epilogue reads in form `beside`.
         """
         return bordered(candidate, own, form, one_group(self._machine), beside)
 
     @remembered
     def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> Candidate | None:
-        """The candidate with operand `name` read in other places, as `there` say; None where
-        stages read it so anyway, or cannot.
+        """The candidate with operand `name` read at the places `there`; None where stages read it
+        so anyway, or cannot.
         """
         return viewing(candidate, name, there, one_group(self._machine))
 
     def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
-        """Have products write rows of pixels inside borders, where the family does so; returns
-        the value inside its border by each that is no more.
+        """Let products write rows of pixels inside borders, where the family does so; returns the
+        bordered value for each value dropped.
         """
         del memory
         return {}
@@ -114,21 +114,21 @@ class Planner:
     def results_placed(
         self, memory: PlannedMemory, cycles: Callable[[Draft], float]
     ) -> Mapping[int, int]:
-        """Have products write what copies of so many `cycles` would move where these put it;
-        returns the value that holds it by each that is no more.
+        """Let products write where copies, which cost `cycles`, would put their results; returns
+        the replacement of each value dropped.
         """
         return results_placed(memory, one_group(self._machine), cycles)
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
-        """Cycles that an expression over all results of an operator, in a `form` if it is known,
-        takes at least: none, as passes are taken to hide it behind their transfers.
+        """Lower bound on the cycles of an epilogue's expression over all results, in `form` if it
+        is known: 0, since passes are taken to hide arithmetic behind transfers.
         """
         del op, epilogue, form
         return 0.0
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
-        """Schedules of mappings and reductions; with `divide`, of a group's share where that is
-        faster: the whole of what one group cannot compute as fast is not searched for.
+        """Schedules of maps and reductions; with `divide`, of a group's share where that is faster.
+        The whole is not searched where one group cannot compute it as fast.
         """
         machine = self._machine
         parts = asked_parts(ops if divide else (), machine)
@@ -150,8 +150,8 @@ class Planner:
 
 
 def _moved_parts(held: Form, wanted: Form) -> int:
-    """The parts of memory, dimensions that stay side by side, that change their places. An axis of
-    one place, which has no dimension unless there is a border, changes none.
+    """The number of runs of adjacent dimensions that a copy moves. An axis of extent 1, which has
+    no dimension without a border, counts as unmoved.
 
     >>> from tilewright.network.planning.memory import in_order
     >>> held = in_order((2, 3, 4, 5), (0, 1, 2, 3))

@@ -33,7 +33,7 @@ from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
 _OUTRUN = 2
-"""How much longer a product takes than a share of it where refills do not matter any more."""
+"""Factor by which a product must exceed its share for its refills not to matter."""
 
 
 def one_group(machine: Machine) -> Machine:
@@ -43,10 +43,10 @@ def one_group(machine: Machine) -> Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The candidates of each operator, best first, by which `images` groups compute images of their
-    own; `shares` are those by which all groups compute one operator together. With them among the
-    candidates `groups` divide other work as well. `floors` are those of `Ranking`, by operator and
-    identity of the seed.
+    """The candidates of each operator, best first. `images` groups have images of their own.
+    `shares` are candidates by which all groups compute one operator together; once they are among
+    `candidates`, `groups` groups divide other work as well. `floors` are those of `Ranking`, by
+    operator and identity of the seed.
     """
 
     candidates: Mapping[Op, tuple[Candidate, ...]]
@@ -68,7 +68,7 @@ class Ranked:
         return replace(self, candidates=every, shares={}, groups=groups)
 
     def best(self, op: Op) -> Candidate:
-        """The fastest one."""
+        """The fastest candidate of an operator."""
         return self.candidates[op][0]
 
     def least_cycles(self, network: Network) -> float:
@@ -78,7 +78,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Question:
-    """Pairs of a product and a seed to rank on one group of a machine, and of each the tensors that
+    """Pairs of a product and a seed to rank on one group of a machine, each with the tensors that
     all groups read together.
     """
 
@@ -89,8 +89,8 @@ class Question:
 def answered(
     questions: Sequence[Question], machine: Machine, keep: int, steps: Steps
 ) -> list[list[Ranking]]:
-    """The rankings of each question, which are searched for together: pairs that share a seed share
-    walks over its structures. `steps` counts the pairs.
+    """The rankings of each question, all searched together: pairs that share a seed share the walk
+    over its structures. `steps` counts the pairs.
     """
     found = kept_rankings(
         [pair for own in questions for pair in own.pairs],
@@ -104,8 +104,8 @@ def answered(
 
 
 def asked_products(network: Network, machine: Machine, search: Search, *, images: int) -> Question:
-    """Every way to compute each product of a network on one group, of `images` that have images of
-    their own and read the same weights. Raises ScheduleError where nothing computes one.
+    """Every way to compute each product of a network on one group, where `images` groups have
+    images of their own and read the same weights. Raises ScheduleError where nothing computes one.
     """
     ops = [*first_layers(network)]
     found = (
@@ -120,7 +120,7 @@ def asked_products(network: Network, machine: Machine, search: Search, *, images
         if ops
         else []
     )
-    # elements that an arrangement of the seed's own repeats have no form
+    # a seed's own arrangement repeats elements, which no form describes
     pairs = [
         (op, seed)
         for op, own in zip(ops, found, strict=True)
@@ -140,8 +140,8 @@ def products_of(
     *,
     images: int,
 ) -> Ranked:
-    """The candidates of a network's products by the rankings of what was asked, without refills.
-    Raises CapacityError where one fits no way.
+    """The candidates of a network's products, from the rankings of what was asked; refills are not
+    yet priced. Raises CapacityError where a product fits in no way.
     """
     names, single = first_layers(network), one_group(machine)
     candidates: dict[Op, list[Candidate]] = {op: [] for op in names}
@@ -160,9 +160,9 @@ def products_of(
 
 
 def steady(ranked: Ranked, machine: Machine) -> Ranked:
-    """The products with what refills add to them (`tune.refills.steadied`). Those that all groups
-    together compute in a fraction of the time are left: what is taken for its layouts all the same
-    is refilled then.
+    """The products with the cycles that refills add (`tune.refills.steadied`). Products that all
+    groups together compute in a fraction of the time are skipped; one chosen for its layouts all
+    the same is refilled then.
     """
     spared = MOST_SPARED * machine.groups.meet_cycles
     near = {
@@ -190,7 +190,7 @@ def first_layers(network: Network) -> dict[Op, str]:
 
 
 def asked_stages(ops: Iterable[Op], machine: Machine) -> Question:
-    """Every way to compute each mapping or reduction of these on one group."""
+    """Every way to compute each of these maps or reductions on one group."""
     distinct = [op for op in ops if op.kind not in CONTRACTIONS]
     found = ways(distinct, one_group(machine)) if distinct else []
     pairs = [(op, seed) for op, own in zip(distinct, found, strict=True) for _, seed in own]
@@ -200,8 +200,8 @@ def asked_stages(ops: Iterable[Op], machine: Machine) -> Question:
 def stages_of(
     ops: Mapping[Op, str], machine: Machine, asked: Question, rankings: Sequence[Ranking]
 ) -> dict[Op, Scheduled]:
-    """The best candidate of each mapping or reduction by the rankings of what was asked. `ops` have
-    names, which errors say: CapacityError where one fits no way.
+    """The best candidate of each map or reduction, from the rankings of what was asked. Raises
+    CapacityError, with the operator's name in `ops`, where one fits in no way.
     """
     single = one_group(machine)
     found: dict[Op, list[Candidate]] = {op: [] for op, _ in asked.pairs}
@@ -215,7 +215,7 @@ def stages_of(
 
 
 def ranked_stages(ops: Mapping[Op, str], machine: Machine) -> dict[Op, Scheduled]:
-    """`stages_of` mappings and reductions, asked alone."""
+    """`stages_of` maps and reductions, asked alone."""
     asked = asked_stages(ops, machine)
     (rankings,) = answered([asked], machine, 1, uncounted)
     return stages_of(ops, machine, asked, rankings)
@@ -232,8 +232,8 @@ def by_cycles(candidates: Iterable[_Kind]) -> tuple[_Kind, ...]:
 
 
 def refilled(own: Scheduled, refills: Refills) -> Scheduled:
-    """A stage's schedule with what its routines add by evicting each other, of which the choice of
-    layouts may know what was expected.
+    """A stage's schedule with the cycles that its routines add by evicting each other; the choice
+    of layouts may have included an expected part of them.
     """
     if own.candidate is None:
         return own

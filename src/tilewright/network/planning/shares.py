@@ -1,8 +1,9 @@
-"""Work on tensors as they lie, divided over several core groups: each its share.
+"""In-memory work divided over several core groups: one share each.
 
-In: a mapping or a reduction. Out: that of one group's share, and how far apart the groups' tensors
-begin in the whole ones: the groups launch one program with other addresses. The work is divided
-along the outermost loop that comes out even. `network.planning.pieces` does the same for products.
+In: a map or a reduction. Out: the operator of one group's share, and the distance between the
+groups' starts in each whole tensor: the groups launch one program with different addresses. The
+work is divided along the outermost loop that divides evenly. `network.planning.pieces` does the
+same for products.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ELEMENTS = "elements"
 
 @dataclass(frozen=True)
 class StageDivision:
-    """A stage divided by `kind` over `groups` groups: `steps` are, for each tensor, the elements
-    between the starts of successive groups' shares; 0 if all groups take the same.
+    """A stage divided by `kind` over `groups` groups. `steps` holds, for each tensor, the elements
+    between the starts of successive groups' shares; 0 if all groups read the same.
     """
 
     kind: str
@@ -30,13 +31,13 @@ class StageDivision:
     steps: tuple[int, ...]
 
     def starts(self, group: int) -> tuple[int, ...]:
-        """The first element of each tensor for a group."""
+        """Offset of the first element of each tensor for a group."""
         return tuple(group * step for step in self.steps)
 
 
 def share_of(op: InMemory, groups: int) -> tuple[InMemory, StageDivision] | None:
-    """The share of `op` that one of at most `groups` groups computes, and where the shares of
-    operands and result begin; None if no kept loop divides evenly.
+    """The share of `op` that each of at most `groups` groups computes, and where the shares of
+    operands and result start; None if no kept loop divides evenly.
 
     >>> from tilewright.ops.mapping import mapping
     >>> share, division = share_of(mapping(12, "x0 + 1"), 4)
@@ -59,8 +60,8 @@ def share_of(op: InMemory, groups: int) -> tuple[InMemory, StageDivision] | None
 
 
 def least_cycles_alone(op: InMemory, machine: Machine) -> float:
-    """Cycles that one group takes for the whole of `op` at least: of reading each place of an
-    operand and writing each of the result once, at the engine's best.
+    """Lower bound on the cycles of one group for the whole of `op`: read each place of an operand
+    and write each place of the result once, at the engine's peak.
     """
     kinds, places = op.numerics.operands, prod(op.extents[: op.outer])
     read = sum(_fewest_places(access, op.extents) for access in op.operands)
@@ -69,8 +70,8 @@ def least_cycles_alone(op: InMemory, machine: Machine) -> float:
 
 
 def _fewest_places(access: Access, extents: Sequence[int]) -> int:
-    """Different places of a tensor that the steps of all axes reach, at least; 0 where some lie
-    beyond its border or are looked up.
+    """Lower bound on the distinct places of a tensor that all steps reach; 0 where some lie beyond
+    its border or are looked up.
 
     >>> _fewest_places(Access((9, 12), (((0, 2), (1, 1)), ((2, 4), (3, 1))), (0, 0)), (4, 3, 3, 4))
     48
@@ -90,11 +91,11 @@ def _fewest_places(access: Access, extents: Sequence[int]) -> int:
 
 
 def _part(access: Access, loop: int, extents: Sequence[int]) -> tuple[Access, int] | None:
-    """The access to a tensor of which a share along a loop is seen, as `extents` have it, and how
-    many elements one step of the loop is; None where other elements would be seen as well.
+    """The access to a share's part of a tensor along `loop`, and the elements per step of the loop;
+    None where other elements would be seen as well.
 
-    The dimension that the loop runs along ends with the share; where it is not the outermost one,
-    it is split into shares, of which this is the first.
+    The dimension that the loop runs along ends with the share. If it is not the outermost one, it
+    is split into shares, of which this access sees the first.
     """
     moved = [d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms)]
     if not moved:

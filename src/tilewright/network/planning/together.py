@@ -1,6 +1,6 @@
 """Shares of work that the groups of a machine compute together, as ranked candidates.
 
-In: operators and a machine. Out: of products the candidates of a piece, of mappings and reductions
+In: operators and a machine. Out: for products the candidates of a piece, for maps and reductions
 the best candidate of a share, as one group runs it while the others run theirs.
 """
 
@@ -45,7 +45,7 @@ from tilewright.tune.ways import divided_sums, ways
 def asked_shares(
     ops: Sequence[Op], machine: Machine, search: Search
 ) -> tuple[list[Pieces], Question]:
-    """Every way to compute the pieces of each product, each pair's pieces beside the question."""
+    """Every way to compute the pieces of each product: each pair's pieces, and the question."""
     single = one_group(machine)
     asked = [
         (pieces, seed)
@@ -61,8 +61,8 @@ def asked_shares(
 def shares_of(
     pieces: Sequence[Pieces], rankings: Sequence[Ranking], machine: Machine
 ) -> dict[Op, tuple[Share, ...]]:
-    """The candidates of the pieces of each product, best first, that every group computes one of,
-    where the pieces of its tensors lie at even distances in the whole ones.
+    """The candidates of each product's pieces, best first, of which every group computes one; only
+    pieces that lie at even distances in the whole tensors.
     """
     added = ranked_parts([own.adding for own in pieces if own.partial], machine)
     shares: dict[Op, list[Share]] = {}
@@ -75,7 +75,7 @@ def shares_of(
 
 
 def _sums_of(op: Op, machine: Machine) -> list[Partition]:
-    """The ways to divide the sums of a product of matrices; a vector is divided along itself."""
+    """The ways to divide a matrix product's sums; none for vectors, divided along themselves."""
     product = op.matrix_product
     return [] if product is None or 1 in (product.m, product.n) else divided_sums(op, machine)
 
@@ -83,8 +83,8 @@ def _sums_of(op: Op, machine: Machine) -> list[Partition]:
 def _with_sums(
     shares: Sequence[Share], adding: Scheduled | None, machine: Machine
 ) -> tuple[Share, ...]:
-    """Shares of partial results that read their terms where the whole operands lie, with the time
-    of adding up; none where groups cannot do that together.
+    """Shares with partial results that read their terms from the whole operands, the cycles of
+    adding up included; none where the groups cannot add together.
     """
     if adding is None:
         return ()
@@ -104,7 +104,7 @@ def _with_sums(
 
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
-    """Shares from candidates of a piece, where its tensors are parts of the whole ones."""
+    """Shares from candidates of a piece whose tensors are parts of the whole ones."""
     forms = Forms()
     found = (Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces) for c in candidates)
     pairs = zip(candidates, found, strict=True)
@@ -112,7 +112,7 @@ def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, .
 
 
 def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
-    """The seeds of a piece that the search is restricted to; all where the operator's are not."""
+    """The seeds of a piece that the search permits; all if it permits none of the operator's."""
     restricted = partial(
         ways, machine=single, algorithm=search.algorithm, max_error=search.max_error
     )
@@ -140,8 +140,8 @@ def _lies(piece: Candidate, share: Share, forms: Forms) -> bool:
 
 @dataclass(frozen=True)
 class StageShares:
-    """Shares of mappings and reductions: the whole operator of each pair of the `question`, and
-    of each operator the division whose first share it asks for.
+    """Shares of maps and reductions. `whole` is the whole operator of each pair of the `question`;
+    `divisions` gives, by whole operator, where its shares start.
     """
 
     whole: Sequence[Op]
@@ -150,7 +150,7 @@ class StageShares:
 
 
 def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
-    """Every way to compute a share of each mapping or reduction that groups can divide."""
+    """Every way to compute a share of each map or reduction that groups can divide."""
     distinct = [found for op in dict.fromkeys(ops) if (found := op.in_memory) is not None]
     parts: dict[Op, tuple[Op, StageDivision]] = {
         op: own_share for op in distinct if (own_share := share_of(op, machine.groups.count))
@@ -172,7 +172,7 @@ def asked_parts(ops: Iterable[Op], machine: Machine) -> StageShares:
 
 
 def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Scheduled]:
-    """For each mapping or reduction asked for the best share, and where the shares begin."""
+    """For each map or reduction asked for, the best share and where the shares start."""
     best: dict[Op, Candidate] = {}
     for op, ranking in zip(asked.whole, rankings, strict=True):
         for c in ranking.best:
@@ -182,8 +182,8 @@ def best_parts(asked: StageShares, rankings: Sequence[Ranking]) -> dict[Op, Sche
 
 
 def may_stay_whole(op: Op, part: Scheduled | None, machine: Machine) -> bool:
-    """True if one group that computes a whole mapping or reduction may be faster than all groups
-    that compute a `part` each, meetings included.
+    """True if one group that computes a whole map or reduction may beat all groups computing a
+    `part` each, meetings included.
     """
     own = op.in_memory
     if part is None or own is None:
@@ -193,15 +193,15 @@ def may_stay_whole(op: Op, part: Scheduled | None, machine: Machine) -> bool:
 
 
 def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
-    """`best_parts` of mappings and reductions, asked alone."""
+    """`best_parts` of maps and reductions, asked alone."""
     asked = asked_parts(ops, machine)
     (rankings,) = answered([asked.question], machine, 1, uncounted)
     return best_parts(asked, rankings)
 
 
 def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
-    """Schedules of mappings or reductions that write what all groups see: of a share of each, or
-    of all of it for the first group where it has no shares.
+    """Schedules of maps or reductions that write values all groups see: of a share each, or of the
+    whole on the first group where there are no shares.
     """
     found = ranked_parts(ops, machine)
     for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():

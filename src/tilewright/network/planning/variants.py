@@ -1,7 +1,7 @@
-"""The ways to compute a network that plans are drafted of.
+"""The variants of a network that plans are drafted of.
 
-In: a network. Out: `Variant`s that mean the same: as it stands, and with the largest of each window
-gathered early. What needs weights alone is apart: it is computed ahead of all runs.
+In: a network. Out: equivalent `Variant`s: the network as it stands, and with maximum pooling moved
+early. What depends on weights alone is separated and computed ahead of all runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.seeds.pooling import windows_of
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A network, whose weights `ahead` computes, and the nodes that are computed in one go."""
+    """A network, the nodes that compute some of its weights `ahead`, and its fused chains."""
 
     network: Network
     ahead: tuple[Node, ...]
@@ -31,11 +31,11 @@ class Variant:
 
 
 Pools = Callable[[Conv2d], bool]
-"""If an algorithm of a convolution may make windows of its result."""
+"""True if some algorithm of a convolution may pool its result."""
 
 
 def variants(network: Network, pools: Pools, *, fuse: bool) -> list[Variant]:
-    """The network as it stands and, if it may `fuse`, also with early pooling."""
+    """The network as it stands and, with `fuse`, also with early pooling."""
     if not fuse:
         return [_variant(network, pools, fuse=False)]
     distinct = dict.fromkeys(n.nodes for n in (network, early_pooling(network)))
@@ -58,7 +58,7 @@ def _fused(network: Network) -> list[tuple[Node, ...]]:
 
 
 def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[NodeChain]:
-    """The nodes that are computed in one go, in order."""
+    """The fused chains, in order."""
     shapes = {t.name: t.shape for t in network.tensors.values()}
     return [NodeChain(nodes, _request(nodes, shapes)) for nodes in whole]
 
@@ -66,8 +66,8 @@ def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[NodeCha
 def _pooled(
     chains: Sequence[tuple[Node, ...]], network: Network, pools: Pools
 ) -> list[tuple[Node, ...]]:
-    """The nodes that are computed in one go, with a convolution before windows of its result where
-    one of its algorithms may make these.
+    """The fused nodes, with a convolution joined to the pooling of its result where one of its
+    algorithms may pool.
     """
     read = Counter(name for nodes in chains for node in nodes for name in node.inputs)
     read.update(network.outputs)
@@ -84,7 +84,7 @@ def _pooled(
 
 
 def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:
-    """A product with the epilogue of the nodes behind it, or None if they cannot be one."""
+    """A product with the epilogue of the nodes after it; None if they cannot form one."""
     if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
         return None
     epilogue = epilogue_of(nodes, shapes)

@@ -16,7 +16,7 @@ _POOLED = {"pool1": "conv1_2", "pool2": "conv2_2", "pool3": "conv3_3", "pool4": 
 
 
 def run(lab: Lab) -> Findings:
-    """A row for each claim and layer; a claim has the number that it implies."""
+    """One row per claim and layer, with the number that the claim implies."""
     rows = [*_sevens(), *_local_pools(), *_work(), *_idle()]
     return Findings(
         rows=tuple(rows),
@@ -36,7 +36,7 @@ def run(lab: Lab) -> Findings:
 
 
 def _sevens() -> Iterator[Row]:
-    """Heights of convolutions' inputs are multiples of 7."""
+    """Convolutions whose input heights are multiples of 7."""
     for name in _SEVENS:
         ops = [conv for _, op in network(name, 1).layers() if (conv := op.convolution)]
         whole = sum(op.height % 7 == 0 for op in ops)
@@ -45,7 +45,7 @@ def _sevens() -> Iterator[Row]:
 
 
 def _local_pools() -> Iterator[Row]:
-    """Pools behind Eqs. 4 and 5 move nothing; under Eq. 3 those of conv1_2 and conv2_2 do not."""
+    """Values moved into pools: none under Eqs. 4 and 5; under Eq. 3 none in two layers."""
     moved = {
         strategy: {
             planned.layer.name: planned.volume.activations for planned in plan(strategy).layers
@@ -61,12 +61,12 @@ def _local_pools() -> Iterator[Row]:
 
 
 def strategy_claims(layer: str) -> tuple[str, ...]:
-    """Under which strategies the text says that the pool behind a layer is local."""
+    """Strategies under which the text says that the pool after a layer is local."""
     return (BASELINE, OPTIMISED) if layer in ("conv1_2", "conv2_2") else (OPTIMISED,)
 
 
 def _work() -> Iterator[Row]:
-    """Work of the busiest core in conv3_3, conv4_3 and conv5_3, said to fall; in pixels."""
+    """Output pixels of the busiest core in layers where they are said to decrease."""
     for layer in ("conv3_3", "conv4_3", "conv5_3"):
         tiles = {s: _busiest(s, layer) for s in (BASELINE, OPTIMISED, BEST)}
         falls = float(tiles[OPTIMISED] < tiles[BASELINE])

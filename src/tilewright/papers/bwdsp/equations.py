@@ -1,10 +1,9 @@
-"""Tables 1 to 4, and Equations 1 to 5 as printed and as they must read, on every layer of VGG-16.
+"""Tables 1 to 4, and Equations 1 to 5 as printed and as corrected, on every layer of VGG-16.
 
-Eqs. 1 and 2 give the size of an output, and Table 3 prints it; Eqs. 3 to 5 give what a core reads,
-for which Table 4 has five layers. Table 2 says where they hold and what padding costs. Published
-numbers are those of the tables.
-
-Each table or figure is a function by its name in `TITLES`.
+Eqs. 1 and 2 give the size of an output, and Table 3 prints it. Eqs. 3 to 5 give the input of a
+core, and Table 4 prints it for five layers. Table 2 states where they hold and what padding costs.
+Published numbers are those of the tables. Each table or figure is a function by its name in
+`TITLES`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ TITLES = {
 }
 
 
-# Table 3: the layers of VGG-16, as the network of the zoo has them.
+# Table 3: the layers of VGG-16, from the network of the zoo.
 
 _NAMES = {"softmax": "prob"}
 
@@ -62,7 +61,7 @@ def table3(lab: Lab) -> Findings:
     return Findings(rows=tuple(rows), notes=(f"published: {table.source}",))
 
 
-# Equations 1 to 5 as printed and as they must read, on every convolution and pool of VGG-16.
+# Equations 1 to 5 as printed and as corrected, on every convolution and pool of VGG-16.
 
 FORMULAS = {
     "1": ("O_H", "I_H", "F_H", "O_W", "I_W", "F_W"),
@@ -71,16 +70,16 @@ FORMULAS = {
     "4": ("AVG_H", "O_H", "S_H", "F_H", "AVG_W", "O_W", "S_W", "F_W"),
     "5": ("AVG_H", "AVG_W", "O_H", "O_W", "N", "F_W"),
 }
-"""The parameters that each equation has as printed."""
+"""The parameters of each equation as printed."""
 
 
 def same(size: int, divisor: int) -> int:
-    """Eq. 1: the printed divisor is the kernel, the right one the stride."""
+    """Eq. 1: the printed divisor is the kernel, the correct one the stride."""
     return ceil(size / divisor)
 
 
 def valid(size: int, kernel: int, divisor: int) -> int:
-    """Eq. 2, likewise."""
+    """Eq. 2, with the same misprint as Eq. 1."""
     return ceil((size - kernel + 1) / divisor)
 
 
@@ -90,13 +89,13 @@ def equation4(out: int, stride: int, kernel: int) -> int:
 
 
 def equation5(height: int, width: int, kernel: int) -> int:
-    """Eq. 5 as printed, the width."""
+    """Eq. 5 as printed, for the width."""
     return floor((height * width - 1) / (2 * network.CORES) + kernel)
 
 
 def equations(lab: Lab) -> Findings:
-    """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4: as they are
-    printed, and each equation as it must read as the reading of its column.
+    """Rows of Eqs. 1 and 2 for every layer, and of Eqs. 3 to 5 for those of Table 4. Ours are the
+    equations as printed; each corrected equation is the reading of its column.
     """
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
     reads = read_published("bwdsp", "table4", network.PrintedLayer).rows
@@ -117,7 +116,7 @@ def equations(lab: Lab) -> Findings:
 
 
 class _Extent(NamedTuple):
-    """A printed extent, by its formula as printed and as corrected, which all of a column have."""
+    """A printed extent, with its column's formula evaluated as printed and as corrected."""
 
     column: str
     name: str
@@ -135,12 +134,12 @@ _CORRECTED = {
     "Eq. 5": "an even width of the output",
     "Table 4": "Eqs. 3 to 5, corrected,",
 }
-"""How the formula of each column must read."""
+"""Correction of each column's formula."""
 _EVEN = "that widths are rounded to even, which this row alone shows"
 
 
 def _judged(extents: Sequence[_Extent]) -> list[Row]:
-    """Formulas as printed beside what the tables print; the corrected ones are readings."""
+    """Formulas as printed beside the tables' numbers; the corrected formulas are readings."""
     columns = {extent.column for extent in extents}
     table = [Printed(e.name, str(e.printed), "=", e.column, e.fitted) for e in extents]
     readings = {
@@ -210,11 +209,11 @@ def table1(lab: Lab) -> Findings:
     )
 
 
-# Table 2: the strategies compared: what they divide, where they hold, what padding costs.
+# Table 2: the strategies compared: the dimensions they divide, where they hold, what padding costs.
 
 
 def table2(lab: Lab) -> Findings:
-    """The equation of each convolution, and its padding by Table 2's term and counted."""
+    """The equation for each convolution, and its padding by Table 2's term and counted."""
     rows: list[Row] = []
     counted = {
         strategy: {name: padded - real for name, padded, real in network.padded_reads(strategy)}
@@ -251,13 +250,13 @@ def table2(lab: Lab) -> Findings:
 
 # Table 4: the regions of a core in five layers, by the rule that yields each row.
 #
-# General rows: max(ceil(I_H / N), F_H) rows of the input at its own width, and the rows of output
-# that they give without padding. Optimised rows: the tile of `output_tiles`, and what the
-# convolution sees of the padded image for it.
+# General rows: max(ceil(I_H / N), F_H) rows of the input at its own width, and the output rows that
+# they yield without padding. Optimised rows: the tile of `output_tiles`, and the region of the
+# padded image that the convolution reads for it.
 
 
 def table4(lab: Lab) -> Findings:
-    """Four rows for each of the ten by the formulas as printed; the rule is their reading."""
+    """Four extents for each of the ten rows by the printed formulas; the rule is their reading."""
     table = lab.published("bwdsp", "table4", network.PrintedLayer)
     extents: list[_Extent] = []
     right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}
@@ -279,7 +278,7 @@ def table4(lab: Lab) -> Findings:
 
 
 def by_rule(line: network.PrintedLayer) -> network.Region:
-    """The rule that yields all ten rows."""
+    """The region by the rule that yields all ten rows."""
     op = network.vgg16_convolution(line.layer)
     if line.strategy == "general":
         return _general(line, max(input_rows(op.height, network.CORES), op.kernel[0]))
@@ -287,7 +286,7 @@ def by_rule(line: network.PrintedLayer) -> network.Region:
 
 
 def without_rounding(line: network.PrintedLayer) -> network.Region:
-    """The rule's region with as many columns as Eq. 5 has, odd or even."""
+    """The rule's region with Eq. 5's number of columns, not rounded to even."""
     op = network.vgg16_convolution(line.layer)
     if line.strategy == "general" or _is_large(line):
         return by_rule(line)
@@ -295,7 +294,7 @@ def without_rounding(line: network.PrintedLayer) -> network.Region:
 
 
 def as_printed(line: network.PrintedLayer) -> network.Region:
-    """Literal result of Eqs. 3 to 5, with the outputs that these inputs have without padding."""
+    """Literal result of Eqs. 3 to 5, with the outputs that these inputs yield without padding."""
     op = network.vgg16_convolution(line.layer)
     if line.strategy == "general":
         return _general(line, input_rows(op.height, network.CORES))
@@ -308,7 +307,7 @@ def as_printed(line: network.PrintedLayer) -> network.Region:
 
 
 def _is_large(line: network.PrintedLayer) -> bool:
-    """True if Eq. 4 holds, not Eq. 5."""
+    """True where Eq. 4 applies rather than Eq. 5."""
     return network.vgg16_convolution(line.layer).out_height >= 2 * network.CORES
 
 
@@ -329,7 +328,7 @@ def _input_region(line: network.PrintedLayer, tile: tuple[int, int]) -> network.
 def _extents(
     line: network.PrintedLayer, own: network.Region, literal: network.Region, odd: network.Region
 ) -> Iterator[_Extent]:
-    """All extents; those that even widths change are fitted, as they showed it."""
+    """All extents of a line; those that depend on rounding to even are fitted."""
     names = ("input rows", "input columns", "output rows", "output columns")
     found = zip(names, line.region, literal, own, odd, strict=True)
     for name, printed, formula, rule, unrounded in found:
@@ -339,7 +338,7 @@ def _extents(
 
 
 def _coverage(lines: tuple[network.PrintedLayer, ...]) -> Iterator[str]:
-    """Rows that the printed regions leave out, and cores without a region."""
+    """Output rows that the printed regions omit, and cores without a region."""
     for line in lines:
         op = network.vgg16_convolution(line.layer)
         name = f"{line.layer} {line.strategy}"

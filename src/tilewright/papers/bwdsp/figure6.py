@@ -1,7 +1,7 @@
-"""Figure 6: values that move for each convolution under both strategies, and under the best plan.
+"""Figure 6: values moved for each convolution under both strategies, and under the best plan.
 
-The figure prints no numbers, and the paper does not say what it counts; each definition that the
-text allows has its rows (`_DEFINITIONS`), piece j on core j.
+The figure prints no numbers, and the paper does not define the count. Each definition that the text
+permits has its rows (`_DEFINITIONS`), with piece j on core j.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Printed(Struct, frozen=True):
 
 
 def run(lab: Lab) -> Findings:
-    """Volumes of every convolution, then the reduction of the layer that the text has."""
+    """Volumes of every convolution, then the reduction of the layer in the text."""
     table = lab.published("bwdsp", "figure6", _Printed)
     found = {strategy: volumes(strategy) for strategy in _STRATEGIES}
     rows: list[Row] = []
@@ -91,7 +91,7 @@ def draw(result: Result) -> Figure:
 
 
 def volumes(strategy: str) -> dict[str, dict[str, int]]:
-    """definition -> convolution -> values."""
+    """Values moved, by definition and convolution."""
     made = plan(strategy)
     moved = {planned.layer.name: planned.volume.activations for planned in made.layers}
     names = [planned.layer.name for planned in made.layers]
@@ -118,7 +118,7 @@ def volumes(strategy: str) -> dict[str, dict[str, int]]:
 def _volumes(
     definition: str, layer: str, found: dict[str, dict[str, dict[str, int]]]
 ) -> Iterator[Row]:
-    """A row for each strategy, with its part of the baseline's."""
+    """A row for each strategy, with its share of the baseline's volume."""
     before = found[BASELINE][definition][layer]
     for strategy in _STRATEGIES:
         value = found[strategy][definition][layer]

@@ -1,4 +1,4 @@
-"""VGG-16 on 56 cores, as the paper divides it: what its tables and figures are made of."""
+"""VGG-16 on 56 cores as the paper divides it: the basis of its tables and figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NETWORK = "vgg16"
 BASELINE, OPTIMISED, BEST = "input_rows", "output_tiles", "best"
 """The paper's two strategies, and the plan that moves the fewest activations."""
 TILES = ("equal_products", OPTIMISED)
-"""The best plans beside the paper's have its tiles, of one size but for the last, and its order."""
+"""Grids of the best plans: equal products, and the paper's tiles in the paper's order."""
 
 
 Region = tuple[int, int, int, int]
@@ -50,7 +50,7 @@ def vgg16() -> tuple[Layer, ...]:
 
 
 def image_layers(layers: Sequence[Layer]) -> list[Layer]:
-    """Convolutions and pools: what the paper divides."""
+    """Convolutions and pools, the layers that the paper divides."""
     return [layer for layer in layers if len(layer.shape) == 4]
 
 
@@ -62,7 +62,7 @@ def vgg16_convolution(name: str) -> Conv2d:
 
 @cache
 def plan(strategy: str) -> PartitionPlan:
-    """Convolutions and pools of VGG-16 under one of the three."""
+    """Convolutions and pools of VGG-16, divided by one of the three strategies."""
     layers = image_layers(vgg16())
     if strategy == BEST:
         return space(layers, CORES, ACTIVATIONS, strategies=TILES).best()
@@ -70,7 +70,7 @@ def plan(strategy: str) -> PartitionPlan:
 
 
 def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
-    """Each layer's name and the values that all cores read of images, with and without padding."""
+    """(layer, values read, values read without padding) of all cores together."""
     for planned in plan(strategy).layers:
         op = planned.layer.op.convolution or planned.layer.op.pooling
         assert op is not None

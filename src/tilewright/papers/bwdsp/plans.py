@@ -1,8 +1,8 @@
-"""Beyond the paper: what the best plans of whole networks move on its 56 cores.
+"""Beyond the paper: values moved by the best plans of whole networks on its 56 cores.
 
 Values are counted unicast, regions clipped to the real image, pools and fully connected layers
-included. The limit is what a core may have to compute in any layer, as a multiple of what it has
-under the paper's optimised strategy; without one, one core does everything and nothing moves.
+included. The limit bounds a core's work in any layer as a multiple of its work under the paper's
+optimised strategy; without a limit, one core does everything and nothing moves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Case(Struct, frozen=True):
 
 
 class _PlanValues(Struct, frozen=True):
-    """Values that the plan moves, by kind, and whether it is proven."""
+    """Values that the plan moves, by kind, and whether it is proven optimal."""
 
     activations: int
     weights: int
@@ -55,7 +55,7 @@ class _PlanValues(Struct, frozen=True):
 
 
 def run(lab: Lab) -> Findings:
-    """Both of the paper's strategies and the best plans, for each network."""
+    """The paper's strategies and the best plans, for each network."""
     limits = [1.0] if lab.quick else [1.0, 2.0, 0.0]
     cases = [
         _Case("vgg16", objective, limit, vectors)
@@ -120,7 +120,7 @@ def mobilenet1() -> Network:
 def _convolution(
     net: NetworkBuilder, x: str, name: str, channels: int, kernel: int, stride: int, groups: int
 ) -> str:
-    """A convolution with bias and rectifier; of each channel by itself without `groups`."""
+    """A convolution with bias and rectifier; depthwise without `groups`."""
     batch, inputs, height, width = net.shape(x)
     op = conv2d(batch=batch, in_channels=inputs, out_channels=channels or inputs, height=height,
                 width=width, kernel=kernel, stride=stride, padding=kernel // 2,

@@ -1,8 +1,8 @@
-"""Sensitivity to the numbers of the machine that no source gives: each halved and doubled.
+"""Sensitivity to the machine's numbers that no source gives: each halved and doubled.
 
-Time of VGG-16 at batch 1 in single precision, one thing after the other as the paper has it, under
-its optimised strategy and under the plan that moves the fewest values of all kinds. Of the numbers
-that describe a core, what its programs take under the latter, in place of the peak.
+Times are of VGG-16 at batch 1 in single precision, step by step as the paper has it, under its
+optimised strategy and under the plan that moves the fewest values. For numbers of a core, the times
+of its programs under the latter plan replace the peak.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class _Times(Struct, frozen=True):
 
 
 class CoreTimes(Struct, frozen=True):
-    """Milliseconds of all layers together: what the slowest cores' programs compute, and what they
-    take where operands and results pass the ports meanwhile.
+    """Milliseconds of all layers: computing at the peak, by the slowest cores' programs, and with
+    operands and results passing the ports meanwhile.
     """
 
     peak_ms: float
@@ -65,7 +65,7 @@ class CoreTimes(Struct, frozen=True):
 
 
 def run(lab: Lab) -> Findings:
-    """The machine as it is, then each number at half and at twice its value."""
+    """The machine as described, then each number halved and doubled."""
     rows = list(_rows("as described", lab, ""))
     keys = lab.some(_KEYS, 1)
     for key in keys:
@@ -101,7 +101,7 @@ def _core_rows(name: str, lab: Lab, change: str) -> Iterator[Row]:
 
 
 def core_times(change: str) -> CoreTimes:
-    """The plan of fewest values with one number of the core changed."""
+    """Times of the plan of fewest values with one number of the core changed."""
     machine, plan = _changed(change), _plans()[BEST]
     programs, ms = DIVIDES.required(machine).programs(machine, ELEMENT), 1000 / machine.clock_hz
     slowest = [layer.slowest for layer in program_times(plan, programs)[1]]
@@ -114,7 +114,7 @@ def core_times(change: str) -> CoreTimes:
 
 
 def times(change: str) -> list[_Times]:
-    """Both plans with one number of the machine changed: `KEY FACTOR`, or nothing."""
+    """Times of both plans with one number of the machine changed: `KEY FACTOR`, or nothing."""
     machine = _changed(change)
     found = []
     for strategy, plan in _plans().items():
@@ -127,7 +127,7 @@ def times(change: str) -> list[_Times]:
 
 @cache
 def _plans() -> dict[str, PartitionPlan]:
-    """Both plans: no number of the machine decides about them."""
+    """Both plans; they depend on no number of the machine."""
     layers = layers_of(network(NETWORK, 1, dtype=ELEMENT))
     return {
         OPTIMISED: fixed_plan(layers, CORES, OPTIMISED),

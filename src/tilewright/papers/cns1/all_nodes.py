@@ -1,10 +1,10 @@
 """Both kernels on all nodes of the model machine, with values and every message, beside the closed
-form: steps 2 and 3 of recall, 2 to 9 of training (section 5.1.1; the report has no such table); and
-training in sets, whose patterns share what is read of the weights.
+form: steps 2 and 3 of recall, 2 to 9 of training (section 5.1.1; the report has no such table).
+Training also runs in sets, whose patterns share each read of the weights.
 
-And the steps of both kernels on one node, with look-ups that all go to one port, the worst that the
-formulas know: the closed form is taken without global sums. Each table is a function by its name in
-`TITLES`.
+A second table has the steps of both kernels on one node, with all look-ups going to one port, the
+worst case of the formulas; its closed form omits global sums. Each table is a function by its name
+in `TITLES`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _WHY = {
 }
 SETS = {"training in sets of 2": 2, "training in sets of 3": 3}
 _REPORT_RATE = 22.0
-"""Giga connection updates a second of the abstract: all connections by the time of a pattern."""
+"""Giga updates per second in the abstract: all connections over the time of a pattern."""
 
 
 class _Kernel(Struct, frozen=True):
-    """Cycles of the slowest node, stalls of all nodes by cause, and instructions; whether values
-    are those of the fixed-point network.
+    """Cycles of the slowest node, stalls of all nodes by cause, instructions, and True if the
+    values equal those of the fixed-point network.
     """
 
     cycles: int
@@ -60,13 +60,13 @@ class _Kernel(Struct, frozen=True):
 
 
 def simulate_kernel(name: str) -> _Kernel:
-    """One kernel with random numbers, as the planner distributes it."""
+    """Run one kernel on random numbers, distributed by the planner."""
     run, same = recalled() if name == "recall" else trained(SETS.get(name, 1))
     return _Kernel(run.cycles, run.stalls(), run.instructions, same)
 
 
 def recalled(case: TableCell = MODEL) -> tuple[MeshRun, bool]:
-    """Two patterns on all nodes, and whether the outputs are the reference's."""
+    """Recall of two patterns on all nodes, and True if the outputs equal the reference's."""
     given = random_numbers(case, 2)
     found, run = _simulated(case, perceptron_of(_sizes(case), 2, _SHIFT), given)
     _, outputs = forward_of(given)
@@ -74,8 +74,8 @@ def recalled(case: TableCell = MODEL) -> tuple[MeshRun, bool]:
 
 
 def trained(together: int, case: TableCell = MODEL) -> tuple[MeshRun, bool]:
-    """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
-    weights are those of the fixed-point network.
+    """Training on one pattern in the report's arithmetic or on a set in scaled arithmetic, and True
+    if the weights equal those of the fixed-point network.
     """
     given, scaled = random_numbers(case, together), together > 1
     network = perceptron_of(_sizes(case), together, _SHIFT)
@@ -87,7 +87,7 @@ def trained(together: int, case: TableCell = MODEL) -> tuple[MeshRun, bool]:
 
 
 def weights_after(given: dict[str, Array], together: int, *, scaled: bool) -> tuple[Array, Array]:
-    """Both matrices after a set, learnt in place: large ones fill the memory twice else."""
+    """Both matrices after one set, updated in place: copies of large ones would fill memory."""
     order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
     x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
     learn(given["w0"], given["w1"], x, labels, order, table, numbers)
@@ -106,7 +106,7 @@ def _simulated(
 
 
 def random_numbers(case: TableCell, patterns: int) -> dict[str, Array]:
-    """Random numbers whose sums use the whole table."""
+    """Random inputs, labels and weights whose sums cover the whole table."""
     random, (inputs, hidden, outputs) = np.random.default_rng(1), _sizes(case)
     table = np.round(127 / (1 + np.exp(-np.arange(-_HALF, _HALF) / 3000))).astype(np.int8)
     return {
@@ -124,7 +124,7 @@ def forward_of(given: dict[str, Array]) -> tuple[Array, Array]:
 
 
 def all_nodes(lab: Lab) -> Findings:
-    """Each kernel in cycles, notes with causes of difference and stalls; quick, recall alone."""
+    """Each kernel's cycles, with causes of difference and stalls; quick: recall alone."""
     forward, training = MODEL.recall(WORST).forward, MODEL.training(WORST)
     around = training.reading_cycles + training.overhead_cycles
     closed = {
@@ -166,7 +166,7 @@ def _comparison_text(kernel: _Kernel) -> str:
     return f"{bits} of the fixed-point network; stalls of a node: {', '.join(parts)}"
 
 
-# Steps on one node.
+# The steps of both kernels on one node.
 
 _WHY_STEPS = {
     "recall": "the same bound, the multiplier",
@@ -186,13 +186,13 @@ class _Step(Struct, frozen=True):
 
 
 def simulate_step(name: str) -> _Step:
-    """One step on one node, with numbers whose sums all clip to the last entry of the table."""
+    """Run one step on one node, on numbers whose sums all clip to the last entry of the table."""
     found = _step_of(name)
     return _Step(found.cycles, found.run.stalls, found.run.instructions)
 
 
 def node_steps(lab: Lab) -> Findings:
-    """Each step in cycles; the note has the reason of the difference and the causes of stalls."""
+    """Each step's cycles, with notes on the difference and the causes of stalls."""
     closed = closed_form()
     found = dict(zip(closed, lab.map(simulate_step, list(closed)), strict=True))
     rows = [
@@ -206,7 +206,7 @@ def node_steps(lab: Lab) -> Findings:
 
 
 def closed_form() -> Mapping[str, float]:
-    """The formulas' cycles of each step, without global sums, procedures and threads."""
+    """Cycles of each step by the formulas, without global sums, procedures and threads."""
     recall, training = MODEL.recall(WORST).forward, MODEL.training(WORST)
     found: dict[str, float] = {}
     for kernel, forward in (("recall", recall), ("forward", training.forward)):

@@ -1,9 +1,9 @@
-"""The machines and networks of the report's tables (Table 3.1), rates from their times, and a
-pass in parts: cycles of the closed form beside those of a simulated node, cause by cause.
+"""The machines and networks of the report's tables (Table 3.1), rates from times, and the parts of
+a pass: cycles of the closed form beside those of a simulated node, cause by cause.
 
-Parts sum up to the total on both sides, so that their differences are the difference of the totals.
-The closed form's waits are the sums that no product hides; those of a node are cycles in which it
-waits for a message or its interface.
+Parts sum to the total on both sides, so their differences sum to the difference of the totals. The
+closed form's waits are sums that no product hides; a node's waits are cycles spent waiting for a
+message or its interface.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALL_WORST, LARGE_BEST = Conditions(16384, True), Conditions(32768, False)
 
 
 def machine_with(chips: str, nodes: int = 128) -> Machine:
-    """The machine of so many nodes whose memory has such chips."""
+    """The machine with so many nodes and these memory chips."""
     return load_machine(f"cns1-{nodes}{CHIPS[chips]}")
 
 
@@ -49,18 +49,18 @@ class TableCell:
 
     @property
     def layers(self) -> Layers:
-        """The network."""
+        """The network's layers."""
         return NETWORKS[self.network]
 
     def machine(self) -> Machine:
         return machine_with(self.chips, self.nodes)
 
     def recall(self, conditions: Conditions) -> RecallTimes:
-        """Times of two patterns."""
+        """Times of recalling two patterns."""
         return recall_times(self.machine(), self.layers, conditions)
 
     def training(self, conditions: Conditions) -> TrainingTimes:
-        """Times of one pattern."""
+        """Times of training on one pattern."""
         return training_times(self.machine(), self.layers, conditions)
 
 
@@ -71,24 +71,24 @@ MODEL = TableCell(128, "192M", "4.5 Mb")
 
 
 def recall_rate(case: TableCell, cycles: float) -> float:
-    """Giga connections per second of two patterns in `cycles`, refreshes at their worst (5.1.2)."""
+    """Giga connections per second for two patterns, with worst-case refreshes (5.1.2)."""
     machine = case.machine()
     seconds = cycles * refresh_factor(machine) / machine.clock_hz
     return 2 * case.layers.connections / seconds / 1e9
 
 
 def training_rate(case: TableCell, cycles: float) -> float:
-    """Giga connection updates per second; refreshes are left out (7.1)."""
+    """Giga connection updates per second, without refreshes (7.1)."""
     return case.layers.connections * case.machine().clock_hz / cycles / 1e9
 
 
 def recall_share(case: TableCell, rate: float) -> float:
-    """Percent of the peak of 1 GMAS a node."""
+    """Percent of the peak of 1 GMAS per node."""
     return 100 * rate / case.nodes
 
 
 def training_share(case: TableCell, rate: float) -> float:
-    """Percent of the peak: updates need n_ma multiply-accumulates for n_con weights (7.1.1)."""
+    """Percent of the peak; updates take n_ma multiply-accumulates for n_con weights (7.1.1)."""
     return 100 * rate / training_peak(case)
 
 
@@ -111,7 +111,7 @@ _ROUTINES = {
 
 
 def recall_parts(times: RecallTimes) -> Parts:
-    """Cycles of recall, without instruction misses."""
+    """Cycles of recall by part, without instruction misses."""
     forward, both = times.forward, times.forward.in_all
     busy = {
         PRODUCTS: float(both.product_cycles),
@@ -124,7 +124,7 @@ def recall_parts(times: RecallTimes) -> Parts:
 
 
 def training_parts(times: TrainingTimes) -> Parts:
-    """Cycles of training, without instruction misses."""
+    """Cycles of training by part, without instruction misses."""
     forward, back = times.forward, times.backward
     both = forward.in_all
     steps = forward.hidden_cycles + forward.outputs_cycles + back.total_cycles
@@ -139,8 +139,8 @@ def training_parts(times: TrainingTimes) -> Parts:
 
 
 def node_parts(spent: Mapping[str, int], waits: int) -> dict[str, float]:
-    """Cycles of a node by label in the parts of the closed form: what stands behind other labels
-    than those of routines are sums and messages.
+    """A node's cycles by label, grouped into the parts of the closed form. Labels of no routine
+    belong to sums and messages.
     """
     found = dict.fromkeys((PRODUCTS, MAPS, UPDATES, HANDLING), 0.0)
     for label, cycles in spent.items():
@@ -150,7 +150,7 @@ def node_parts(spent: Mapping[str, int], waits: int) -> dict[str, float]:
 
 
 def _part_of(label: str) -> str:
-    """The part of a routine; labels are a routine's name, or begin with it."""
+    """The part of a routine; its labels start with the routine's name."""
     for part, names in _ROUTINES.items():
         if any(label == name or label.startswith((f"{name}_", f"{name}s")) for name in names):
             return part
@@ -158,12 +158,12 @@ def _part_of(label: str) -> str:
 
 
 def simulated_row(name: str, said: float | None, cycles: float, note: str = "") -> Row:
-    """Cycles that are simulated, beside those of the closed form, a listing or a table."""
+    """A row of simulated cycles beside those of the closed form, a listing or a table."""
     return compare(name, said, cycles, "simulated", note=note, unit="cycles", printed=False)
 
 
 def rows_of_parts(name: str, closed: Parts, found: Parts, why: Mapping[str, str]) -> Iterator[Row]:
-    """A row for each part, the difference that it makes and why; then the total."""
+    """A row for each part with the cause of its difference, then the total."""
     for part in dict.fromkeys((*_ORDER, *found)):
         own, said = found.get(part, 0.0), closed.get(part, 0.0)
         if not own and not said:

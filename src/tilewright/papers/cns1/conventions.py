@@ -1,17 +1,17 @@
 """The report's own program on all nodes, with values and every message, beside the closed form:
-steps 2 and 3 of recall, 2 to 9 of training, cause by cause. The report has no such table.
+steps 2 and 3 of recall, 2 to 9 of training, cause by cause.
 
-Under the formula's conventions messages that share a link follow each other without a gap, and code
-stays in the instruction cache. Under the hardware's they keep the gap of section 4.1. At worst all
-codes lie where they evict each other (section 4.2.5).
+The report has no such table. Under the formula's conventions, messages that share a link follow
+each other without a gap, and code stays in the instruction cache. Under the hardware's, they keep
+the gap of section 4.1. In the worst case, all codes evict each other (section 4.2.5).
 
-The sums of a stripe of 64 columns, or of the errors of 32 hidden nodes, are exchanged whole in
-log p rounds by handlers while the next product goes on; look-ups and scaling follow both (sections
-3.2.1, 4.2.4, 6.2). The last 64 hidden nodes are known only when their sums are: the first product
-of the outputs takes the other rows before.
+The sums of a stripe of 64 columns, or of the errors of 32 hidden nodes, are exchanged whole in log
+p rounds by handlers during the next product; look-ups and scaling follow both (sections 3.2.1,
+4.2.4, 6.2). The last 64 hidden nodes are known only after their sums, so the first product of the
+outputs takes the other rows first.
 
 Registers: `$vs21` weights of the outputs, `$vs22` start and `$vs23` middle of the sigmoid table,
-`$vs24` the wanted results, `$vs25` room for the errors of the hidden nodes, `$vs26` the rate.
+`$vs24` the desired results, `$vs25` space for the errors of the hidden nodes, `$vs26` the rate.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ from tilewright.targets.cns1.timing.training import backward_misses, training_ti
 TITLE = "the report's own program on all nodes beside the closed form"
 Array = NDArray[Any]
 _FORWARD, _BACK = ("$22", "$5"), ("$23", "$29")
-"""Registers of a sum: that which is zero when it is done, and a scratch one."""
+"""Registers of a sum: its remaining count, zero when done, and a scratch one."""
 _PRODUCTS, _MANY = 17, 1 << 20
 _GROUP, _SUM_BYTES = 32, 4
 _LENGTHS = ("$2", "$3", "$11", "$12", "$15")
 _INTO = 20
-"""Instructions into its first line where a short code begins that evicts two lines of each loop."""
+"""Instructions into a loop's first line where a short code starts, to evict two lines."""
 
 
 @dataclass(frozen=True)
 class InterleavedProgram:
-    """Steps 2 and 3 for one or two patterns; steps 5 to 9 of one with `trains`."""
+    """Steps 2 and 3 for one or two patterns; with `trains`, steps 5 to 9 for one."""
 
     machine: Machine
     local: Layers
@@ -91,18 +91,18 @@ class InterleavedProgram:
 
     @property
     def hidden(self) -> int:
-        """Place of hidden vectors behind the inputs in the cache; recall's lie where outputs go."""
+        """Cache address of the hidden vectors; recall overwrites them with outputs."""
         local = self.local
         return local.inputs if self.trains else self.patterns * max(local.inputs, local.outputs)
 
     @property
     def outputs(self) -> int:
-        """Place of the outputs."""
+        """Cache address of the outputs."""
         return self.hidden + self.local.hidden if self.trains else 0
 
     @property
     def errors(self) -> int:
-        """Place of the errors of the outputs; behind them are the sums of a group."""
+        """Cache address of the outputs' errors, followed by the sums of a group."""
         return self.outputs + self.local.outputs
 
     @property
@@ -118,8 +118,8 @@ class InterleavedProgram:
         return (*found, errors) if self.trains else found
 
     def text(self, *, together: bool = False) -> str:
-        """The program of every node: what is called, and handlers, follow each other, or lie with
-        `together` in the same lines of the instruction cache.
+        """The program of every node. Routines and handlers follow each other, or, with `together`,
+        share the same lines of the instruction cache.
         """
         lines = ["$vs31 = $31", "$28 = 32", "vlr = $28", "vshift = $22", "$30 = 128"]
         lines += [*installed(self.sums, _FORWARD[1]), *self._forward()]
@@ -149,7 +149,7 @@ class InterleavedProgram:
         return _with_loop_label(pipelined_lines(body, self.machine, _MANY), name)
 
     def _forward(self) -> Iterator[str]:
-        """Both layers, from the inputs in the data cache to the outputs there."""
+        """Both layers, from inputs to outputs in the data cache."""
         local, (hidden, outputs, *_) = self.local, self.sums
         yield from self._layer("$0", local.hidden, 0, local.inputs, local.inputs)
         yield from (f"$8 = {self.hidden}", f"$17 = {self.hidden + local.hidden}")
@@ -169,12 +169,12 @@ class InterleavedProgram:
     def _layer(
         self, weights: str, columns: int, inputs: int, input_step: int, rows: int
     ) -> Iterator[str]:
-        """Pointers of a layer: `$4` weights, `$9` bytes of a row, `$15` the end of the first."""
+        """Set a layer's pointers: `$4` weights, `$9` bytes per row, `$15` end of the first row."""
         yield from (f"$4 = {weights}", f"$9 = {columns}", "$9 = $9 << 1", "$15 = $4 + $9")
         yield from (f"$7 = {inputs}", f"$16 = {inputs + input_step}", f"$10 = {inputs + rows}")
 
     def _stripes(self, step: int, one: SumMessages, columns: int) -> Iterator[str]:
-        """All stripes but the first."""
+        """All stripes except the first."""
         if columns == STRIPE:
             return
         first, *others = (*self._started(), *_called("product"))
@@ -183,7 +183,7 @@ class InterleavedProgram:
         yield from (*self._summed(one), f"if ($4 != $15) stripe_{step}", "nop")
 
     def _started(self) -> Iterator[str]:
-        """Pointers to the first row of a stripe, and sums of zero."""
+        """Set pointers to the first row of a stripe, and clear the sums."""
         yield from ("$14 = $4", "$20 = $4 + 64", "$13 = $7", "$18 = $16")
         yield from (f"$v{_PRODUCTS + i} = $v0" for i in range(2 * self.patterns))
 
@@ -192,7 +192,7 @@ class InterleavedProgram:
         yield from exchange_begun(self.machine, one, _FORWARD[1])
 
     def _sigmoid(self, one: SumMessages) -> Iterator[str]:
-        """The table goes into the open lines; then each vector is looked up and stored."""
+        """Load the table into the open lines, then look up and store each vector."""
         rdram = self.machine.section(Rdram)
         yield from ("$23 = $vs23", "$29 = $vs22")
         lines = -(-ENTRIES // rdram.open_bytes) * rdram.chips_per_port
@@ -203,7 +203,7 @@ class InterleavedProgram:
             yield f"d[{'$8' if i < 2 else '$17'}+=$28].b = $v{25 + i}"
 
     def _backward(self) -> Iterator[str]:
-        """Steps 5 to 9, from the outputs in the data cache to the new weights."""
+        """Steps 5 to 9, from outputs in the data cache to new weights."""
         local, sums = self.local, self.errors + 2 * self.local.outputs
         yield from ("errors: $8 = 64", "$4 = $vs24", f"$13 = {self.outputs}")
         yield from (f"$16 = {self.errors}", "$2 = $vs26", "$vs1 = $2")
@@ -240,7 +240,7 @@ class InterleavedProgram:
     def _updated(
         self, weights: str, columns: int, data: int, rows: int, errors: int
     ) -> Iterator[str]:
-        """Steps 8 and 9: a matrix plus data x errors."""
+        """Steps 8 and 9: add data x errors to a matrix."""
         yield from (f"$4 = {weights}", *_rows(columns), f"$7 = {data}", f"$12 = {data + rows}")
         yield from (f"$17 = {errors}", f"$10 = {errors + 2 * columns}", *_called("update"))
 
@@ -250,8 +250,8 @@ class InterleavedProgram:
         yield from ("if ($7 != $12) update_rows", "$4 = $4 + $26")
 
     def _preloaded(self) -> Iterator[str]:
-        """Errors of the hidden nodes go from main memory to the data cache (section 6.2.3), in the
-        place of what is done with.
+        """Copy the hidden nodes' errors from main memory to the data cache (section 6.2.3), over
+        data no longer needed.
         """
         yield from ("preload: $30 = 128", "$14 = $vs25", f"$13 = {self.local.inputs}")
         yield f"$10 = {self.local.inputs + 2 * self.local.hidden}"
@@ -260,7 +260,7 @@ class InterleavedProgram:
 
 
 def _rows(columns: int) -> tuple[str, ...]:
-    """`$9` bytes of a row, `$26` those of four, `$27` the way back and on by 64 columns."""
+    """`$9` bytes per row, `$26` bytes of four rows, `$27` the way back and on by 64 columns."""
     start = (f"$9 = {columns}", "$9 = $9 << 1", "$26 = $9 << 2")
     return (*start, "$27 = $9 - $26", "$27 = $27 + 128")
 
@@ -274,19 +274,19 @@ def _routine(name: str, lines: Iterable[str]) -> list[str]:
 
 
 def _with_loop_label(lines: Iterable[str], name: str) -> list[str]:
-    """Lines with another label for their loop."""
+    """The lines with their loop's label renamed."""
     return [re.sub(r"\bloop\b", f"loop_{name}", line) for line in lines]
 
 
 def _apart(lines: Sequence[str]) -> list[list[str]]:
-    """Handlers one by one."""
+    """The lines of each handler."""
     starts = [i for i, line in enumerate(lines) if re.match(r"sum_\d+: ", line)] or [0]
     return [list(lines[a:b]) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
 
 
 @dataclass(frozen=True)
 class InterleavedRun:
-    """Values of the nodes after a run: outputs [patterns, outputs], or both matrices."""
+    """The nodes' values after a run: outputs [patterns, outputs], or both matrices."""
 
     outputs: Array
     weights: tuple[Array, Array]
@@ -303,8 +303,8 @@ def interleaved_run(
     trains: bool,
     together: bool = False,
 ) -> InterleavedRun:
-    """All nodes: recall of the patterns `x`, or training of the only one with `labels`, by weights
-    `w0`, `w1` and the sigmoid `table`. Raises as `on_each_node` and `run_nodes` do.
+    """Run all nodes: recall of the patterns `x`, or training on the only one with `labels`, with
+    weights `w0`, `w1` and the sigmoid `table`. Raises as `on_each_node` and `run_nodes` do.
     """
     w0, w1 = given["w0"], given["w1"]
     local = on_each_node(machine, Layers(len(w0), len(w1), w1.shape[1]))
@@ -339,8 +339,8 @@ def interleaved_run(
 
 
 def _parts(machine: Machine, local: Layers) -> Iterator[tuple[slice, slice, slice]]:
-    """The inputs, hidden nodes and outputs of each node: blocks over groups of columns and the
-    places in them (section 3.2.1).
+    """The inputs, hidden nodes and outputs of each node: blocks over groups of columns, and over
+    places within a group (section 3.2.1).
     """
     columns = machine.mesh.columns
     width = columns // machine.section(Messages).hidden_sharers
@@ -363,8 +363,8 @@ _WHY = {
 
 
 class ProgramTiming(Struct, frozen=True):
-    """Cycles of all nodes, those of the first by part, its instruction misses, and whether values
-    are those of the fixed-point network.
+    """Cycles of all nodes, the first node's cycles by part and instruction misses, and True if the
+    values equal those of the fixed-point network.
     """
 
     cycles: int
@@ -374,8 +374,8 @@ class ProgramTiming(Struct, frozen=True):
 
 
 def simulate_program(asked: tuple[str, Convention]) -> ProgramTiming:
-    """Recall of two patterns or training of one, with random numbers; with zeros all look-ups go
-    through `one port`, the worst that the closed form knows.
+    """Recall of two patterns or training on one, with random numbers; under `one port` all numbers
+    are zero, so that all look-ups go through one port, the closed form's worst case.
     """
     kernel, convention = asked
     machine, trains = MODEL.machine(), kernel == "training"
@@ -424,7 +424,7 @@ def run(lab: Lab) -> Findings:
 
 
 def _closed(kernel: str) -> Parts:
-    """The closed form of what nodes compute, with its code in the instruction cache."""
+    """The closed form of the nodes' work, with code in the instruction cache."""
     recall, training = MODEL.recall(WORST), MODEL.training(WORST)
     every = recall_parts(recall) if kernel == "recall" else training_parts(training)
     return {part: cycles for part, cycles in every.items() if part not in (OUTSIDE, AROUND)}
@@ -456,7 +456,7 @@ _LINES = {"codes.product_lines": 4, "codes.send_lines": 1}
 
 
 def _penalty(kernel: str, lines: Mapping[str, int]) -> float:
-    """P_enalty of the closed form by lines of codes."""
+    """P_enalty of the closed form, given the lines of codes."""
     machine, worst = changed(MODEL.machine(), lines), replace(WORST, worst_instruction_misses=True)
     if kernel == "recall":
         return recall_times(machine, MODEL.layers, worst).forward.penalty_cycles
@@ -464,7 +464,7 @@ def _penalty(kernel: str, lines: Mapping[str, int]) -> float:
 
 
 def _misses(kernel: str, lines: Mapping[str, int]) -> int:
-    """N_Im of the closed form."""
+    """N_Im of the closed form, given the lines of codes."""
     machine = changed(MODEL.machine(), lines)
     local, patterns = on_each_node(machine, MODEL.layers), 2 if kernel == "recall" else 1
     steps = (local.hidden, hidden_sum(machine), True), (local.outputs, output_sum(machine), False)

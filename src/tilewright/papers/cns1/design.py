@@ -1,9 +1,9 @@
-"""The report's questions about the design of a node, answered by the model, by loop bounds and by
-a kernel on the simulated node.
+"""The report's questions about a node's design, answered by the model, by loop bounds and by a
+kernel on the simulated node.
 
 Faster memory, an associative instruction cache, no multiply-accumulate, scalars in the scalar unit,
 narrower stripes, one pattern at a time (sections 2.3, 5.1.3, 5.2, 7.1.2, 8.2). `--option KEY=VALUE`
-sets a number of the machine first, as `--set` does elsewhere. The rows have no published number
+first changes a number of the machine, as `--set` does elsewhere. Rows have no published number
 where the report gives none.
 """
 
@@ -29,7 +29,7 @@ from tilewright.targets.cns1.timing.training import training_times
 
 TITLE = "questions about the design of a node"
 TAKES_OPTIONS = True
-"""Numbers of the machine."""
+"""`--option` changes numbers of the machine."""
 SPEEDS = (1.0, 1.25, 1.5, 2.0, 4.0)
 QUESTIONS: dict[str, dict[str, Leaf]] = {
     "as described": {},
@@ -38,7 +38,7 @@ QUESTIONS: dict[str, dict[str, Leaf]] = {
     "stripes of 32": {"kernels.stripe_columns": 32},
     "one pattern at a time": {"kernels.patterns": 1},
 }
-"""Settings of a kernel (`--set`) for each question."""
+"""Machine settings (`--set`) of each question."""
 _PATTERNS, _COLUMNS, _ROWS = 2, 512, 256
 _KERNEL = f"{_PATTERNS} x {_COLUMNS} sums over {_ROWS}"
 
@@ -46,7 +46,7 @@ _ALONE = "the product alone: explain adds zeroing the sums and copying the rows"
 
 
 def run(lab: Lab) -> Findings:
-    """Cycles of recall (two patterns) and of training, and of the inner loop, by variant."""
+    """Cycles of recall (two patterns), of training and of the inner loop, by variant."""
     settings: dict[str, Leaf] = dict(lab.options)
     machine = load_machine("cns1-128", settings)
     kernels = _kernels(settings)
@@ -56,7 +56,7 @@ def run(lab: Lab) -> Findings:
 
 
 def draw(result: Result) -> Figure:
-    """Run time over the speed of the memory, and the cycles of a kernel by question."""
+    """Run time over memory speed, and a kernel's cycles by question."""
     figure = Figure(figsize=(10.0, 3.8), layout="constrained")
     memory, kernel = figure.subplots(1, 2)
     found: dict[str, list[float]] = {}
@@ -78,7 +78,7 @@ def draw(result: Result) -> Figure:
 
 
 def _memory(machine: Machine, settings: dict[str, Leaf]) -> list[Row]:
-    """All times of the RDRAM divided by a factor."""
+    """Rows with all times of the RDRAM divided by a factor."""
     rdram = machine.section(Rdram)
     times = [name for name in Rdram.__struct_fields__ if name.endswith("_ns")]
     times = [name for name in times if not name.startswith("refresh")]
@@ -102,7 +102,7 @@ def _totals(machine: Machine) -> dict[str, float]:
 
 
 def _instructions(settings: dict[str, Leaf]) -> list[Row]:
-    """Codes that evict each other, against a cache whose ways keep them apart."""
+    """Rows for codes that evict each other, against a cache whose ways keep them apart."""
     worst, asked = replace(WORST, worst_instruction_misses=True), "memory.caches.instruction_ways"
     machines = [load_machine("cns1-128", {**settings, asked: ways}) for ways in (1, 2)]
     recall = [recall_times(m, MODEL.layers, worst).total_cycles for m in machines]
@@ -117,7 +117,7 @@ def _instructions(settings: dict[str, Leaf]) -> list[Row]:
 
 
 def _kernels(settings: dict[str, Leaf]) -> list[Row]:
-    """The text of a product on the simulated node, by what `--set` changes."""
+    """Rows of a product's program on the simulated node, by machine setting."""
     sums, row_bytes = SUM_BYTES * _COLUMNS, WEIGHT_BYTES * _COLUMNS
     product = NodeProduct(_PATTERNS, _COLUMNS, _ROWS, 1, _ROWS, row_bytes, sums)
     found = []
@@ -131,7 +131,7 @@ def _kernels(settings: dict[str, Leaf]) -> list[Row]:
 
 
 def _loops(machine: Machine) -> list[Row]:
-    """The loop over four rows of 64 columns and two patterns: least cycles by variant."""
+    """Rows of the loop over four rows of 64 columns and two patterns: least cycles by variant."""
     ports = port_cycles(machine)
     two, one = (least_interval(forward_body(p), ports) for p in (2, 1))
     apart = least_interval(forward_body(2, accumulate=False), ports)

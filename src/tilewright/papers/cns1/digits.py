@@ -1,9 +1,9 @@
-"""Training on handwritten digits: scaled arithmetic, by sets of patterns too, the report's literal
-one, and floating point; and the same bits on several nodes and on one.
+"""Training on handwritten digits: in scaled arithmetic (also by sets of patterns), in the report's
+literal arithmetic and in floating point; several nodes must match one bit for bit.
 
-The digits are 1797 images of 8 x 8 pixels (`common.digits`). A network of 64 pixels and a bias,
-256 hidden nodes and 10 outputs learns four fifths of them; the accuracy is that of the others. The
-report trains no network.
+The digits are 1797 images of 8 x 8 pixels (`common.digits`). A network of 64 pixels and a bias, 256
+hidden nodes and 10 outputs learns four fifths of them; accuracy is on the rest. The report trains
+no network.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIDDEN, OUTPUTS, INPUTS, CLASSES = 256, 512, 80, 10
 EPOCHS, SEEDS, SHIFT, _STEPS = 10, 5, 8, 3
 _ONE, _HALF = 127, 1 << 14
 SETS = (1, 2, 3)
-"""Patterns that change the weights together."""
+"""Patterns per weight update."""
 
 
 class _Weights(NamedTuple):
@@ -44,15 +44,15 @@ class _Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Digits:
-    """Activations [patterns, inputs] with a bias behind the pixels, and the class of each."""
+    """Activations [patterns, inputs], a bias after the pixels, and each pattern's class."""
 
     inputs: Array
     classes: Array
 
     @property
     def wanted(self) -> Array:
-        """Outputs to be had: of a class the largest activation, of those beyond the classes what
-        weights of zero give.
+        """Desired outputs: the largest activation for the class; outputs beyond the classes keep
+        the value of zero weights.
         """
         found = np.full((len(self.classes), OUTPUTS), _ONE // 2 + 1, np.int8)
         found[:, :CLASSES] = np.where(np.arange(CLASSES) == self.classes[:, np.newaxis], _ONE, 0)
@@ -60,7 +60,7 @@ class Digits:
 
 
 def _digits() -> Digits:
-    """All of them."""
+    """All digits."""
     pixels, classes = handwritten_digits()
     inputs = np.zeros((len(pixels), INPUTS), np.int8)
     inputs[:, :64] = np.round(pixels.reshape(-1, 64) * (_ONE / LARGEST_PIXEL))
@@ -76,7 +76,7 @@ def sigmoid_table() -> Array:
 
 
 def first_weights(seed: int) -> _Weights:
-    """Small random weights; none for outputs beyond the classes."""
+    """Small random weights; zero for outputs beyond the classes."""
     random, unit = np.random.default_rng(seed), 1 << SCALING.weight_bits
     hidden = np.round(random.normal(0, 0.15, (INPUTS, HIDDEN)) * unit).astype(np.int16)
     outputs = np.zeros((HIDDEN, OUTPUTS), np.int16)
@@ -85,14 +85,14 @@ def first_weights(seed: int) -> _Weights:
 
 
 def arithmetic(*, scaled: bool) -> Array:
-    """The numbers that `learn` takes: scaled arithmetic, or the report's literal one."""
+    """Arithmetic for `learn`: scaled, or the report's literal one."""
     one = 1 << SCALING.activation_bits if scaled else 1
     own = (SCALING.weight_bits, 2 * SCALING.activation_bits, SCALING.update_shift)
     return np.array([SHIFT, RATE, *own, one, scaled])
 
 
 def in_fixed_point(weights: _Weights, given: Digits, order: Array, *, scaled: bool) -> _Weights:
-    """The weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
+    """Weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
     a, b = weights.hidden.copy(), weights.outputs[:, :CLASSES].copy()
     wanted, table = given.wanted[:, :CLASSES].astype(np.int64), sigmoid_table().astype(np.int64)
     learn(a, b, given.inputs.astype(np.int64), wanted, order, table, arithmetic(scaled=scaled))
@@ -102,7 +102,7 @@ def in_fixed_point(weights: _Weights, given: Digits, order: Array, *, scaled: bo
 
 
 def in_floating_point(weights: _Weights, given: Digits, order: Array) -> tuple[Array, Array]:
-    """Both matrices after these patterns, at the same rate."""
+    """Weights after these patterns in floating point, at the same rate."""
     unit, rate = 1 << SCALING.weight_bits, RATE / (1 << (SCALING.error_bits - 7))
     a, b = weights.hidden / unit, weights.outputs[:, :CLASSES] / unit
     inputs, wanted = given.inputs / _ONE, given.wanted[:, :CLASSES] / _ONE
@@ -116,7 +116,7 @@ def in_floating_point(weights: _Weights, given: Digits, order: Array) -> tuple[A
 
 
 class Trial(Struct, frozen=True):
-    """An arithmetic, the seed of weights and order, and the patterns of a set."""
+    """An arithmetic, the seed of weights and order, and the patterns per set."""
 
     mode: str
     seed: int
@@ -124,7 +124,7 @@ class Trial(Struct, frozen=True):
 
 
 def accuracy(trial: Trial) -> float:
-    """Percent of the digits not learnt that are recognised."""
+    """Percent of the test digits recognised."""
     given, (order, others) = _digits(), _shuffled_patterns(trial.seed)
     if trial.mode == "float":
         a, b = in_floating_point(first_weights(trial.seed), given, order)
@@ -135,14 +135,14 @@ def accuracy(trial: Trial) -> float:
 
 
 def learnt(trial: Trial) -> _Weights:
-    """The weights after all epochs in fixed point."""
+    """Weights after all epochs in fixed point."""
     order, _ = _shuffled_patterns(trial.seed)
     first, scaled = first_weights(trial.seed), trial.mode == "scaled"
     return in_fixed_point(first, _digits(), order.reshape(-1, trial.together), scaled=scaled)
 
 
 def _shuffled_patterns(seed: int) -> tuple[Array, Array]:
-    """The patterns to learn, in order, and the others."""
+    """The training patterns in order over all epochs, and the test patterns."""
     random = np.random.default_rng(100 + seed)
     places = random.permutation(len(_digits().classes))
     learn_from, others = np.split(places, [len(places) * 4 // 5])
@@ -159,7 +159,7 @@ def _recognised(weights: _Weights, inputs: Array) -> Array:
 
 
 def digits_machine(rows: int, columns: int, sharers: int, together: int = 2) -> Machine:
-    """A CNS-1 of so many nodes, whose kernels take so many patterns together, at least two."""
+    """A CNS-1 of this shape, whose kernels process `together` patterns, at least two."""
     sizes = {"mesh.rows": rows, "mesh.columns": columns, "messages.hidden_sharers": sharers}
     fabric = {"fabrics.torrents.rows": rows, "fabrics.torrents.columns": columns}
     kernels = {"kernels.patterns": max(2, together)}
@@ -169,8 +169,8 @@ def digits_machine(rows: int, columns: int, sharers: int, together: int = 2) -> 
 def bits_agree(
     shape: tuple[int, int, int], steps: int, together: int = 1, *, scaled: bool = True
 ) -> bool:
-    """True if a machine learns digits by compiled steps of so many patterns `together`, their
-    weights where they lie, with the bits of the fixed-point network.
+    """True if a machine's compiled steps of `together` patterns, with weights in place, match the
+    fixed-point network bit for bit.
     """
     machine, given, weights = digits_machine(*shape, together), _digits(), first_weights(0)
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), together, SHIFT)
@@ -193,8 +193,8 @@ def _weights_by_name(weights: _Weights) -> dict[str, Array]:
 def recall_agrees(
     shape: tuple[int, int, int], patterns: int, weights: _Weights
 ) -> tuple[bool, float]:
-    """True if a machine computes the outputs of digits that were not learnt, by programs of all its
-    nodes and every message, with the bits of the fixed-point network; and the cycles of a pattern.
+    """(True if all nodes' programs, every message included, match the fixed-point network's outputs
+    for test digits bit for bit, cycles per pattern).
     """
     inputs = _digits().inputs[_shuffled_patterns(0)[1][:patterns]]
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
@@ -205,7 +205,7 @@ def recall_agrees(
 
 
 def run(lab: Lab) -> Findings:
-    """Accuracies beside floating point, and whether machines agree with the fixed-point network."""
+    """Accuracies beside floating point's, and machines compared with the fixed-point network."""
     seeds = range(1 if lab.quick else SEEDS)
     kinds = [("scaled", size) for size in SETS] + [("literal", 1), ("float", 1)]
     trials = [Trial(mode, seed, size) for mode, size in kinds for seed in seeds]

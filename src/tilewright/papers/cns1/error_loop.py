@@ -40,12 +40,12 @@ _PARTS = (
 
 
 def listing_passes(chips: str) -> list[int]:
-    """Cycles from pass to pass of the report's listing: four miss, the others hit."""
+    """Cycles of successive passes of the report's listing: four miss, the others hit."""
     return [after - before for before, after in itertools.pairwise(_starts(_listing_run(chips)))]
 
 
 def pass_spans(*, missing: bool) -> list[tuple[str, float, float]]:
-    """A pass of the listing on a simulated node: (who is busy, first cycle, cycles)."""
+    """One pass of the listing on a simulated node: (unit, first cycle, cycles)."""
     found = _listing_run("")
     starts = _starts(found)
     first, end = starts[:2] if missing else starts[-2:]
@@ -95,20 +95,20 @@ def rows(missing: bool) -> list[Row]:
     return found
 
 
-# Figure 6.1: one pass of the error loop whose accesses miss the open lines.
+# Figure 6.1: a pass of the error loop whose accesses miss the open lines.
 
 
 def figure6_1(lab: Lab) -> Findings:
-    """The closed form to the digit; beside it the report's listing on a simulated node."""
+    """The closed form, digit for digit; beside it the report's listing on a simulated node."""
     return reproduced(lab, "figure6_1", vars(training), beside=rows(missing=True))
 
 
 def draw_figure6_1(result: Result) -> Figure:
-    """Timeline of when each unit is busy, in the listing on a simulated node."""
+    """Timeline of each unit's activity in the listing on a simulated node."""
     return spans(pass_spans(missing=True), title=TITLES["figure6_1"], x_label="cycles")
 
 
-# Figure 6.2: one pass of the error loop whose accesses hit the open lines.
+# Figure 6.2: a pass of the error loop whose accesses hit the open lines.
 
 
 def figure6_2(lab: Lab) -> Findings:
@@ -117,5 +117,5 @@ def figure6_2(lab: Lab) -> Findings:
 
 
 def draw_figure6_2(result: Result) -> Figure:
-    """Timeline of when each unit is busy, in the listing on a simulated node."""
+    """Timeline of each unit's activity in the listing on a simulated node."""
     return spans(pass_spans(missing=False), title=TITLES["figure6_2"], x_label="cycles")

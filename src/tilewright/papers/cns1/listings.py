@@ -1,11 +1,10 @@
 """The report's listings (appendix A) beside our kernels, on a simulated node.
 
-In: nothing that is printed, as the report has no such table. Out: of each inner loop the interval
-with its bound and whether it is proven, beside what chapters 4 and 6 count; of each kernel the
-cycles of the repaired listing and of ours, on the same random numbers; and of the codes, beside
-what the text says of them, instructions and lines between labels, and cycles of traced runs, on a
-node whose memory takes no time where the report asks for a processor without it. Each table is a
-function by its name in `TITLES`.
+The report has no such table. For each inner loop: the interval with its bound and whether it is
+proven, beside the count of chapters 4 and 6. For each kernel: cycles of the repaired listing and of
+ours, on the same random numbers. For the codes, beside the text's statements: instructions and
+lines between labels, and cycles of traced runs, on a node with free memory accesses where the
+report assumes a processor without memory. Each table is a function by its name in `TITLES`.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Array = NDArray[Any]
 
 
 def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
-    """The next layer of two patterns by the listing of recall, of one by that of training."""
+    """The next layer by the listing of recall for two patterns, or of training for one."""
     rows, columns = weights.shape
     patterns = len(inputs)
     start = -(-weights.nbytes // len(table)) * len(table)
@@ -103,12 +102,12 @@ LOOPS = {
     "back-propagation": (backward_body(), 56),
     "weight update": (update_body(), 98),
 }
-"""Inner loops, and the cycles that the report counts of them."""
+"""Inner loops, and the report's cycle counts for them."""
 _SHIFT, _FACTOR = 6, 5
 
 
 class _Kernel(Struct, frozen=True):
-    """One kernel on weights of `rows` x `columns`; errors have columns alone."""
+    """One kernel on weights of `rows` x `columns`; errors have only columns."""
 
     name: str
     rows: int
@@ -116,14 +115,14 @@ class _Kernel(Struct, frozen=True):
 
     @property
     def size(self) -> str:
-        """The size, as in the row's name."""
+        """The size as it appears in the row's name."""
         if self.name == "error":
             return f"{self.columns} elements"
         return f"{self.rows} x {self.columns} weights"
 
 
 class Cycles(Struct, frozen=True):
-    """Cycles of the listing and of our kernel, and whether they computed the same."""
+    """Cycles of the listing and of our kernel, and True if their results are equal."""
 
     listing: int
     ours: int
@@ -213,29 +212,29 @@ _NO_TIME: dict[str, Leaf] = {
 
 @dataclass(frozen=True)
 class _Listing:
-    """A listing: instructions as text, where labels stand, when each instruction issued."""
+    """A listing: texts of its instructions, places of labels, and issue cycles."""
 
     texts: Sequence[str]
     labels: Mapping[str, int]
     issued: Mapping[int, Sequence[int]]
 
     def count(self, first: int, last: int, what: str) -> int:
-        """Instructions from one to another that have a text."""
+        """Instructions in [first, last) that contain `what`."""
         return sum(what in text for text in self.texts[first:last])
 
     def place(self, what: str, first: int) -> int:
-        """The first instruction from `first` on that has a text."""
+        """The first instruction from `first` on that contains `what`."""
         return next(i for i, text in enumerate(self.texts) if i >= first and what in text)
 
     def cycles(self, first: str, last: str, passed: int = 0) -> int:
-        """Cycles from a label to the next time at another, after so many passes of the first."""
+        """Cycles from a label's pass number `passed` to the next pass of another label."""
         start = self.issued[self.labels[first]][passed]
         return min(at for at in self.issued[self.labels[last]] if at > start) - start
 
 
 @cache
 def _traced(name: str, *, no_time: bool = False) -> _Listing:
-    """The traced run of a listing on zeros, two stripes of weights wide or more."""
+    """The traced run of a listing on zeros, with weights at least two stripes wide."""
     machine = load_machine("cns1-128", _NO_TIME if no_time else {})
     rows, columns, stack = {
         "recall": (_ROWS, STRIPE, (_ROWS, 2 * _ROWS, 2 * _ROWS + STRIPE, 6, _TABLE)),
@@ -254,13 +253,13 @@ def _traced(name: str, *, no_time: bool = False) -> _Listing:
 
 
 def _lines(machine: Machine, instructions: int) -> int:
-    """Lines of the instruction cache that so many take."""
+    """Instruction-cache lines that so many instructions take."""
     size = instructions * node_table(machine).word_bits // 8
     return -(-size // machine.section(NodeCaches).instruction_line_bytes)
 
 
 def code_sizes(lab: Lab) -> Findings:
-    """Recall and the forward pass, then steps 5 to 9."""
+    """Codes of recall and the forward pass, then of steps 5 to 9."""
     names = {
         **{name: _traced(name) for name in ("recall", "forward", "errors", "backward", "update")},
         "timeless": {name: _traced(name, no_time=True) for name in ("forward", "backward")},
@@ -284,13 +283,13 @@ def code_sizes(lab: Lab) -> Findings:
 
 
 def _parameters(name: str) -> int:
-    """Parameters that are passed in memory: the places of a listing from the stack on."""
+    """Parameters passed in memory: the listing's stack offsets."""
     return len(re.findall(r"^\s*\.set \w+_offset, \d", repaired_listing(name), re.MULTILINE))
 
 
 def _leaving(machine: Machine, own: _Listing) -> float:
-    """T_MVM of one stripe less its first access, its rows at the pace of the loop and its misses,
-    of which a matrix of one stripe has one in each bank.
+    """T_MVM of one stripe less its first access, its rows at the loop's pace, and its misses; a
+    matrix of one stripe has one miss in each bank.
     """
     rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
     row = own.cycles("innerloop", "innerloop", 200) / ROWS_AT_ONCE
@@ -300,7 +299,7 @@ def _leaving(machine: Machine, own: _Listing) -> float:
 
 
 def _pace(free: _Listing) -> dict[str, float]:
-    """Cycles from load to load and from store to store of the update's loop."""
+    """Cycles between loads and between stores of the update's loop."""
     first, vectors = free.labels["innerloop"], 2 * ROWS_AT_ONCE
     stores, loads = free.place("m[$14+=$9].h = $v3", first), free.place("$v3 = m[", first)
     loaded = free.issued[loads][0]
@@ -310,8 +309,8 @@ def _pace(free: _Listing) -> dict[str, float]:
 
 
 def _preload(machine: Machine) -> float:
-    """A copy of errors to the cache by our text, less the accesses and misses that the report's
-    formula has, and the four cycles of its last store.
+    """Cycles to copy errors to the cache by our program, less the accesses and misses in the
+    report's formula and the four cycles of the last store.
     """
     writer, read, line = started(), read_cycles(machine, VECTOR_BYTES), machine.section(Rdram)
     writer.add("$15 = 0", "$16 = 0")

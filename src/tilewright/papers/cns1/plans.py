@@ -1,13 +1,13 @@
 """The planner's distribution of the networks of Table 3.1, beside the report's.
 
-Each number is cycles for two patterns, steps 2 and 3 of recall, or for one pattern of training.
-Both distributions are priced alike: products by their text, messages by the nodes' interfaces and
-links. The report's has p_i x p_h blocks of the first matrix and p_h x p_i of the second; the
-planner takes any block distribution, and in recall copies of the network on a part of the nodes
-each, the third way of section 3.1.
+Numbers are cycles for two patterns (steps 2 and 3 of recall), or for one pattern of training. Both
+distributions are priced alike: products by their programs, messages by the nodes' interfaces and
+links. The report's has p_i x p_h blocks of the first matrix and p_h x p_i of the second. The
+planner tries any block distribution and, in recall, copies of the network on parts of the nodes,
+the third way of section 3.1.
 
-Figure 3.2: which of 128 nodes share inputs and outputs, and which share hidden vectors, by the
-owners of the planner's distribution of the model network.
+Figure 3.2 shows which of 128 nodes share inputs and outputs, and which share hidden vectors, by the
+planner's distribution of the model network.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LANES = 8
 
 
 def perceptron_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) -> Network:
-    """Products of 8-bit activations and 16-bit weights, a table of the sigmoid behind each."""
+    """A perceptron of 8-bit activations, 16-bit weights and a sigmoid table per product."""
     net = NetworkBuilder("perceptron", "i8")
     x, table = net.input("x", (patterns, sizes[0])), net.weight("table", (1 << 15,))
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
@@ -56,7 +56,7 @@ def perceptron_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) ->
 
 
 class BlockPlans(Struct, frozen=True):
-    """Cycles of a network under both distributions; the planner's in words, its lower bound."""
+    """Cycles of a network under both distributions, the planner's in words, and its lower bound."""
 
     report: float
     single: float
@@ -68,7 +68,7 @@ class BlockPlans(Struct, frozen=True):
 
 
 def block_plans(case: TableCell) -> BlockPlans:
-    """Both distributions of one network. The best is that of two patterns with copies in turn."""
+    """Both distributions of one network; `best` is for two patterns, with copies taking turns."""
     machine, sizes = case.machine(), case.layers
     network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
     layers, _ = DIVISION.planned(network, machine)
@@ -93,7 +93,7 @@ def _report_cycles(layers: Sequence[Layer], machine: Machine) -> float:
 
 
 def run(lab: Lab) -> Findings:
-    """Each network that its chips hold, of those of Table 3.1; a quick run has the first."""
+    """Each network of Table 3.1 that its chips hold; a quick run has the first."""
     large = [one for one in CASES if one.chips != MODEL.chips]
     cases = [MODEL] if lab.quick else [MODEL, *large[1:]]
     rows = [row for case, found in zip(cases, lab.map(block_plans, cases), strict=True)
@@ -129,8 +129,8 @@ _INPUTS, _HIDDEN = "inputs and outputs", "hidden vectors"
 
 
 def figure3_2(lab: Lab) -> Findings:
-    """Columns of a group that shares inputs, and how far those that share hidden vectors lie apart
-    in a ring; the planner's numbers stand beside the report's.
+    """Columns of a group that shares inputs, and ring distances of nodes that share hidden vectors;
+    the planner's numbers beside the report's.
     """
     machine, groups = MODEL.machine(), _groups()
     rings = [_columns(machine, groups[name][0]) for name in (_INPUTS, _HIDDEN)]
@@ -143,7 +143,7 @@ def figure3_2(lab: Lab) -> Findings:
 
 
 def draw_figure3_2(result: Result) -> Figure:
-    """The nodes as rows of rings, twice: those that share have one number and one colour."""
+    """The nodes as rows of rings, twice: nodes that share have one number and one colour."""
     figure = Figure(figsize=(12.0, 4.2), layout="constrained")
     rows, columns = MODEL.machine().mesh.rows, MODEL.machine().mesh.columns
     panels = figure.subplots(2, 1, squeeze=False)[:, 0]
@@ -162,7 +162,7 @@ def draw_figure3_2(result: Result) -> Figure:
 
 
 def _groups() -> dict[str, list[tuple[int, ...]]]:
-    """The nodes with the same terms, and those with the same columns, of the first product."""
+    """The nodes that share terms, and those that share columns, of the first product."""
     sizes, machine = MODEL.layers, MODEL.machine()
     network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
     layers, _ = DIVISION.planned(network, machine)

@@ -1,12 +1,10 @@
 """The report's printed numbers beside those of formulas, table by table.
 
 In: a table whose rows have, beside a printed number, the formula for ours and, in a column that our
-formulas do not give, one of other arithmetic. Out: rows as printed, slips of their column, or off
-by a difference (`papers.readings`).
-
-A formula is arithmetic of Python over names: those that the experiment hands over, the quantities
-of the machine and network that the row's name tells (`quantities_of`), `row(name, table)` for ours
-and `printed(name, table)` for the printed number of a row of the same or another table.
+formulas do not match, other arithmetic that does. Out: rows as printed, slips of their column, or
+off by a difference (`papers.readings`). A formula is Python arithmetic over names: those that the
+experiment passes, the quantities of the row's machine and network (`quantities_of`), `row(name,
+table)` for ours and `printed(name, table)` for the printed number of a row of any table.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _BUILTINS = {"float": float, "len": len, "max": max, "min": min, "sum": sum}
 
 
 class Stated(Printed, frozen=True):
-    """A printed number with the formula for ours, and that of its column's other arithmetic."""
+    """A printed number with the formula for ours and its column's other arithmetic."""
 
     ours: str = ""
     reading: str = ""
@@ -54,7 +52,7 @@ def printed_numbers(experiment: str) -> dict[str, float]:
 
 
 def cell_named(name: str) -> TableCell:
-    """The cell of Table 3.1 that a row's name tells; model conditions for what it leaves open."""
+    """The cell of Table 3.1 that a row's name implies; the model conditions for what it omits."""
     nodes = 1024 if "1024 nodes" in name else MODEL.nodes
     usual = MODEL.network if nodes == MODEL.nodes else "768M"
     network = next((one for one in NETWORKS if re.match(rf"{one}\b", name)), usual)
@@ -63,8 +61,8 @@ def cell_named(name: str) -> TableCell:
 
 @cache
 def quantities_of(case: TableCell) -> Mapping[str, Any]:
-    """Names that formulas use for a machine and its network: sections of its description, the
-    local layers, and cycles of accesses to a vector, a word and a byte.
+    """Names of a machine and its network for formulas: sections of its description, the local
+    layers, and cycles of accesses to a vector, a word and a byte.
     """
     machine, table = case.machine(), node_table(case.machine())
     return {
@@ -89,7 +87,7 @@ def quantities_of(case: TableCell) -> Mapping[str, Any]:
 
 
 def formula_value(formula: str, experiment: str, name: str, names: Mapping[str, Any]) -> float:
-    """The number that a formula of the row `name` gives."""
+    """The value of a formula of the row `name`."""
 
     def row(other: str, table: str = experiment) -> float:
         return formula_value(_stated(table)[other].ours, table, other, names)
@@ -98,7 +96,8 @@ def formula_value(formula: str, experiment: str, name: str, names: Mapping[str, 
         return float(_stated(table)[other].value)
 
     own = {"__builtins__": _BUILTINS, "row": row, "printed": printed}
-    # formulas are lines of this package, as trusted as its modules; those of users are not read
+    # formulas are part of this package and as trusted as its modules; users' formulas are never
+    # read
     found: float = eval(formula, {**names, **quantities_of(cell_named(name)), **own})
     return found
 
@@ -113,8 +112,8 @@ def reproduced(
     notes: Sequence[str] = (),
     beside: Sequence[Row] = (),
 ) -> Findings:
-    """The rows of one table, and those that stand `beside` it. Formulas may use `names`; `texts`
-    say the other arithmetic of a column. A user's table has printed numbers alone.
+    """The rows of one table, then the rows `beside` it. Formulas may use `names`; `texts` describe
+    each column's other arithmetic. A user's table has printed numbers only.
     """
     stated, table = _stated(experiment), lab.published(PAPER, experiment, _rows_of(lab))
     ours = {name: formula_value(one.ours, experiment, name, names) for name, one in stated.items()}
@@ -135,5 +134,5 @@ def reproduced(
 
 
 def _rows_of(lab: Lab) -> type[Printed]:
-    """Formulas come from our own tables only."""
+    """The row type; only our own tables have formulas."""
     return Stated if lab.rows is None else Printed

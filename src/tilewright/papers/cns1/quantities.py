@@ -1,8 +1,8 @@
-"""Quantities that formulas of the report's tables name beside the functions of the closed form.
+"""Quantities that formulas of the report's tables use beside the closed form's functions.
 
-Rates and penalties of a cell of Table 3.1; coefficients inside a formula, as differences of its own
-function at two arguments; times of changed machines and programs. Nothing here is printed but for
-the other arithmetic of columns (readings), which says so.
+Rates and penalties of a cell of Table 3.1; coefficients of a formula, as differences of its own
+function at two arguments; times of changed machines and programs. Nothing here is printed except
+other arithmetic of columns, marked as a reading.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ from tilewright.targets.cns1.timing.training import VECTOR, backward_misses, loc
 
 KILO = 1024
 SUBCLASSES = 64
-"""Output units of a class (section 3.1)."""
+"""Output units per class (section 3.1)."""
 LARGE = TableCell(128, "768M", "4.5 Mb")
-"""The smallest network whose activations the data cache does not hold."""
+"""The smallest network whose activations exceed the data cache."""
 PROCEDURES = ("feedforward A", "feedforward B", "backpropagation B", "update A", "update B")
 PATTERN_COLUMNS = tuple(f"{kind} pattern, {size}K" for kind in ("best", "worst")
                         for size in (16, 32))  # fmt: skip
 FIRST_BLOCK = 138 + 14
-"""Cycles of one block on the way and of storing the last, which Table 5.3's I/O does not have."""
+"""Cycles of the first block's transfer and the last one's store, which Table 5.3's I/O omits."""
 ACCESSES_OF_UPDATE, ACCESSES_OF_PRODUCT = 2, 1
-"""A weight is read and written for one multiplication of an update, and read in a product."""
+"""Accesses per multiplication: an update reads and writes a weight, a product reads it."""
 TOTAL_SHORT = 14
-"""Cycles that Table 5.3's totals lack of the sum of their parts."""
+"""Cycles by which Table 5.3's totals fall short of the sum of their parts."""
 
 
 # Rates and penalties.
 
 
 def every_local() -> list[Layers]:
-    """The parts on each node of all networks of Table 3.1."""
+    """The layers on each node, for all networks of Table 3.1."""
     return [on_each_node(case.machine(), case.layers) for case in CASES]
 
 
@@ -82,7 +82,7 @@ def evicting(conditions: Conditions) -> Conditions:
 
 
 def recall_rate_of(case: TableCell) -> float:
-    """Giga connections per second, worst look-ups and refreshes (Table 5.5)."""
+    """Giga connections per second, with worst look-ups and refreshes (Table 5.5)."""
     return recall_rate(case, case.recall(WORST).total_cycles)
 
 
@@ -92,52 +92,52 @@ def training_rate_of(case: TableCell, conditions: Conditions = WORST) -> float:
 
 
 def recall_penalty(case: TableCell, conditions: Conditions) -> float:
-    """Time that instruction misses add at worst, in percent of the run time."""
+    """Worst-case time of instruction misses in recall, in percent of the run time."""
     worst = case.recall(evicting(conditions))
     return 100 * worst.penalty_cycles / case.recall(conditions).total_cycles
 
 
 def training_penalty(case: TableCell, conditions: Conditions) -> float:
-    """Time that instruction misses add at worst, in percent of the run time."""
+    """Worst-case time of instruction misses in training, in percent of the run time."""
     worst = case.training(evicting(conditions))
     return 100 * worst.penalty_cycles / case.training(conditions).total_cycles
 
 
 def tabulated_penalty(case: TableCell) -> float:
-    """Penalty of the best look-ups in percent, with the I/O of Table 5.3: a reading."""
+    """Penalty with the best look-ups in percent, with Table 5.3's I/O: a reading."""
     worst = case.recall(evicting(BEST))
     less = worst.writing_penalty_cycles / 2
     return 100 * (worst.penalty_cycles - less) / (case.recall(BEST).total_cycles - FIRST_BLOCK)
 
 
 def spread_percent(rates: Iterable[float]) -> float:
-    """Percent by which the largest exceeds the least."""
+    """Percent by which the largest exceeds the smallest."""
     found = [*rates]
     return 100 * (max(found) / min(found) - 1)
 
 
 def one_pattern_cycles() -> int:
-    """Steps 2 and 3 of recall for two patterns that pass one after the other."""
+    """Steps 2 and 3 of recall for two patterns, one after the other."""
     local = on_each_node(MODEL.machine(), MODEL.layers)
     forward = forward_times(MODEL.machine(), local, 1, BEST)
     return 2 * (forward.hidden_cycles + forward.outputs_cycles)
 
 
 def one_pattern_total() -> float:
-    """Recall of two patterns that pass one after the other."""
+    """Whole recall of two patterns, one after the other."""
     times = MODEL.recall(BEST)
     return one_pattern_cycles() + times.io_cycles + 2 * times.overhead_cycles
 
 
 def sum_of_parts(name: str) -> float:
-    """A total of Table 5.3 from its parts as they are printed: a reading."""
+    """A total of Table 5.3 as the sum of its printed parts: a reading."""
     parts = printed_numbers("table5_3")
     own = [n for part, n in parts.items() if part.startswith(name) and not part.endswith("total")]
     return sum(own) - TOTAL_SHORT
 
 
 def weighted_percent(what: str) -> float:
-    """A column of Table 7.7 by the run times, as section 7.2.2 adds it up: a reading."""
+    """A column of Table 7.7 weighted by run times, as section 7.2.2 does: a reading."""
     table = printed_numbers("table7_7")
     return sum(table[f"{n}: run time"] * table[f"{n}: {what}"] for n in PROCEDURES) / 100
 
@@ -158,12 +158,12 @@ def sum_terms(machine: Machine, sharing: GlobalSum) -> dict[str, float]:
 
 
 def writing_beside_messages(machine: Machine, local: Layers) -> int:
-    """Cycles of step 4 beside the spacing of its messages."""
+    """Cycles of step 4 beyond the spacing of its messages."""
     return writing_cycles(machine, local) - local.outputs // STRIPE * block_spacing_cycles(machine)
 
 
 def block_accesses() -> tuple[float, float]:
-    """Dirty misses and hits of a block of 2 KB, from chips whose dirty misses differ."""
+    """(dirty misses, hits) of a block of 2 KB, from two chips with different miss times."""
     machines = [replace(MODEL, chips=chips).machine() for chips in CHIPS]
     reads = [read_cycles(machine, VECTOR_BYTES) for machine in machines]
     cycles = [preload_cycles(machine, 2048) for machine in machines]
@@ -175,7 +175,7 @@ def block_accesses() -> tuple[float, float]:
 
 
 def product_constant(machine: Machine, local: Layers) -> int:
-    """The constant of T_MVM: what it takes less than its rows, misses and first access."""
+    """The constant by which T_MVM is less than its rows, misses and first access."""
     read, row = read_cycles(machine, VECTOR_BYTES), PATTERNS * VECTORS_OF_STRIPE * VECTOR_CYCLES
     opened = local.inputs * local.hidden // (8 * machine.section(Rdram).line_bytes)
     own = product_cycles(machine, local.inputs, local.hidden, PATTERNS)
@@ -183,7 +183,7 @@ def product_constant(machine: Machine, local: Layers) -> int:
 
 
 def overflow_percent() -> float:
-    """Percent by which vectors that the data cache does not hold slow recall."""
+    """Percent by which vectors that exceed the data cache slow recall."""
     cache = LARGE.machine().memory["cache"].capacity_bytes
     roomy = changed(LARGE.machine(), {"memory.cache.capacity_bytes": 8 * cache})
     held = recall_times(roomy, LARGE.layers, WORST).total_cycles
@@ -191,7 +191,7 @@ def overflow_percent() -> float:
 
 
 def products_of_weight(matrix: str) -> int:
-    """Products and updates of a training step that a weight of the matrix takes part in."""
+    """Products and updates of a training step that use each weight of the matrix."""
     step = table_step(perceptron_of((256, 256, 256), 1), scaling=None)
     products = [node.inputs for node in step.nodes if node.op.matrix_product is not None]
     updates = {state.next: state.tensor for state in step.states}
@@ -212,7 +212,7 @@ def gradient_misses(machine: Machine) -> float:
 
 
 def summed_up(machine: Machine, patterns: int, what: str) -> dict[str, float]:
-    """Coefficients of N_Im (`fetched`) or N_Im(MVM) (`restored`) of steps 2 and 3."""
+    """Coefficients of N_Im (`fetched`) or N_Im(MVM) (`restored`) in steps 2 and 3."""
     vectors = patterns * VECTORS_OF_STRIPE
 
     def count(hidden: int, outputs: int, log_pi: int, log_ph: int) -> int:
@@ -224,8 +224,8 @@ def summed_up(machine: Machine, patterns: int, what: str) -> dict[str, float]:
 
 
 def terms(counted: Mapping[tuple[int, ...], int]) -> dict[str, float]:
-    """Coefficients of c + h (a log p_i + b) + o (d log p_h + e) - f log p_h from its values, by
-    (h, o, log p_i, log p_h).
+    """Coefficients of c + h (a log p_i + b) + o (d log p_h + e) - f log p_h, from its values at (h,
+    o, log p_i, log p_h) in {0, 1}.
     """
     constant = counted[0, 0, 0, 0]
     hidden, outputs = counted[1, 0, 0, 0] - constant, counted[0, 1, 0, 0] - constant
@@ -241,7 +241,7 @@ def terms(counted: Mapping[tuple[int, ...], int]) -> dict[str, float]:
 
 
 def step_6_misses(machine: Machine) -> float:
-    """N_Im of step 6, a round, times log p_i."""
+    """N_Im of step 6 per round, times log p_i."""
     one, two = (backward_misses(machine, Layers(0, VECTOR * n, 0)) for n in (1, 2))
     codes = machine.section(Codes)
     sums = (two.restored - one.restored - codes.scaling_lines) / codes.handler_lines
@@ -252,8 +252,8 @@ def step_6_misses(machine: Machine) -> float:
 
 
 def fast_memory_cycles(needs: Sequence[float], took: Sequence[float]) -> float:
-    """Training when products and updates take what their arithmetic needs, in the order of
-    `PROCEDURES`; the global sums of the error backpropagation then show.
+    """Cycles of training if products and updates took only their arithmetic's time, in the order of
+    `PROCEDURES`; global sums of the error backpropagation are then exposed.
     """
     times = MODEL.training(BEST)
     backward = times.backward
@@ -263,7 +263,7 @@ def fast_memory_cycles(needs: Sequence[float], took: Sequence[float]) -> float:
 
 
 def scaling_apart_cycles() -> int:
-    """Extra time of steps 6 and 7 one after the other: errors go to memory and back."""
+    """Extra cycles of steps 6 and 7 in sequence: errors go to memory and back."""
     machine = MODEL.machine()
     local = on_each_node(machine, MODEL.layers)
     read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)

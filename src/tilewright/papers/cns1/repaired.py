@@ -64,7 +64,7 @@ def run_listing(
     *,
     trace: bool = False,
 ) -> CoreRun:
-    """`cached` arrays follow each other in the data cache; `arguments` are in registers."""
+    """Run a listing with consecutive `cached` arrays and `arguments` in registers."""
     image = np.zeros(CACHE_BYTES, np.uint8)
     for place, array in ((0, np.concatenate([np.zeros(0, np.uint8), *map(in_bytes, cached)])),
                          (STACK, in_bytes(np.array(stack, "<i4")))):  # fmt: skip

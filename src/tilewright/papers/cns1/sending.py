@@ -45,7 +45,7 @@ def figure2_1(lab: Lab) -> Findings:
 
 
 def draw_figure2_1(result: Result) -> Figure:
-    """Timeline of when each part is busy."""
+    """Timeline of each part's activity."""
     found = [(spell.part, spell.start_cycle, spell.cycles) for spell in _spells()]
     return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")
 
@@ -60,14 +60,14 @@ def _spells() -> list[messages.Spell]:
 
 
 def figure4_1(lab: Lab) -> Findings:
-    """The order of the figure, played with the times of the formulas."""
+    """The figure's order, simulated with the formulas' times."""
     rounds = interleaving(MODEL.recall(BEST).forward)
     names = {"rounds": rounds, "runs_beside": _runs_beside}
     return reproduced(lab, "figure4_1", names, kind="exact")
 
 
 def draw_figure4_1(result: Result) -> Figure:
-    """The report's figure: the beginning, the switch from step 2 to 3, the end."""
+    """The report's figure: the start, the switch from step 2 to 3, the end."""
     rounds = interleaving(MODEL.recall(BEST).forward)
     found = [
         (f"{r.where}: {r.what}, step {r.step}", r.start_cycle, r.end_cycle - r.start_cycle)
@@ -85,7 +85,7 @@ def draw_figure4_1(result: Result) -> Figure:
 
 
 def _runs_beside(sums: Round, rounds: list[Round]) -> bool:
-    """True if a product runs in the same cycles as `sums`."""
+    """True if a product runs at the same time as `sums`."""
     return any(
         r.what == "product" and r.start_cycle < sums.end_cycle and sums.start_cycle < r.end_cycle
         for r in rounds
@@ -98,7 +98,7 @@ _TOP_ROW = 32
 
 
 def chapter4(lab: Lab) -> Findings:
-    """The numbers of the text, then each exchange and sum beside its formula."""
+    """The text's numbers, then each exchange and sum beside its formula."""
     machines = {nodes: load_machine(f"cns1-{nodes}") for nodes in (128, 1024)}
     startup = {
         nodes: host_startup_cycles(machine, machine.mesh.rows, apart=nodes == MODEL.nodes)
@@ -111,7 +111,7 @@ def chapter4(lab: Lab) -> Findings:
 
 
 def _beside() -> Iterator[Row]:
-    """Under the formula's conventions, without gaps and with rounds in step, and the hardware's."""
+    """Exchanges and sums under the conventions of the formula and of the hardware."""
     for nodes in (128, 1024):
         machine = load_machine(f"cns1-{nodes}")
         for step, sharing in ((2, messages.hidden_sum(machine)), (3, messages.output_sum(machine))):
@@ -136,8 +136,8 @@ def _exchanges(machine: Machine, name: str, sharing: messages.GlobalSum) -> Iter
 
 
 def _sums(machine: Machine, name: str, sharing: messages.GlobalSum) -> Iterator[Row]:
-    """One vector, and those of a stripe for two patterns. Hardware has gaps, and no node waits for
-    others than its partners.
+    """Sums of one vector, and of a stripe's vectors for two patterns. On hardware there are gaps,
+    and a node waits only for its partners.
     """
     fabric = machine.fabrics["torrents"]
     without = structs.replace(fabric, gap_cycles=0.0)

@@ -1,8 +1,8 @@
-"""Tables 5.3, 5.5, 7.1, 7.4 and 7.5 beside programs of all nodes, whose messages are simulated: one
-node runs in full, the others exchange their messages (`targets.cns1.nodes.symmetric`).
+"""Tables 5.3, 5.5, 7.1, 7.4 and 7.5 beside programs of all nodes with simulated messages: one node
+runs in full, the others only exchange their messages (`targets.cns1.nodes.symmetric`).
 
-The printed rates are those of the closed form with procedures and threads, which these programs do
-not have; they have I/O, and look-ups of zeros, which meet at one port as the worst ones do.
+The printed rates are the closed form's, with procedures and threads, which these programs lack.
+They have I/O, and look-ups of zeros, which meet at one port as in the worst case.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.targets.cns1.nodes.symmetric import NodeTiming
 TITLE = "the tables of recall and training beside programs of all nodes"
 _WEIGHT_BYTES = 2
 _HIDDEN = 0.975
-"""Share of the transfer that interleaving hides at least (section 5.2.3)."""
+"""Least share of the transfer that interleaving hides (section 5.2.3)."""
 _OF_NODE = "of a node, from the first instruction of its layer on"
 _WHY = {
     cases.PRODUCTS: "misses overlap with what the pipeline has ahead",
@@ -36,8 +36,8 @@ _WHY = {
 
 
 class SimulatedPass(Struct, frozen=True):
-    """Cycles of a pass; of the node in full those of each layer, and of each those that wait for
-    messages or for its interface; all cycles by part.
+    """Cycles of a pass; of the fully simulated node, cycles and waits (for messages or its
+    interface) of each layer, and all cycles by part.
     """
 
     cycles: int
@@ -47,7 +47,7 @@ class SimulatedPass(Struct, frozen=True):
 
 
 def _simulate(asked: tuple[cases.TableCell, str]) -> SimulatedPass:
-    """Recall of two patterns, or training of one, as the planner distributes it."""
+    """Recall of two patterns or training on one, distributed by the planner."""
     case, name = asked
     sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
     network = perceptron_of(sizes, PATTERNS)
@@ -106,7 +106,7 @@ def _rate(case: cases.TableCell, name: str, own: SimulatedPass) -> Row:
 
 
 def _recall_steps(own: SimulatedPass) -> list[Row]:
-    """Table 5.3, and the share of the transfer that is hidden (5.2.3)."""
+    """Steps of Table 5.3, and the hidden share of the transfer (5.2.3)."""
     printed = printed_numbers("table5_3")
     name = "best instruction misses, worst lookups: "
     steps = [
@@ -130,8 +130,8 @@ def _recall_steps(own: SimulatedPass) -> list[Row]:
 
 
 def _training_steps(own: SimulatedPass) -> list[Row]:
-    """Table 7.4 by layer of the step: forward, back, and both updates; of Table 7.5 what is not
-    hidden, and all parts of the layers with transfer.
+    """Table 7.4 by layer of the step: forward, backward and both updates; from Table 7.5 the
+    exposed transfer, and all parts of the layers with transfer.
     """
     printed, parts = printed_numbers("table7_4"), printed_numbers("table7_5")
     names = (

@@ -1,8 +1,8 @@
-"""Tables of the report, and the numbers in its text, that follow from the closed form: a file of
+"""Tables of the report, and numbers in its text, that follow from the closed form: one file of
 printed numbers each, with the formulas for ours (`printed`).
 
-A number that a machine file or `cases` has is compared with its key there: it is an input, which no
-row of another table is evidence for.
+A number that a machine file or `cases` contains is compared with its key there: it is an input, and
+no evidence for any row.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ NAMES: dict[str, Any] = {
 
 
 def run(lab: Lab, *notes: str) -> Findings:
-    """The table that the lab's experiment names."""
+    """The table named by the lab's experiment."""
     own = lab.experiment.rpartition("/")[2]
     kind: Kind = "exact" if own in _EXACT else "model"
     said = (*_NOTES.get(own, ()), *notes)
@@ -117,7 +117,7 @@ def run(lab: Lab, *notes: str) -> Findings:
 
 
 def table5_5(lab: Lab) -> Findings:
-    """Rates, and networks whose weights a node cannot hold: the report does not say so."""
+    """Rates, and networks whose weights exceed a node, which the report does not mention."""
     capacity = load_machine("cns1-128").main.capacity_bytes
     weights = {
         case: 2 * case.layers.connections // case.nodes for case in cases.CASES[: len(cases.SHAPES)]

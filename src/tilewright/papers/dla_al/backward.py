@@ -1,7 +1,7 @@
 """The paper's fifteen layers backward: their blocks, and the networks that the planner schedules.
 
-In: rows of `published/layers.csv`. Out: programs of blocks of training, and networks that compute
-the gradients by all that a layer reads from those of what it makes.
+In: rows of `published/layers.csv`. Out: programs of training blocks, and networks that compute the
+gradients of a layer's operands from those of its results.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from tilewright.papers.dla_al.benchmarks import LayerRow, layer_in_reals
 from tilewright.papers.dla_al.layers import neurons, program_of, synapses
 
 FORWARD = "forward_of_"
-"""Begins the name of a node that computes what a layer's gradient reads."""
+"""Prefix of nodes that compute forward results needed by a layer's gradient."""
 
 
 def gradient_network(layer: LayerRow, elements: str) -> Network:
-    """A layer's gradients by images, weights and biases, in fixed point. What the layer makes is
-    computed by nodes named `FORWARD`, which blocks are given; that of pooling is a result, too.
+    """A layer's gradients with respect to images, weights and biases, in fixed point. Nodes named
+    `FORWARD` compute the layer's results, which blocks receive; a pooling's result is also an
+    output.
     """
     own = layer_in_reals(layer)
     net = NetworkBuilder(f"{own.name}_bp", "f64")
@@ -53,8 +54,8 @@ def _convolution(
     segments: tuple[int, int],
     images: int = 1,
 ) -> str:
-    """`sides`: height and width; `window`: size, step and padding; `segments` are those of input
-    and output channels. Whole images of a segment stay on chip.
+    """Gradient of a convolution: `sides` are height and width, `window` is size, step and padding,
+    `segments` are input and output channels. Whole images of a segment stay on chip.
     """
     (given, made), (depth, part), (size, step, padding) = channels, segments, window
     out = [(side + 2 * padding - size) // step + 1 for side in sides]
@@ -88,13 +89,13 @@ def _pooling(side: int, channels: int, part: int) -> str:
 
 
 def _norm() -> str:
-    """27 x 27 pixels as 81 rows of 9: eight rows of all channels stay, sums go over channels."""
+    """27 x 27 pixels as 81 rows of 9, eight rows at a time; sums run over channels."""
     data = [f"@neuron {n}, 1, 81, 9, 256, 1, 1, 9, 256" for n in ("din", "dout", "x", "y")]
     return program_of(["@lrn_bp din, dout, x, y, #5, #1, #192, #512"], data)
 
 
 def lstm_gradient(inputs: int, hidden: int, outputs: int, part: int) -> str:
-    """The gradients of `layers.lstm_step`, from what that made and the gradients of its results."""
+    """Gradients of `layers.lstm_step`, given its results and the gradients of its outputs."""
     calls = ["@fc_bp d_after, dv, dbv, dy, after, v"]
     units = ["after", "d_after", "squashed", "cell", "d_cell_next", "d_cell", "hidden", "d_hidden"]
     sizes = {"x": inputs, "dx": inputs, "dy": outputs, "dbv": outputs}
@@ -139,6 +140,6 @@ BACKWARD = {
     "Table 3 Conv4": _convolution((56, 56), (256, 256), (3, 1, 1), (2, 4)),
     "Table 3 Conv5": _convolution((28, 28), (512, 512), (3, 1, 1), (8, 16)),
 }
-"""Tables 2 and 3 backward. An image of Table 3's Conv1 does not fit: its rows of windows are images
-of their own, and what their gradients share is not added up.
+"""Tables 2 and 3 backward. An image of Table 3's Conv1 does not fit, so its rows of windows are
+separate images; the gradients they share are not summed.
 """

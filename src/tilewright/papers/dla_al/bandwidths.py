@@ -1,8 +1,7 @@
-"""The bandwidth at which each published ratio of two orders of blocks would hold, if any.
+"""The bandwidth at which each published ratio of two block orders would hold, if any.
 
-No source states the bandwidth of main memory. A ratio is simulated at several, in bytes a cycle;
-where the published one lies between those of two neighbours, the bandwidth that implies it is
-interpolated between these.
+No source states the bandwidth of main memory. A ratio is simulated at several bandwidths, in bytes
+per cycle; where the published one lies between neighbouring results, its bandwidth is interpolated.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tilewright.papers.model import Findings, Row, compare
 
 TITLE = "the bandwidth that implies each published ratio"
 BANDWIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
-"""Bytes a cycle of loads and stores."""
+"""Bytes per cycle of loads and stores."""
 _NOTE = (
     f"simulated at {', '.join(f'{own:g}' for own in BANDWIDTHS)} bytes a cycle; a bandwidth "
     "between two of these is interpolated by its logarithm"
@@ -38,11 +37,11 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "FC": tuple(name for name in _LAYERS if name.startswith("fc")),
     **{name: (name,) for name in ("conv3", *WHOLES)},
 }
-"""The layers or networks of each subject; of FC the largest ratio counts."""
+"""The layers or networks of each subject; for FC the largest ratio counts."""
 
 
 def run(lab: Lab) -> Findings:
-    """A row for each published ratio of orders, and for both of the fusion."""
+    """A row for each published ratio of orders, and both ratios of the fusion."""
     asked = [n for n in other_numbers() if n.place == "4.1" and n.subject in _SUBJECTS]
     asked = [n for n in asked if n.against in ORDERS and (not lab.quick or n.subject == "FC")]
     orders = [(n, order) for n in asked for order in ("blocks", n.against)]
@@ -69,8 +68,8 @@ def run(lab: Lab) -> Findings:
 
 
 def implied(ratios: Sequence[float], published: float) -> float | None:
-    """The bandwidth between two neighbours whose ratios the published one lies between, None for
-    none; the largest of several.
+    """The bandwidth interpolated between neighbours whose ratios enclose the published one; the
+    largest if several, None if there is none.
 
     >>> implied([1.0, 1.0, 1.0, 1.0, 1.2, 1.4], 1.3)
     362.0
@@ -101,13 +100,13 @@ def _machines() -> list[Machine]:
 
 
 def _cycles(version: Version) -> list[int]:
-    """Cycles of a program of blocks at each bandwidth."""
+    """Cycles of a block program at each bandwidth."""
     program = program_of_blocks(version.subject, version.direction) + ORDERS[version.order]
     return [cycles for cycles, _ in _times(program)]
 
 
 def _times(program: str) -> list[tuple[int, int]]:
-    """Cycles of a program at each bandwidth, and those of its transfers."""
+    """(cycles, transfer cycles) of a program at each bandwidth."""
     machines = _machines()
     table = load_table(machines[0].core.instruction_table or "")
     image = link([assemble(program, table)], table)
@@ -116,7 +115,7 @@ def _times(program: str) -> list[tuple[int, int]]:
 
 
 def _fusion(lab: Lab) -> list[Row]:
-    """Times of three blocks over those of their fusion, and the transfers' share that it saves."""
+    """Time of three blocks over that of their fusion, and the share of transfers it saves."""
     texts = [conv_relu_pool(fused=fused) for fused in (False, True)]
     apart, fused = lab.map(_times, texts)
     pairs = [*zip(apart, fused, strict=True)]

@@ -1,4 +1,4 @@
-"""The paper's fifteen layers as networks that the planner schedules, and the numbers it prints."""
+"""The paper's fifteen layers as networks that the planner schedules, and its printed numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LayerRow(Struct, frozen=True):
 
 
 class PrintedNumber(Struct, frozen=True):
-    """A number that the paper prints; a ratio is one `against` something."""
+    """A printed number; a ratio has a reference in `against`."""
 
     place: str
     subject: str
@@ -42,12 +42,12 @@ def published_layers() -> tuple[LayerRow, ...]:
 
 
 def other_numbers() -> tuple[PrintedNumber, ...]:
-    """Every other number."""
+    """All other printed numbers."""
     return read_published("dla_al", "numbers", PrintedNumber).rows
 
 
 def printed(subject: str, against: str, direction: str = "forward") -> float | None:
-    """A ratio of the text, percents as shares; None where it has none."""
+    """A ratio from the text, percents as shares; None if it has none."""
     for row in other_numbers():
         if (row.subject, row.against, row.direction) == (subject, against, direction):
             return row.value / 100 if row.unit == "%" else row.value
@@ -55,12 +55,12 @@ def printed(subject: str, against: str, direction: str = "forward") -> float | N
 
 
 def paper_network(layer: LayerRow, elements: str) -> Network:
-    """A layer alone, of one image, in fixed point."""
+    """A layer alone, for one image, in fixed point."""
     return FixedPoint(elements).apply(layer_in_reals(layer))
 
 
 def layer_in_reals(layer: LayerRow) -> Network:
-    """A layer alone, of one image."""
+    """A layer alone, for one image, in reals."""
     net = NetworkBuilder(layer.name.lower().replace(" ", "_"), "f64")
     side = layer.in_side or 1
     if layer.kind == "lstm":
@@ -85,7 +85,7 @@ def layer_in_reals(layer: LayerRow) -> Network:
 
 
 def _lstm(net: NetworkBuilder, layer: LayerRow) -> Network:
-    """A step of LSTM and the layer on its result, as the blocks of `layers.lstm_step`."""
+    """A step of LSTM and the layer on its result, like the blocks of `layers.lstm_step`."""
     hidden = layer.hidden or 1
     x = net.input("x", (1, layer.in_maps))
     before, cell = net.input("hidden", (1, hidden)), net.input("cell", (1, hidden))

@@ -1,7 +1,7 @@
-"""Tables 2 and 3: the paper's layers, one block each and LSTM of blocks, in cycles on its machine.
+"""Tables 2 and 3: the paper's layers, one block each and LSTM of several, in cycles on its machine.
 
-The paper gives ratios of these layers to code of its own and no cycles; what is compared here is
-the matrix unit's share of the time.
+The paper compares these layers with its own code, by ratios without cycles. The number compared
+here is the matrix unit's share of the time.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tilewright.targets.cambricon.runtime import Device
 TITLE = "the layers of Tables 2 and 3 as blocks, timing only"
 _QUICK = 1
 _MOST_CYCLES = 1 << 34
-"""The gradients of Table 3's convolutions take billions."""
+"""The gradients of Table 3's convolutions take billions of cycles."""
 _GATES = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "g": "tanh"}
 
 
 def program_of(calls: Sequence[str], data: Sequence[str]) -> str:
-    """A program of blocks, its data all written but those behind `.static_ro`."""
+    """A program of blocks; all its data is writable except data after `.static_ro`."""
     return "\n".join([".code", *calls, ".static_rw", *data]) + "\n"
 
 
 def neurons(name: str, size: int, part: int) -> str:
-    """Data of so many elements, in segments of `part` at most."""
+    """Data of `size` elements, in segments of at most `part`."""
     return f"@neuron {name}, 1, 1, 1, {size}, 1, 1, 1, {min(part, size)}"
 
 
 def synapses(name: str, rows: int, columns: int, part: int, depth: int) -> str:
-    """Weights in segments of `part` rows and `depth` columns at most."""
+    """Weights in segments of at most `part` rows and `depth` columns."""
     segments = f"{min(part, rows)}, 1, 1, {min(depth, columns)}"
     return f"@synapse {name}, {rows}, 1, 1, {columns}, {segments}"
 
@@ -45,7 +45,7 @@ def _convolution(
     side: int, channels: tuple[int, int], window: tuple[int, int, int],
     segments: tuple[int, int, int],
 ) -> str:  # fmt: skip
-    """`channels` in, out; `window` size, step, padding; `segments` of channels in, out, rows."""
+    """`channels` in, out; `window` size, step, padding; `segments` in, out, rows."""
     (given, made), (size, step, padding), (depth, part, rows) = channels, window, segments
     out, taps = (side + 2 * padding - size) // step + 1, f"{size}, {size}"
     data = [f"@neuron x, 1, {side}, {side}, {given}, 1, {side}, {side}, {depth}"]
@@ -74,8 +74,8 @@ def _norm() -> str:
 
 
 def lstm_step(inputs: int, hidden: int, outputs: int, part: int) -> str:
-    """A step of LSTM and the layer on its result. Gates in the usual order: input, forget, output,
-    candidate. `part` hidden units are a segment.
+    """A step of LSTM and the layer on its result. Gates are in the usual order: input, forget,
+    output, candidate. A segment has `part` hidden units.
     """
     vectors = ["hidden", "cell", "kept", "taken", "cell_next", "squashed", "hidden_next"]
     calls, weights, biases = [], [], []
@@ -121,17 +121,17 @@ LAYERS = {
     "Table 3 Conv4": _convolution(56, (256, 256), (3, 1, 1), (32, 64, 2)),
     "Table 3 Conv5": _convolution(28, (512, 512), (3, 1, 1), (64, 64, 2)),
 }
-"""Programs of blocks by layer, with segments that fit the scratchpads."""
+"""Block programs by layer, with segments that fit the scratchpads."""
 
 
 def run_of_blocks(program: str, machine: Machine) -> WindowRun:
-    """A program of blocks, timed, without its events."""
+    """A timed run of a block program, without events."""
     table = load_table(TABLE)
     return run_of_image(link([assemble(program, table)], table), machine)
 
 
 def run_of_image(image: Object, machine: Machine) -> WindowRun:
-    """A program, timed, without its events: turns of loops that repeat are skipped."""
+    """A timed run, without events; repeated loop iterations are skipped."""
     device = Device(image, machine)
     return device.launch(values=False, max_cycles=_MOST_CYCLES, keeps_events=False)
 

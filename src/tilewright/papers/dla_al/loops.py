@@ -1,13 +1,12 @@
 """The tile loops that the paper compares, as basic statements, and their time on a machine.
 
 Figs. 7 and 8 are bars without numbers: loads of 3 and 8 cycles, a product of 6 and an addition of 2
-have their proportions, those of a layer that waits for its weights. The numbers that no source
-states are halved and doubled under one loop.
+have their proportions, those of a layer that waits for its weights. Numbers that no source states
+are halved and doubled under one loop.
 
 A tile is a load of inputs, a load of weights, a product and an addition (Code #1 and Code #2 of
-Fig. 7). `naive` loads a tile and then computes it, `prefetched` loads the next one first, and
-`halved` computes a tile in two halves so that each load runs beside one, which is what the paper's
-hand-optimised code does (4.1).
+Fig. 7). `naive` loads a tile and then computes it; `prefetched` first loads the next one; `halved`
+computes a tile in two halves, each beside a load, as the paper's hand-optimised code does (4.1).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ORDERS = ("naive", "prefetched", "halved")
 
 @dataclass(frozen=True)
 class Tiles:
-    """`count` tiles; `inputs` and `outputs` are the elements of a segment of each."""
+    """`count` tiles; `inputs` and `outputs` are the elements per segment."""
 
     count: int
     inputs: int
@@ -44,12 +43,12 @@ class Tiles:
 
     @property
     def weights(self) -> int:
-        """Elements of the weights of a tile."""
+        """Elements of a tile's weights."""
         return self.inputs * self.outputs
 
 
 def source(tiles: Tiles, order: str) -> str:
-    """The statements of a loop, unrolled; every other tile has buffers of its own."""
+    """The statements of a loop, unrolled; successive tiles alternate between buffers."""
     half, inputs, weights = tiles.outputs // 2, tiles.inputs, tiles.weights
     sums = 4 * inputs
     partial = (sums + tiles.outputs, sums + 2 * tiles.outputs)
@@ -109,7 +108,7 @@ def _partial(tile: int) -> str:
 def timed_loop(
     tiles: Tiles, order: str, machine: str, settings: Mapping[str, float] | None = None
 ) -> WindowRun:
-    """A loop timed on a machine with some of its numbers set."""
+    """A loop timed on a machine with some numbers changed."""
     return timed(source(tiles, order), load_machine(machine, settings or {}))
 
 
@@ -122,12 +121,12 @@ def timed(text: str, machine: Machine) -> WindowRun:
 
 
 def cycles(run: WindowRun) -> int:
-    """From the first operation on: without the moves that prepare registers."""
+    """Cycles from the first operation on, without the moves that prepare registers."""
     return run.cycles - run.events[0].issue
 
 
 def overlaps(run: WindowRun) -> str:
-    """The pairs of units that work at the same time, as text."""
+    """The pairs of units that are active at the same time, as text."""
     units = {
         " and ".join(sorted((run.events[i].unit, run.events[j].unit))) for i, j in run.overlaps()
     }
@@ -147,7 +146,7 @@ _NOT_TIMED = ("memory.", "units.fraction_bits")
 
 
 def figure8(lab: Lab) -> Findings:
-    """Cycles of both loops on the paper's machine and on that of the ISA paper."""
+    """Cycles of both loops on the paper's machine and on the ISA paper's."""
     rows = []
     for machine in (PAPER_MACHINE, ISA_MACHINE):
         for order in ("naive", "prefetched"):
@@ -191,7 +190,7 @@ def sensitivity(lab: Lab) -> Findings:
     )
 
 
-# Fig. 9: a segment of feature maps as one load, against one load for each pixel.
+# Fig. 9: a segment of feature maps as one load, against one load per pixel.
 
 _IMAGES = ((7, 512), (14, 512), (28, 256), (56, 128))
 _PARTS = 4
@@ -199,7 +198,7 @@ _QUICK = 2
 
 
 def run(lab: Lab) -> Findings:
-    """Images of some maps, a quarter of the maps at a time."""
+    """Cycles to load a quarter of the maps of some images."""
     rows: list[Row] = []
     for side, maps in lab.some(list(_IMAGES), _QUICK):
         part, pixels = maps // _PARTS, side * side
@@ -219,9 +218,9 @@ def run(lab: Lab) -> Findings:
 
 
 def _cycles_of_loads(loads: int, size: int) -> int:
-    """Cycles of `loads` loads in a row, of `size` elements each, on the paper's machine."""
+    """Cycles of `loads` consecutive loads of `size` elements each, on the paper's machine."""
     lines = [f"smove $1, #{size}", "smove $2, #0"]
     lines += [f"vload $2, $1, #{size * k}" for k in range(loads)]
-    # as much of the vector scratchpad as the largest segment takes
+    # sized for the largest segment
     machine = load_machine(PAPER_MACHINE, {"memory.vector.capacity_bytes": 1 << 20})
     return timed("\n".join(lines), machine).cycles

@@ -1,11 +1,13 @@
-"""Fifteen layers, forward and backward, at the segments of their blocks, against these in the
-hand-optimised order: the computation of a tile in two, half of the next loads beside each part.
+"""Fifteen layers, forward and backward, scheduled at the segments of their blocks, against the
+blocks in the hand-optimised order: each tile computed in halves, each beside half of the next
+loads.
 
-In: programs of blocks, and networks that the planner schedules. Out: cycles of both, and how far
-the schedule's order is from the best one of its operations, as CP-SAT finds it. At equal segments a
-tile of what a stage makes has no more elements than the block's segment of it, the smallest where
-no schedule keeps to that; forward, the matrix scratchpad holds no more weights than the block's.
-Where a block cuts the depth of a sum, products take it whole.
+In: block programs, and networks that the planner schedules. Out: cycles of both, and the distance
+of the schedule's order from the best order of its operations, found by CP-SAT.
+
+At equal segments, a stage's result tile has no more elements than the block's segment, or is the
+smallest possible; forward, the matrix scratchpad holds no more weights than the block's. Where a
+block cuts the depth of a sum, our products take it whole.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ from tilewright.tune.search import candidates_like
 TITLE = "at the segments of blocks: hand-optimised order, the automatic schedule, the best order"
 _QUICK = 1
 _FIRST, _OPERATIONS = 60, 14
-"""Operations before the stretch whose best order is looked for, and of it."""
+"""Operations before the stretch to reorder, and operations in it."""
 
 
 class AtSegments(Struct, frozen=True):
-    """Cycles of a layer's schedule within segments and of the block in the hand-optimised order;
-    those of a stretch in the schedule's order and in the best one, none where that is not proven.
+    """Cycles of a layer's schedule within segments and of the block in the hand-optimised order.
+    `order` has a stretch's cycles in the schedule's order and in the best one; None if unproven.
     """
 
     automatic: int
@@ -98,7 +100,7 @@ def at_equal_segments(case: Version) -> AtSegments:
 
 
 def _segments(program: str, machine: Machine) -> tuple[dict[int, int], int]:
-    """Elements of a segment by those of all data of a program, and of weights that it keeps."""
+    """Elements of a segment by the size of its data, and elements of weights kept on chip."""
     table = load_table(TABLE)
     device = Device(link([assemble(program, table)], table), machine)
     sizes: dict[int, int] = {}
@@ -113,7 +115,7 @@ def _segments(program: str, machine: Machine) -> tuple[dict[int, int], int]:
 
 
 def _within(stage: Stage, sizes: dict[int, int], matrix: int, machine: Machine) -> Candidate:
-    """The stage's candidate with the fastest tiles within segments; the smallest, where none is."""
+    """The stage's fastest candidate within the segments, else the one with smallest tiles."""
     own = stage.candidate
     most = sizes.get(prod(stage.op.out_shape))
     if most is None or len(own.nests) != 1:
@@ -146,7 +148,7 @@ def _order(candidate: Candidate, machine: Machine) -> tuple[int, int] | None:
 
 
 _EFFORT = 4.0
-"""CP-SAT's deterministic units of time for one stretch."""
+"""CP-SAT's deterministic time units for one stretch."""
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,14 @@ class TimedOperation:
     writes: tuple[ElementRange, ...]
 
     def meets(self, other: TimedOperation) -> bool:
-        """True if one of the two writes what the other uses."""
+        """True if one operation writes what the other uses."""
         return any(w.meets(r) for w in self.writes for r in (*other.reads, *other.writes)) or any(
             w.meets(r) for w in other.writes for r in self.reads
         )
 
 
 def stretch(executor: Executor, first: int, count: int) -> list[TimedOperation]:
-    """`count` operations of a run, without the `first` ones; the last ones of a shorter run."""
+    """`count` operations of a run after the `first` ones; the last ones of a shorter run."""
     found: list[TimedOperation] = []
     while len(found) < first + count and executor.step():
         if len(executor.events) > len(found):
@@ -177,7 +179,7 @@ def stretch(executor: Executor, first: int, count: int) -> list[TimedOperation]:
 
 
 def ordered_cycles(operations: Sequence[TimedOperation], in_flight: int) -> int:
-    """Cycles of the operations in their order."""
+    """Cycles of the operations in the given order."""
     ends, units, freed = list[int](), dict[str, int](), 0
     slots: list[int] = []
     for number, own in enumerate(operations):
@@ -192,7 +194,7 @@ def ordered_cycles(operations: Sequence[TimedOperation], in_flight: int) -> int:
 
 
 def best_cycles(operations: Sequence[TimedOperation], machine: Machine) -> int | None:
-    """Cycles of the best order; None where it is not proven within the effort."""
+    """Cycles of the best order; None if not proven within the effort."""
     assert machine.issue is not None
     in_flight, numbers = machine.issue.in_flight, range(len(operations))
     model, most = cp_model.CpModel(), ordered_cycles(operations, machine.issue.in_flight)

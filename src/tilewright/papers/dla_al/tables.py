@@ -1,4 +1,4 @@
-"""Printed numbers beside times: blocks, layers, the length of a program, counts, the machine.
+"""Printed numbers other than times: blocks, layers, program lengths, counts, the machine.
 
 Ours are counted in the language, in the networks and programs that are timed, and in the machine.
 """
@@ -47,13 +47,13 @@ TWO_LAYERS = program_of(
 """The program of Fig. 2."""
 _BASIC = Path(__file__).parent / "listings" / "two_layers.s"
 TWO_LAYERS_BASIC = program_of(_BASIC.read_text(encoding="utf-8").splitlines(), TWO_LAYERS_DATA)
-"""The two layers in basic statements: segment after segment, as Fig. 3 of the paper."""
+"""The two layers in basic statements, segment after segment, like Fig. 3 of the paper."""
 _WAYS = {"inference": ("_fp", ""), "training": ("_bp",)}
-"""Endings of the names of blocks in each direction."""
+"""Suffixes of block names for each direction."""
 
 
 class Algorithm(Struct, frozen=True):
-    """A row of Table 1, with the block that it is here."""
+    """A row of Table 1, with the corresponding block here."""
 
     domain: str
     algorithm: str
@@ -61,13 +61,13 @@ class Algorithm(Struct, frozen=True):
 
 
 def run(lab: Lab) -> Findings:
-    """A row for each number that is no time."""
+    """A row for each number that is not a time."""
     rows = [*_blocks(), *(r for layer in published_layers() for r in _layer_rows(layer)), *_text()]
     return Findings(tuple(rows))
 
 
 def _blocks() -> Iterator[Row]:
-    """Numbers of algorithms of Table 1 that have a block, by domain and direction."""
+    """Numbers of Table 1's algorithms that have a block, by domain and direction."""
     every = read_published("dla_al", "blocks", Algorithm).rows
     for domain, printed in Counter(row.domain for row in every).items():
         own = [row for row in every if row.domain == domain]
@@ -100,7 +100,7 @@ def _layer_rows(layer: LayerRow) -> Iterator[Row]:
 
 
 def _text() -> Iterator[Row]:
-    """The counts of the text and of Fig. 2, and the GPU's numbers alone."""
+    """Counts of the text and of Fig. 2; the GPU's numbers stand alone."""
     sizes = [int(row.split(", ")[4]) for row in TWO_LAYERS_DATA[:3]]
     segments = {int(row.split(", ")[-1]) for row in TWO_LAYERS_DATA}
     lines = [len(program.splitlines()) for program in (TWO_LAYERS, TWO_LAYERS_BASIC)]

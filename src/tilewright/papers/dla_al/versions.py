@@ -1,14 +1,13 @@
 """Figs. 10 and 11: the paper's layers and networks in four versions, timed on its machine.
 
 Fig. 11 has the five convolutions of Table 3. Fig. 10 has the ten benchmarks forward and backward,
-whole networks and a fusion. The bars have no numbers; the text has the means, single ratios of FC
-and conv3, those of whole networks, and what fusion saves. GPU rows are published alone.
+whole networks and a fusion. The bars have no numbers; the text states means, single ratios of FC
+and conv3, ratios of whole networks, and the fusion's savings. GPU rows are published alone.
 
-A program of blocks is one version; `prefetch` as 0 in it has tiles loaded just before they are
-computed, the paper's Code #1, which stands for its hand-written order; as 2 it computes each in
-two with half of the next loads beside each part, as the paper says of its hand-optimised code. The
-automatic version is the planner's. Changes of layout are the host's in all of them, and backward
-what the layer made is given.
+A block program is one version. With `prefetch` 0, tiles are loaded just before use, the paper's
+Code #1, which stands for its hand-written order; with 2, each tile is computed in halves beside
+half of the next loads, like the paper's hand-optimised code. The automatic version is the
+planner's. In all versions the host changes layouts, and backward passes receive forward results.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ ORDERS = {
     "hand-written": ".static_rw\n@parameter prefetch, 0\n",
     "hand-optimised": ".static_rw\n@parameter prefetch, 2\n",
 }
-"""Declarations of a program of blocks for each of its orders."""
+"""Declarations that set each order of a block program."""
 AUTOMATIC = "automatic"
 UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
-"""All that can be said of a distance from its numbers."""
+"""Explanation of all deviations from its numbers."""
 
 
 class Version(Struct, frozen=True):
-    """A layer or a network of the paper, in one of its versions."""
+    """A layer or network of the paper, in one version."""
 
     subject: str
     order: str
@@ -75,13 +74,13 @@ def version_cycles(version: Version) -> int:
 
 
 def candidate_cycles(candidate: Candidate, machine: Machine) -> int:
-    """Cycles of a schedule's program."""
+    """Cycles of a candidate's program."""
     artifact = CODE.emit(candidate.program(machine), machine)
     return run_of_image(image_of(artifact, machine), machine).cycles
 
 
 def program_of_blocks(subject: str, direction: str) -> str:
-    """The program of a layer or a network."""
+    """The block program of a layer or network."""
     if subject in WHOLES:
         return WHOLES[subject]()
     return (LAYERS if direction == "forward" else BACKWARD)[subject]
@@ -94,12 +93,12 @@ def layer_network(name: str, direction: str, elements: str) -> Network:
 
 
 def layer_plan(name: str, direction: str, machine: Machine) -> Plan:
-    """The fastest plan of a layer or its gradients by the model."""
+    """The plan of a layer or its gradients that is fastest by the model."""
     return _planned(layer_network(name, direction, machine.core.elements or ""), machine).plan
 
 
 def counted_stages(plan: Plan) -> Iterator[Stage]:
-    """The stages that count: neither changes of layout nor what a layer's gradients are given."""
+    """The stages that count: no layout changes, and no forward results that gradients receive."""
     for stage in plan.stages:
         given = stage.work == "layout" or stage.name.startswith(FORWARD)
         if not given and stage.scheduled.candidate:
@@ -115,7 +114,7 @@ def _planned(network: Network, machine: Machine) -> PlannedNetwork:
 def version_rows(
     lab: Lab, subjects: Sequence[str], direction: str = "forward"
 ) -> tuple[list[Row], Mapping[str, Sequence[float]]]:
-    """The time of each version over that of blocks, subject by subject; and these ratios."""
+    """Time of each version over the block program's, by subject; and these ratios by version."""
     orders = (*ORDERS, AUTOMATIC)
     cases = [Version(subject, order, direction) for subject in subjects for order in orders]
     found = dict(zip(cases, lab.map(version_cycles, cases), strict=True))
@@ -132,7 +131,7 @@ def version_rows(
 
 
 def ratio_row(subject: str, order: str, direction: str, ours: float, note: str = "") -> Row:
-    """A ratio to blocks beside the paper's, if it prints one."""
+    """A ratio to the block program, beside the paper's if printed."""
     return compare(
         f"{subject}: {order} over blocks, {direction}", printed(subject, order, direction),
         round(ours, 3), "simulated", note=note, explanation=UNKNOWN,
@@ -143,7 +142,7 @@ _BENCHMARKS = tuple(layer.name for layer in published_layers()[:10])
 
 
 def figure10(lab: Lab) -> Findings:
-    """A row for each benchmark and each of its versions, then each number of the text."""
+    """A row for each benchmark and version, then each number of the text."""
     rows = [row for direction in DIRECTIONS for row in _benchmarks(lab, direction)]
     if not lab.quick:
         rows += version_rows(lab, ("AlexNet", "VGG16"))[0]
@@ -165,7 +164,7 @@ def figure10(lab: Lab) -> Findings:
 
 
 def _benchmarks(lab: Lab, direction: str) -> Iterator[Row]:
-    """The versions of all benchmarks, their means, and the numbers of FC and of the worst case."""
+    """All benchmarks' versions, their means, and the text's numbers of FC and the worst case."""
     names = ["fc3"] if lab.quick else list(_BENCHMARKS)
     rows, ratios = version_rows(lab, names, direction)
     yield from rows
@@ -180,7 +179,7 @@ def _benchmarks(lab: Lab, direction: str) -> Iterator[Row]:
 
 
 def _fusion(lab: Lab) -> Iterator[Row]:
-    """Cycles saved by fusing three blocks."""
+    """Share of cycles saved by fusing three blocks."""
     (whole, moving), (fused, less) = lab.map(_fused_cycles, [False, True])
     subject, saving = "Conv-ReLU-Pool fused", "memory access time saved by fusion"
     for name, ours, unit in ((subject, whole / fused, "times"), (saving, 1 - less / moving, "")):
@@ -189,13 +188,13 @@ def _fusion(lab: Lab) -> Iterator[Row]:
 
 
 def _fused_cycles(fused: bool) -> tuple[int, int]:
-    """Cycles of the three blocks, and those of transfers."""
+    """(cycles, transfer cycles) of the three blocks."""
     run = run_of_blocks(conv_relu_pool(fused=fused), load_machine(PAPER_MACHINE))
     return run.cycles, run.unit_busy["TRANSFER"]
 
 
 def figure11(lab: Lab) -> Findings:
-    """A row for each convolution and each of its versions, and the mean that the text gives."""
+    """A row for each convolution and version, and the mean stated in the text."""
     every = [layer.name for layer in published_layers() if layer.name.startswith("Table 3")]
     names = lab.some(every, 1)
     rows, ratios = version_rows(lab, names)

@@ -1,4 +1,4 @@
-"""Programs of blocks of more than one layer: AlexNet of one tower, VGG16, and a fusion of three.
+"""Block programs of several layers: single-tower AlexNet, VGG16, and a fusion of three layers.
 
 Segments are chosen so that all buffers fit the scratchpads.
 """
@@ -11,7 +11,7 @@ from tilewright.papers.dla_al.layers import program_of
 
 
 def conv_relu_pool(*, fused: bool) -> str:
-    """Table 2's conv2, a convolution of VGG16, its activation and the pooling behind it."""
+    """Table 2's conv2 (a convolution of VGG16), its activation, and the pooling after it."""
     calls = [
         "@conv_fp c, x, w, #1, #1, #1, #1",
         "@relu_fp r, c",
@@ -24,7 +24,7 @@ def conv_relu_pool(*, fused: bool) -> str:
 
 
 def alexnet() -> str:
-    """AlexNet's inference: activations fused behind their layers, the towers taken as one."""
+    """AlexNet's inference, with activations fused into their layers and both towers as one."""
     calls, neurons, weights = list[str](), ["@neuron x, 1, 227, 227, 3"], list[str]()
     side, depth, segment, held = 227, 3, 3, "x"
     conv_rows = (
@@ -54,7 +54,7 @@ def alexnet() -> str:
 
 
 def vgg16_blocks() -> str:
-    """VGG16's inference, activations and poolings fused; its last layers as in AlexNet."""
+    """VGG16's inference, with activations and poolings fused; its last layers as in AlexNet."""
     calls, neurons, weights = list[str](), ["@neuron x, 1, 224, 224, 3"], list[str]()
     side, depth, segment, held = 224, 3, 3, "x"
     layers = [(maps, 3, pooled) for maps, count in _VGG for pooled in (*[0] * (count - 1), 1)]
@@ -82,9 +82,9 @@ def vgg16_blocks() -> str:
 WHOLES = {"AlexNet": alexnet, "VGG16": vgg16_blocks}
 """Programs of whole networks."""
 _VGG = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
-"""Channels of VGG16's images of one side, and how many layers make them."""
+"""Channels of VGG16's images of one side, and the number of layers that produce them."""
 _VGG_PARTS = {224: 8, 112: 16, 56: 32, 28: 64, 14: 64, 7: 32}
-"""Output channels of a segment by the side of an image."""
+"""Output channels per segment, by side of the image."""
 
 
 def _with_last_layers(
@@ -95,7 +95,7 @@ def _with_last_layers(
     held: str,
     segment: int,
 ) -> str:
-    """The program with two layers behind 4096 features, numbered from `first` on."""
+    """The program with two layers after 4096 features, numbered from `first` on."""
     calls, neurons, weights, depth = [*calls], [*neurons], [*weights], 4096
     for number, (outputs, part) in enumerate(((4096, 512), (1000, 250)), first):
         y = f"1, 1, 1, {outputs}, 1, 1, 1, {part}"

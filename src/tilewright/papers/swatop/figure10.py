@@ -1,10 +1,10 @@
-"""swATOP Figure 10: what fetching ahead gains where the version without it does best.
+"""swATOP Figure 10: gain of fetching ahead where the version without it does best.
 
 "Given Ro, Co we select 8 parameters where baseline version performs best": for each output size,
-the 8 of the batches and channels of Listing 1. The paper does not say whether the schedule of its
-baseline was tuned for having one copy of each buffer, or is that of the version that fetches ahead
-with nothing but the fetching changed. Both are shown, each where it does best itself; the printed
-mean lies between them. All are picks of the model, simulated.
+the 8 best of Listing 1's batches and channels. The paper does not say whether its baseline's
+schedule was tuned for single buffers, or is the schedule with fetching ahead, changed only in the
+fetching. Both are shown, each where it does best itself; the printed mean lies between them. All
+are picks of the model, simulated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Found = Mapping[Conv2d, Versions]
 
 
 class Gain(Struct, frozen=True):
-    """An improvement that the text states."""
+    """An improvement stated in the text."""
 
     statistic: str
     improvement: float
@@ -70,7 +70,7 @@ def run(lab: Lab) -> Findings:
 
 
 def draw(result: Result) -> Figure:
-    """Efficiency with and without fetching ahead, the cases of one size after another."""
+    """Efficiency with and without fetching ahead; the cases of one size after another's."""
     name = NAMES["late, tuned"]
     cases = [row for row in result.rows if row.name.startswith(name) and "->" in row.name]
     labels = list(dict.fromkeys(row.name.split(": ")[1] for row in cases))
@@ -106,7 +106,7 @@ def best_of_baseline(found: Found, size: int, baseline: schedules.Fetching) -> l
 
 
 def gain(versions: Versions, baseline: schedules.Fetching) -> float:
-    """Speedup from fetching ahead, less 1."""
+    """Speedup from fetching ahead, minus 1."""
     return versions[baseline].cycles / versions["ahead"].cycles - 1
 
 
@@ -117,7 +117,7 @@ def _mean_gain(found: Found, baseline: schedules.Fetching) -> float:
 def _mean(
     which: str, found: Found, baseline: schedules.Fetching, published: float | None, of: str = ""
 ) -> Row:
-    """The mean gain of some cases; `of` says of how many they are where not all were tried."""
+    """The mean gain of some cases; `of` notes how many, if not all were tried."""
     ours = _mean_gain(found, baseline)
     note = of
     if published and abs(ours / published - 1) > 0.1:
@@ -127,7 +127,7 @@ def _mean(
 
 
 def _why(found: Found, baseline: schedules.Fetching) -> str:
-    """The baseline's waits, which fetching ahead can at best hide, beside those that it leaves."""
+    """The baseline's waits, the most that fetching ahead can hide, and the waits that it leaves."""
     slow = [versions[baseline] for versions in found.values()]
     fast = [versions["ahead"] for versions in found.values()]
     waits, left = (

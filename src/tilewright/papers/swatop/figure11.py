@@ -1,12 +1,12 @@
-"""swATOP Figure 11: what boundaries cost, lightweight padding against the classic copying.
+"""swATOP Figure 11: cost of boundaries, lightweight padding against classic copying.
 
 The cases are the 216 unaligned matrix products of Listing 2 on one core group. Both ways are tuned
-by the model, each in its own space, and simulated. Lightweight: the tile that reaches beyond a
-matrix is re-packed in the scratchpad, other tiles pay nothing. Classic: copy both operands to
+by the model, each in its own space, and simulated. Lightweight: a tile that extends beyond a matrix
+is re-packed in the scratchpad, other tiles cost nothing extra. Classic: copy both operands to
 padded matrices (multiples of 128), multiply, crop the result. "Copying" is the share of the time
-that the re-packing or the three copies add. The overhead also counts the work on zeros: it is what
-the same program would save with neither, every call of the matrix primitive shortened by the share
-of its multiply-adds that are on zeros.
+that the re-packing or the three copies add. The overhead also includes work on zeros: it is the
+saving of the same program without either, with every call of the matrix primitive shortened by its
+share of multiply-adds on zeros.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUICK = 4
 
 
 class _Limit(Struct, frozen=True):
-    """The text's limit for one way: no case shown lies beyond `share`."""
+    """The text's limit for one way: no case shown exceeds `share`."""
 
     way: str
     bound: str
@@ -58,7 +58,7 @@ class ProductCase(Struct, frozen=True):
 
 
 class BoundaryCost(Struct, frozen=True):
-    """One way: its cycles, and the shares of them that boundaries take."""
+    """One way: its cycles, and the shares of them due to boundaries."""
 
     cycles: int
     copying: float
@@ -101,7 +101,7 @@ def _cost(cycles: int, without_copying: int, ideal: int) -> BoundaryCost:
 
 
 def _best(op: Gemm, algorithm: str, machine: Machine) -> Candidate:
-    """The model's pick, refills of the instruction cache in its price."""
+    """The model's pick, priced with refills of the instruction cache."""
     (seed,) = seeds_for(op, algorithm)
     (ranking,) = rank([(op, seed)], machine)
     ((best, *_),) = steadied([ranking.best], machine, lambda own: own, lambda _, own: own)
@@ -117,7 +117,7 @@ def _useful_share(run: KernelRun, op: Gemm, machine: Machine) -> float:
 
 
 def _ideal_cycles(program: Program, share: float, machine: Machine) -> int:
-    """The program's time without re-packing and without work on zeros."""
+    """The program's cycles without re-packing and without work on zeros."""
 
     own = call_costs(machine)
 
@@ -129,7 +129,7 @@ def _ideal_cycles(program: Program, share: float, machine: Machine) -> int:
 
 
 def _free(_: Machine, __: PricedCall[Primitive]) -> float:
-    """A call that takes no time."""
+    """Cycles of a free call."""
     return 0.0
 
 
@@ -167,7 +167,7 @@ _NOTES = (
 
 
 def draw(result: Result) -> Figure:
-    """Shares of both ways of the cases shown, the largest first."""
+    """Shares of both ways for the cases shown, largest first."""
     cases: dict[str, dict[str, float | None]] = {}
     for row in result.rows:
         if " x " in row.name:
@@ -182,7 +182,7 @@ def draw(result: Result) -> Figure:
 
 
 def _limits(shown: Found, limits: Mapping[str, float], of: str) -> Iterator[Row]:
-    """The text's limits beside the cases shown; `of` notes how many cases a quick run has."""
+    """The text's limits beside the cases shown; `of` notes the number of cases of a quick run."""
     if not shown:
         return
     light = [c.lightweight for c in shown.values()]

@@ -32,7 +32,7 @@ Found = Mapping[Conv2d, schedules.Outcome]
 
 
 class PrintedSentence(Struct, frozen=True):
-    """One sentence of the text; `batches` joined by +."""
+    """One sentence of the text; `batches` are joined by +."""
 
     algorithm: str
     batches: str
@@ -41,7 +41,7 @@ class PrintedSentence(Struct, frozen=True):
     printed: str
 
     def chosen(self, found: Found) -> list[float]:
-        """The efficiencies that the sentence is about."""
+        """The efficiencies of the cases that the sentence covers."""
         batches = [int(batch) for batch in self.batches.split("+")]
         return [o.efficiency for op, o in found.items() if op.batch in batches and not o.refusal]
 
@@ -81,7 +81,7 @@ def run(lab: Lab) -> Findings:
 
 
 def draw(result: Result) -> Figure:
-    """The cases of one batch after another, an algorithm a line, as in the paper."""
+    """The cases of one batch after another's, one line per algorithm, as in the paper."""
     series: dict[str, list[float | None]] = {a: [] for a in ALGORITHMS}
     for row in result.rows:
         if (name := row.name.split()[0]) in series and "conv2d" in row.name:
@@ -103,7 +103,7 @@ def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: schedules.Set
 
 
 def _statistic(sentence: PrintedSentence, found: Found, reading: str, total: int) -> Row:
-    """A sentence's number beside ours; it is about `total` cases, some of them `found`."""
+    """A sentence's number beside ours, for `total` cases of which `found` ran."""
     values = sentence.chosen(found)
     combine = max if sentence.statistic == "best" else statistics.fmean
     ours = combine(values) if values else None
@@ -125,14 +125,14 @@ def _statistic(sentence: PrintedSentence, found: Found, reading: str, total: int
 
 
 def _where_time_goes(sentence: PrintedSentence, found: Found) -> str:
-    """The mean shares of the time: the evidence for a deviation."""
+    """The largest mean shares of the time, as evidence for a deviation."""
     batches = sentence.batches.split("+")
     outcomes = [o for op, o in found.items() if str(op.batch) in batches and not o.refusal]
     return f"our time: {schedules.largest_shares(outcomes, 4)}"
 
 
 def _cases(found: Mapping[str, Found], ops: Sequence[Conv2d]) -> Iterator[Row]:
-    """Every case of every algorithm; the worst of each batch say what bounds them."""
+    """Every case of every algorithm; the worst of each batch state their bounds."""
     for algorithm, outcomes in found.items():
         worst = {
             op

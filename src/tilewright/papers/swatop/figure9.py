@@ -1,12 +1,12 @@
 """swATOP Figure 9: performance of the model's pick against the best of its whole space.
 
-The best is found by simulating every candidate that could win. A candidate is left out only where
-its calls alone, or its transfers alone, take as long as the fastest run seen: the cores run one
-call at a time and the engine serves one transfer at a time, so neither sum can be undercut,
-whatever the estimate is worth. The lowest ratio of simulated cycles to that bound is reported (it
-must not be below 1), and for a few cases everything is simulated. The paper ran its candidates on
-the machine. Each case is the piece of one core group where the output rows are divided over four
-(swDNN III-D).
+The best is found by simulating every candidate that could win. A candidate is skipped only if its
+calls alone, or its transfers alone, take as long as the fastest run so far: the cores run one call
+at a time and the engine serves one transfer at a time, so neither sum can be undercut, however good
+the estimate is. The lowest ratio of simulated cycles to that bound is reported (it must not be
+below 1), and for a few cases everything is simulated. The paper ran its candidates on the machine.
+
+Each case is one core group's piece with the output rows divided over four (swDNN III-D).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.tune.fit import main_memory_bytes
 
 TITLE = "performance of the model's pick, as a share of the best of its space"
 SAMPLE = 45
-"""Cases of the algorithms that the paper does not show."""
+"""Cases sampled for algorithms that the paper does not show."""
 
 EVERYTHING = 2
 QUICK = 3
@@ -38,14 +38,14 @@ CASES = {"implicit": None, "explicit": SAMPLE, "winograd2": SAMPLE, "winograd4":
 
 
 class _Limit(Struct, frozen=True):
-    """A statement of the text: the share of the best performance that is kept."""
+    """A statement of the text: the share of the best performance that is reached."""
 
     statistic: str
     share: float
 
 
 class SearchCase(Struct, frozen=True):
-    """One space to search; `everything` leaves nothing out."""
+    """One space to search; with `everything`, no candidate is skipped."""
 
     op: Conv2d
     algorithm: str
@@ -54,7 +54,7 @@ class SearchCase(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """Cycles of the pick and of the best, and what they rest on; `refusal` where nothing fits."""
+    """Cycles of the pick and of the best, and the evidence; `refusal` if nothing fits."""
 
     refusal: str = ""
     picked_cycles: int = 0
@@ -67,7 +67,7 @@ class Found(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Performance of the pick as a share of the best one's."""
+        """Performance of the pick as a share of the best."""
         return self.best_cycles / self.picked_cycles
 
 
@@ -93,7 +93,7 @@ def search(case: SearchCase) -> Found:
 
 
 def run(lab: Lab) -> Findings:
-    """Mean and worst of each algorithm, the check that leaves nothing out, every implicit case."""
+    """Mean and worst of each algorithm, the check that skips nothing, every implicit case."""
     published = lab.published("swatop", "figure9", _Limit)
     limits = {row.statistic: row.share for row in published.rows}
     on = setting(lab)
@@ -111,7 +111,7 @@ def run(lab: Lab) -> Findings:
 
 
 def draw(result: Result) -> Figure:
-    """The share of the best of every case, as in the paper."""
+    """The share of the best for every case, as in the paper."""
     shares = [row.ours for row in result.rows if row.name.startswith("conv2d")]
     places = [float(i) for i in range(len(shares))]
     title = "Performance of the model's pick as a share of the best, implicit GEMM (simulated)"
@@ -130,7 +130,7 @@ def _searched(
 
 
 def _check(lab: Lab, ops: Sequence[Conv2d], on: Setting) -> Mapping[Conv2d, Found]:
-    """A few cases with nothing left out."""
+    """A few cases searched without skipping."""
     some = spread_sample(ops, 0 if lab.quick else EVERYTHING)
     cases = [SearchCase(op, "implicit", on, everything=True) for op in some]
     return dict(zip(some, lab.map(search, cases), strict=True))
@@ -152,7 +152,7 @@ def _shares(
 
 
 def _checked(few: Mapping[Conv2d, Found], whole: Mapping[Conv2d, Found]) -> Iterator[Row]:
-    """Best cycles of both searches, for the cases in which everything was simulated."""
+    """Best cycles of both searches, for the cases that were simulated completely."""
     for op, every in whole.items():
         note = f"all {every.simulated} simulated, {few[op].simulated} of them in the search"
         name = f"best cycles, {op.describe()}: all against those that could win"

@@ -1,18 +1,19 @@
 """swATOP Figures 5 to 7: speedups over manual versions by batch and layer.
 
 The layers are the convolutions of three networks. Layers of equal shape count once: 9 of VGG-16, 20
-of ResNet-50 and 14 of YOLOv2, the 43 cases that the text speaks of.
+of ResNet-50 and 14 of YOLOv2, the 43 cases that the text mentions.
 
-Figure 5 has implicit convolution against swDNN's plans, which run with the matrix product of the
-public swDNN kernels; beside that the averages with our product in both. The first layer of each
-network is left out, as in the paper: its channels are too few. At batch 1 swDNN has no plan; there
-the rows say what the tuned schedule reaches. Figure 6 has Winograd convolution against transforms
-around calls of a matrix library, on the layers with 3 x 3 kernels and no stride: the manual version
-is F(2x2, 3x3), whose 16 products are separate calls of the library; the tuned one may take F(4x4,
-3x3), and where channels are few it keeps transformed tiles in the scratchpad. Figure 7 has explicit
-GEMM against an expansion around calls of a matrix library.
+Figure 5: implicit convolution against swDNN's plans, with the matrix product of the public swDNN
+kernels; beside it the averages with our product in both. The first layer of each network is left
+out, as in the paper: it has too few channels. At batch 1 swDNN has no plan, and rows only give the
+tuned schedule.
 
-Each figure is a function by its name in `TITLES`, Figure 7 `run`.
+Figure 6: Winograd convolution against transforms around calls of a matrix library, on 3 x 3 layers
+without stride. The manual version is F(2x2, 3x3) with 16 separate library calls; the tuned one may
+use F(4x4, 3x3), and with few channels it keeps transformed tiles in the scratchpad.
+
+Figure 7: explicit GEMM against an expansion around calls of a matrix library. Each figure is a
+function by its name in `TITLES`, Figure 7 `run`.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ _ALIKE = (
     "with our matrix product in both the averages are within a tenth of the published ones:"
     " the rest of the speedup is the product's"
 )
-"""Holds of all layers, not of a few of them."""
+"""Applies to all layers, not to a few."""
 
 
 class Claim(Struct, frozen=True):
-    """A number that the text gives for one batch: the average or best speedup, or cases won."""
+    """A number in the text for one batch: the average or best speedup, or cases won."""
 
     batch: int
     statistic: str
@@ -88,7 +89,7 @@ class Claim(Struct, frozen=True):
 
 
 def layers(batch: int, *, first: bool = True) -> dict[str, Conv2d]:
-    """Distinct convolutions by network and layer; `first`: with the first layer of each network."""
+    """Distinct convolutions by network and layer; `first` includes each network's first layer."""
     found: dict[str, Conv2d] = {}
     for name in NETWORKS:
         own: dict[Conv2d, str] = {}
@@ -108,9 +109,9 @@ def speedup_result(
     alike_is: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Findings:
-    """Every layer at every batch, beside what the text says of all of them.
+    """Every layer at every batch, beside the text's statements on all of them.
 
-    `alike_is` names what both versions have in common in a second comparison (`against.alike`).
+    `alike_is` describes the common part of both versions in a second comparison (`manual.alike`).
     """
     table = lab.published("swatop", experiment, Claim)
     on = setting(lab, MACHINE)
@@ -151,7 +152,7 @@ def _mean_of(name: str, found: list[Pair], total: int) -> Iterator[Row]:
 
 
 def _claim(claim: Claim, found: list[Pair], total: int) -> Row:
-    """A number of the text beside ours; a count of a quick run is scaled to `total` cases."""
+    """A number of the text beside ours; a quick run's count is scaled to `total` cases."""
     values, each = speedups(found), total / max(1, len(found))
     counts = claim.statistic == "cases faster"
     ours: dict[str, float | None] = {
@@ -166,7 +167,7 @@ def _claim(claim: Claim, found: list[Pair], total: int) -> Row:
 
 
 def speedup_figure(result: Result) -> Figure:
-    """A bar per layer and batch, as in the paper."""
+    """One bar per layer and batch, as in the paper."""
     series: dict[str, dict[str, float | None]] = {}
     for row in result.rows:
         head, _, layer = row.name.partition(" ")[2].partition(" ")
@@ -185,7 +186,7 @@ _DOUBLE_BYTES = 8
 
 
 def figure6(lab: Lab) -> Findings:
-    """Every layer that Winograd computes, at each batch."""
+    """Every layer that Winograd supports, at each batch."""
     cases = {batch: winograd_layers(batch) for batch in BATCHES}
     result = speedup_result(
         lab,
@@ -209,13 +210,13 @@ _WINOGRAD_NOTES = (
 
 
 def winograd_layers(batch: int) -> dict[str, Conv2d]:
-    """Layers with 3 x 3 kernels, no stride."""
+    """3 x 3 layers without stride."""
     found = layers(batch, first=False)
     return {k: op for k, op in found.items() if op.kernel == (3, 3) and op.stride == (1, 1)}
 
 
 def _winograd_bound(lab: Lab, batch: int, ops: dict[str, Conv2d]) -> Iterator[Row]:
-    """The mean speedup that no schedule of the same four nests exceeds, one after the other."""
+    """Upper bound on the mean speedup of any schedule of the same four nests, run in sequence."""
     on = setting(lab, MACHINE)
     some = [op for _, op in lab.some(list(ops.items()), QUICK)]
     manual = lab.map_together(manual_schedules, [TuningTask(op, WINOGRAD, on) for op in some])
@@ -232,8 +233,8 @@ _BOUND = "each nest moves its tensors once at peak bandwidth, or multiplies at t
 
 
 def winograd_bound_cycles(op: Conv2d, machine: Machine) -> float:
-    """Cycles of one group that no program of Winograd's four nests undercuts, in the best division
-    over the groups and with the best size of tiles.
+    """Lower bound on one group's cycles for Winograd's four nests, over all divisions and tile
+    sizes.
     """
     return min(
         sum(_least_cycles(space.nest, parameters(part.piece), machine) for space in seed.spaces)
@@ -244,7 +245,7 @@ def winograd_bound_cycles(op: Conv2d, machine: Machine) -> float:
 
 
 def _least_cycles(nest: Nest, values: Mapping[str, int], machine: Machine) -> float:
-    """The longer of a nest's transfers, every tensor once and whole, and its multiply-adds."""
+    """The longer of a nest's transfers (every tensor once, whole) and its multiply-adds."""
     seconds = 0.0
     for use in nest.uses:
         engine = machine.dma.put if use is nest.output else machine.dma.get

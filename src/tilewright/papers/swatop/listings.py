@@ -1,13 +1,12 @@
 """The parameter lists of swATOP: Listing 1 (convolutions) and Listing 2 (matrix products).
 
-Listing 1 as printed gives 180 cases with its test Ni >= No and 300 without, the paper reports 225.
-Two readings give 225: 15 channel pairs x 5 sizes x 3 batches, but the listing has four sizes, and
-25 pairs x 3 sizes x 3 batches. The second is taken, without the size 256: the images of batch 128
-with 512 channels of 256 x 256 pixels are 34 GB in and 34 GB out in double precision, more than the
-32 GB of the machine, so no such case can have been run, while every case up to 128 fits. (In single
-precision they are 17 GB each, which leaves no room for the weights.)
-
-Listing 2 as printed gives the 216 and 343 cases that Table 2 counts.
+Listing 1 as printed yields 180 cases with its test Ni >= No and 300 without; the paper reports 225.
+Two readings yield 225: 15 channel pairs x 5 sizes x 3 batches, but the listing has four sizes, and
+25 pairs x 3 sizes x 3 batches. The second is used, without the size 256: at batch 128 and 512
+channels, images of 256 x 256 pixels are 34 GB in and 34 GB out in double precision, more than the
+machine's 32 GB, so no such case can have run, while every case up to 128 fits. (In single precision
+they are 17 GB each, which leaves no room for the weights.) Listing 2 as printed yields the 216 and
+343 cases that Table 2 counts.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def listing1_as_printed() -> list[Conv2d]:
 
 
 def _convolutions(cases: Iterable[tuple[int, int, int, int]]) -> Iterable[Conv2d]:
-    """Convolutions of (batch, input, output channels, size) with 3 x 3 kernels and a border."""
+    """3 x 3 convolutions with a border, of (batch, input channels, output channels, size)."""
     for batch, in_channels, out_channels, size in cases:
         yield conv2d(
             batch=batch,
@@ -51,7 +50,7 @@ def _convolutions(cases: Iterable[tuple[int, int, int, int]]) -> Iterable[Conv2d
 
 
 def listing2_unaligned() -> list[Gemm]:
-    """216 matrix products of extents that no register block divides evenly over the mesh."""
+    """216 matrix products with extents that register blocks do not divide evenly over the mesh."""
     return [gemm(m, n, k) for m, n, k in product(UNALIGNED, repeat=3)]
 
 

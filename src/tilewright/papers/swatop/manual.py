@@ -1,10 +1,10 @@
 """Tuned schedules against hand-made ones, both in the same simulator (swATOP 5.1).
 
-In: operators and an algorithm. Out: for each a `Pair`: the model's pick, and what stands for the
-best manual version: for implicit GEMM swDNN's plans with their own rule for blocks and the matrix
-product of its public kernels, for explicit GEMM and Winograd transforms around calls of a matrix
-library (`library_calls`), for matrix products that library itself. And of the pairs of one line of
-Tables 1 and 2 its four rows: counts of faster and slower cases with their average gains.
+In: operators and an algorithm. Out: a `Pair` for each: the model's pick and a stand-in for the best
+manual version. For implicit GEMM these are swDNN's plans with their own rule for blocks and the
+matrix product of its public kernels; for explicit GEMM and Winograd, transforms around calls of a
+matrix library (`library_calls`); for matrix products, that library itself. From the pairs of one
+line of Tables 1 and 2 come its four rows: counts of faster and slower cases with average gains.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from tilewright.tune.search import rank
 
 # Convolutions as hand-made code computes them: transforms around calls of a matrix library.
 #
-# In: convolutions, an algorithm, a machine. Out: an `Outcome` each. The library is that of Table
-# 2 (`papers.swatop.seeds`): one schedule for all sizes, copies of operands that are no whole
-# multiples, every product a call of its own. The transforms around it have their best schedules,
-# for no fixed ones are published: better than hand-made code, so that the comparison favours it.
+# In: convolutions, an algorithm, a machine. Out: an `Outcome` each. The library is that of Table 2
+# (`papers.swatop.seeds`): one schedule for all sizes, copies of operands whose extents are no
+# multiples, and a separate call per product. The transforms have their best schedules, since no
+# fixed ones are published; that favours the manual version.
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Equal calls of the library: `count` products `op`; all groups read the operands `shared`."""
+    """`count` equal library calls of the product `op`; all groups read the operands `shared`."""
 
     op: Gemm
     shared: frozenset[str]
@@ -65,7 +65,7 @@ class Calls:
 
 @dataclass(frozen=True, eq=False)
 class _Version:
-    """One partition and layout of one operator: what calls it makes, and its seed without them."""
+    """One partition and layout of one operator: its library calls, and its seed without them."""
 
     op: Conv2d
     partition: Partition
@@ -79,7 +79,7 @@ Priced = tuple[Candidate, KernelRun]
 
 
 def with_library_calls(ops: Sequence[Conv2d], algorithm: str, machine: Machine) -> list[Outcome]:
-    """The best partition and layout of each operator, or why there is none."""
+    """The outcome of each operator's best partition and layout, or a refusal."""
     versions = [v for op in ops for v in _versions(op, algorithm, machine)]
     best: dict[Conv2d, tuple[float, _Version, Priced]] = {}
     for version, priced in zip(versions, _priced(versions, machine), strict=True):
@@ -118,7 +118,7 @@ def _versions(op: Conv2d, algorithm: str, machine: Machine) -> Iterator[_Version
 
 @cache
 def _without_products(seed: Seed, joint: tuple[Layout, ...]) -> Seed:
-    """The transforms in one layout; one value each, for what is ranked together has the same."""
+    """The seed's transforms in one layout, cached: seeds ranked together must be identical."""
     spaces = tuple(s for s in seed.spaces if not isinstance(s.nest.primitive, MatrixProduct))
     return replace(seed, spaces=spaces, layouts=((joint,),))
 
@@ -147,7 +147,7 @@ def library_calls(
 ) -> Calls:
     """The calls that compute a nest of matrix products whose tensors are stored in `orders`.
 
-    The library computes a result by rows; one that lies by columns is the product transposed.
+    The library computes row-major results; a column-major one is the transposed product.
     """
     letters = dict(product.roles)
     extents = {a.name: int(evaluate(a.extent, values)) for a in product.axes}
@@ -176,7 +176,7 @@ def _stored(use: Use, letters: Mapping[str, str], orders: Mapping[str, tuple[str
 def _together(
     op: Conv2d, parts: Sequence[Outcome], counts: Sequence[int], machine: Machine
 ) -> Outcome:
-    """Programs one after the other, each as often as its count says."""
+    """Programs run in sequence, each as often as its count says."""
     every = list(zip(parts, counts, strict=True))
     cycles = sum(count * part.cycles for part, count in every)
     longest = max(every, key=lambda pair: pair[0].cycles * pair[1])[0]
@@ -207,14 +207,13 @@ TUNED = {
     "explicit": ("explicit", "explicit_fused"),
     "winograd2": ("winograd2", "winograd4", "winograd2_fused", "winograd2_fours"),
 }
-"""Among which algorithms the tuner chooses where the manual version has one: the storage of images,
-the order of loops, the size of Winograd's tiles and what stays in the scratchpad are matters of
-tuning. The fastest one by simulation is taken."""
+"""Algorithms that the tuner chooses from for each manual one; the fastest by simulation is used.
+Image storage, loop order, Winograd tile size and scratchpad residency are part of tuning."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One operator in both ways."""
+    """One operator in both versions."""
 
     name: str
     op: Op
@@ -223,7 +222,7 @@ class Pair:
 
     @property
     def speedup(self) -> float | None:
-        """Cycles of the manual version over those of the tuned one; None where one is missing."""
+        """Cycles of the manual version over those of the tuned one; None if one is missing."""
         if self.tuned.refusal or self.manual.refusal:
             return None
         return self.manual.cycles / self.tuned.cycles
@@ -238,8 +237,8 @@ def pairs(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
 
 
 def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
-    """The pairs with less of a difference: implicit GEMM with our matrix product in swDNN's plans
-    too, other algorithms without a choice of another one.
+    """The pairs with a smaller difference: our matrix product in swDNN's plans for implicit GEMM,
+    and no choice among algorithms for the others.
     """
     tasks = [TuningTask(op, algorithm, on) for op in ops.values()]
     implicit = algorithm == IMPLICIT
@@ -289,7 +288,7 @@ def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> l
 
 
 def plans_with_our_product(tasks: Sequence[TuningTask]) -> list[Outcome]:
-    """swDNN's plans of convolutions with our matrix primitive in the place of its own."""
+    """swDNN's plans of convolutions with our matrix primitive in place of its own."""
     return [_plan(conv, t.on.load()) for t in tasks if (conv := t.op.convolution)]
 
 
@@ -318,7 +317,7 @@ def speedups(found: Iterable[Pair]) -> list[float]:
 
 
 def pair_row(pair: Pair) -> Row:
-    """The speedup of one pair, with both efficiencies, or why there is none."""
+    """The speedup of one pair with both efficiencies, or the reason why there is none."""
     if pair.speedup is None:
         missing = pair.manual if pair.manual.refusal else pair.tuned
         return compare(pair.name, None, None, "simulated", note=missing.refusal, unit="x")
@@ -329,13 +328,13 @@ def pair_row(pair: Pair) -> Row:
 
 
 def average(found: Sequence[Pair]) -> float | None:
-    """Mean speedup, None without pairs that have one."""
+    """Mean speedup; None if no pair has one."""
     values = speedups(found)
     return statistics.fmean(values) if values else None
 
 
 def speedup_summary(name: str, found: Sequence[Pair]) -> dict[str, float | str]:
-    """The mean and the least speedup for the summary of an experiment, if there is any."""
+    """Mean and least speedup for the summary of an experiment, if any."""
     values = speedups(found)
     if not values:
         return {}
@@ -344,14 +343,14 @@ def speedup_summary(name: str, found: Sequence[Pair]) -> dict[str, float | str]:
 
 
 def evidence(found: Sequence[Pair]) -> str:
-    """Mean shares of time in both versions, which explain the speedup."""
+    """The largest mean shares of time in both versions, as evidence for the speedup."""
     both = [pair for pair in found if pair.speedup is not None]
     tuned, manual = [p.tuned for p in both], [p.manual for p in both]
     return f"tuned: {largest_shares(tuned, 3)}; manual: {largest_shares(manual, 3)}"
 
 
 class Counted(Struct, frozen=True):
-    """One printed line of a table; a percentage is left out where there is none."""
+    """One printed line of a table; a percentage is None where none is printed."""
 
     faster: int
     slower: int
@@ -360,7 +359,7 @@ class Counted(Struct, frozen=True):
 
 
 def count_rows(name: str, printed: Counted, found: Sequence[Pair], total: int) -> Iterator[Row]:
-    """Faster, their gain, slower, their loss; counts are scaled to `total` cases in a quick run."""
+    """Rows of faster and slower cases and their gains; counts are scaled up to `total` cases."""
     values = speedups(found)
     faster, slower = [v for v in values if v >= 1], [v for v in values if v < 1]
     alone = sum(1 for p in found if p.manual.refusal and not p.tuned.refusal)

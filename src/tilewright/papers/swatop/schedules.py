@@ -1,7 +1,7 @@
-"""The best schedule of one operator, simulated: what several experiments measure.
+"""The best schedule of one operator, simulated; several experiments measure it.
 
 In: an operator, an algorithm, a machine. Out: an `Outcome`: the model's pick over all partitions,
-its simulated cycles and where they went. Equal tasks of several experiments share one record.
+its simulated cycles and their causes. Equal tasks of several experiments share one record.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.search import rank
 
 MACHINE = "sw26010_measured"
-"""The machine with the costs that measured kernels show, beyond what their instructions explain."""
+"""The machine with the costs of measured kernels, beyond those that their instructions explain."""
 
 Fetching = Literal["ahead", "late", "late, tuned"]
-"""Ahead: the best schedule of all. Late: the same with one copy of each buffer, so that no transfer
-overlaps with computing. Late, tuned: the best schedule of those with one copy of each."""
+""""ahead": the best schedule of all. "late": the same with single buffers, so that no transfer
+overlaps with computing. "late, tuned": the best schedule with single buffers."""
 
 
 class Setting(Struct, frozen=True):
-    """A machine with some of its numbers overridden."""
+    """A machine with some numbers overridden."""
 
     machine: str = MACHINE
     overrides: tuple[tuple[str, str], ...] = ()
 
     def load(self) -> Machine:
-        """The machine. Errors: MachineError."""
+        """The machine. Raises MachineError."""
         return load_machine(self.machine, dict(self.overrides))
 
     def described(self) -> str:
-        """The machine's name and the numbers set."""
+        """The machine's name and the overridden numbers."""
         return ", ".join([self.machine, *(f"{key} = {value}" for key, value in self.overrides)])
 
 
 def setting(lab: Lab, machine: str = MACHINE) -> Setting:
-    """`machine`, or the one that the options name, with the numbers that they override."""
+    """`machine`, or the one that the options name, with their overrides."""
     options = dict(lab.options)
     name = options.pop("machine", machine)
     return Setting(name, tuple(sorted(options.items())))
 
 
 def our_product(on: Setting) -> str:
-    """The matrix product that a setting prices, for the notes of experiments."""
+    """Name of the matrix product that a setting prices, for notes."""
     takes = product_timing(on.load(), "f64").cycles_per_k
     return f"this project's matrix product, {takes:.1f} cycles per k on {on.described()}"
 
@@ -73,10 +73,10 @@ class TuningTask(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The pick of the model: cycles of one core group, and their causes (they sum to the cycles).
+    """The model's pick: cycles of one core group, and their causes, which sum to the cycles.
 
-    `efficiency` is of the peak of all cores, by the operations of the direct form. `engine_cycles`
-    is how long the DMA engine was busy. Without a schedule `refusal` says why and numbers are 0.
+    `efficiency` is of all cores' peak, by the operations of the direct form. `engine_cycles` is the
+    DMA engine's busy time. Without a schedule, `refusal` says why and the numbers are 0.
     """
 
     refusal: str = ""
@@ -90,7 +90,7 @@ class Outcome(Struct, frozen=True):
 
 
 def largest_shares(outcomes: Sequence[Outcome], count: int) -> str:
-    """The largest mean shares of the time, by cause: the evidence for a deviation."""
+    """The largest mean shares of the time by cause, as evidence for a deviation."""
     shares: dict[str, float] = {}
     for outcome in outcomes:
         for kind, cycles in outcome.causes.items():
@@ -100,7 +100,7 @@ def largest_shares(outcomes: Sequence[Outcome], count: int) -> str:
 
 
 def best_schedules(tasks: Sequence[TuningTask]) -> list[Outcome]:
-    """Tune by the model, simulate the picks. Operators of like tasks are priced in one walk."""
+    """Tune by the model and simulate the picks. Operators of like tasks are priced in one walk."""
     alike: dict[tuple[str, Setting, Fetching], list[TuningTask]] = {}
     for task in tasks:
         alike.setdefault((task.algorithm, task.on, task.fetching), []).append(task)
@@ -142,7 +142,7 @@ def _picks(tasks: list[TuningTask], machine: Machine) -> list[Pick]:
 
 
 def fetching_late(candidate: Candidate) -> Candidate:
-    """The candidate with one copy of every buffer."""
+    """The candidate with single buffers."""
     nests = []
     for nest in candidate.nests:
         copies = {buffer.copies for buffer in nest.structure.staged.buffers}
@@ -153,7 +153,7 @@ def fetching_late(candidate: Candidate) -> Candidate:
 
 
 def _best_late(ops: Sequence[Op], algorithm: str, machine: Machine) -> list[Pick]:
-    """The model's picks of the candidates with one copy of every buffer."""
+    """The model's picks among candidates with single buffers."""
     cases: list[tuple[Op, Partition, Seed]] = []
     for op in ops:
         for part in split(op, machine.groups.count):
@@ -175,7 +175,7 @@ def _best_late(ops: Sequence[Op], algorithm: str, machine: Machine) -> list[Pick
 
 @cache
 def _undoubled(seed: Seed) -> Seed:
-    """One value for each seed, for what is ranked together has the same one."""
+    """The seed without double buffers. Cached, since seeds ranked together must be identical."""
     return replace(seed, spaces=tuple(replace(space, doubled=()) for space in seed.spaces))
 
 
@@ -197,7 +197,7 @@ def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Out
 
 
 def piece_of(op: Conv2d, machine: Machine) -> Conv2d:
-    """The part of `op` that one core group computes if the output rows are divided."""
+    """The part of `op` that one core group computes when the output rows are divided."""
     found = split(op, machine.groups.count)
     piece = next((p.piece for p in found if p.kind in ("rows", "whole")), found[0].piece)
     assert piece.convolution is not None

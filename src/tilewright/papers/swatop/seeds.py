@@ -1,16 +1,18 @@
-"""Matrix multiplication as libraries do it, to be measured against: whole operands are padded.
+"""Matrix multiplication as libraries do it, as a baseline: whole operands are padded.
 
 Classic boundary handling (swATOP 4.5.3, 5.3.2): allocate matrices of whole multiples, copy the
 operands to them, multiply, crop the result. `padded` pads all three matrices and tunes the product.
-`library` stands for a hand-made library of xMath's kind (swATOP 5.1.2): one schedule for all sizes,
-chosen for large squares, and copies only of those matrices that are no whole multiples.
+`library` models a hand-made library like xMath (swATOP 5.1.2): one schedule for all sizes, chosen
+for large squares, and copies only of matrices whose extents are no multiples.
 
 The library's schedule: blocks of 256 x 256 x 256, evened out, all three double-buffered, k
-innermost. On the machine sw26010 that is the best of the blocks of whole multiples that fit: 2.79
-Tflop/s of the chip at 8192 x 8192 x 8192, 94 % of the cores' peak (DGEMM of xMath: up to 95 %;
-the tuned schedule: 2.80). Multiples: swATOP says that all its 216 unaligned cases need padding in
-all three dimensions. 8000 = 64 x 125 is one of the extents, so the multiples are at least 128 in
-each: of n and k for one core group, of m 32, the register block, for each of four that share it.
+innermost. On the machine sw26010 these are the best blocks of whole multiples that fit: 2.79
+Tflop/s of the chip at 8192 x 8192 x 8192, 94 % of the cores' peak (DGEMM of xMath: up to 95 %; the
+tuned schedule: 2.80).
+
+Multiples: according to swATOP, all its 216 unaligned cases need padding in all three dimensions.
+8000 = 64 x 125 is one of the extents, so the multiples are at least 128 in each: of n and k for one
+core group, and of m 32, the register block, for each of four that share it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ LIBRARY_BLOCK = 256
 
 
 Uneven = tuple[bool, bool, bool]
-"""Which of m, n and k is no whole multiple."""
+"""True for each of m, n and k that is no whole multiple."""
 
 
 @seed("gemm", name="padded", baseline=True)
@@ -48,7 +50,7 @@ def padded_gemm(op: Gemm) -> Seed | None:
 
 @seed("gemm", name="library", baseline=True)
 def library_gemm(op: Gemm) -> Seed | None:
-    """Copy the operands that are no whole multiples, multiply by the one schedule, crop."""
+    """Copy the operands whose extents are no multiples, multiply by the one schedule, crop."""
     if (op.alpha, op.beta) != (1.0, 0.0):
         return None
     m, n, k = LIBRARY_PADDING
@@ -86,7 +88,7 @@ def _padded(
 
 
 def _one_schedule(product: Nest) -> Space:
-    """The library's product: one order, one size of blocks."""
+    """The library's product: one loop order, one block size."""
     return (
         Space(product)
         .split("row", "col", "depth")

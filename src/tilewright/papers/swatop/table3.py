@@ -1,9 +1,9 @@
 """swATOP Table 3: size of the spaces of implicit GEMM, and time to tune three networks.
 
-Ours is the time of this computer's processor: ranking each distinct layer by the model and emitting
-the C of its winner, once the process has loaded its compiled code. A black-box tuner would simulate
-every candidate; the time of one is measured on a random sample and extrapolated. The paper's ran
-each candidate on the machine. The batch, which the table does not give, is 128.
+Ours is processor time on this computer: ranking each distinct layer by the model and emitting the C
+of its winner, after the process has loaded its compiled code. A black-box tuner would simulate
+every candidate; the time of one is measured on a random sample and extrapolated. The paper's tuner
+ran each candidate on the machine. The batch, which the table omits, is 128.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.tune.search import Ranking, rank
 TITLE = "tuning implicit convolutions: sizes of spaces, time by the model, time of a black box"
 BATCH = 128
 SAMPLE = 10
-"""Candidates of a layer that are simulated to know what one takes."""
+"""Candidates per layer simulated to estimate the time of one."""
 
 Layer = tuple[Conv2d, Seed]
 
@@ -55,7 +55,7 @@ class NetworkCase(Struct, frozen=True):
 
 
 class Tuned(Struct, frozen=True):
-    """Counts of all layers, seconds of one processor core."""
+    """Counts over all layers, and seconds of one processor core."""
 
     layers: int
     candidates: int
@@ -67,12 +67,12 @@ class Tuned(Struct, frozen=True):
 
     @property
     def model_seconds(self) -> float:
-        """Tuning by the model, code included."""
+        """Seconds of tuning by the model, code generation included."""
         return self.ranking_seconds + self.emitting_seconds
 
 
 def tune(case: NetworkCase) -> Tuned:
-    """Tune the distinct convolutions of a network, then see what simulating candidates takes."""
+    """Tune the distinct convolutions of a network, then time the simulation of candidates."""
     machine = case.on.load()
     ops = [conv for _, op in network(case.network, BATCH).layers() if (conv := op.convolution)]
     pieces = [piece_of(op, machine) for op in dict.fromkeys(ops)]
@@ -101,14 +101,14 @@ def _tuned(layers: Sequence[Layer], machine: Machine) -> None:
 
 
 def _emit(rankings: Sequence[Ranking], machine: Machine) -> None:
-    """The code of the best candidate of each layer."""
+    """Emit the code of each layer's best candidate."""
     for ranking in rankings:
         if ranking.best:
             EMITS.required(machine).emit(ranking.best[0].program(machine), machine)
 
 
 def _simulated(layers: Sequence[Layer], machine: Machine, count: int) -> tuple[int, list[float]]:
-    """(candidates simulated, mean seconds of one for each layer)."""
+    """(candidates simulated, mean seconds per candidate for each layer)."""
     generator, sampled, seconds = random.Random(0), 0, []
     for ranking in rank(layers, machine, keep=EVERYTHING):
         chosen = generator.sample(ranking.best, min(count, len(ranking.best)))

@@ -1,7 +1,7 @@
 """swATOP Tables 1 and 2: tuned convolutions against the best manual versions over Listing 1, and
 tuned matrix products against a library with one schedule, 559 of Listing 2.
 
-Listing 1 does not give the 225 cases of Table 1; `listings` says which reading is taken.
+Listing 1 does not yield the 225 cases of Table 1; `listings` explains the reading used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Convolutions(Counted, frozen=True, kw_only=True):
 
 
 def against_manual(lab: Lab) -> Findings:
-    """Counts and gains of every line, and the slowest speedup of each."""
+    """Counts and gains of every line, and the lowest speedup of each."""
     table = lab.published("swatop", "table1", _Convolutions)
     on = setting(lab, MACHINE)
     rows: list[Row] = []
@@ -59,7 +59,7 @@ _OPS = {"aligned": listing2_aligned, "unaligned": listing2_unaligned}
 
 
 class _Products(Counted, frozen=True, kw_only=True):
-    """The sizes that are multiples of 256, or those that are of none."""
+    """Sizes that are all multiples of 256, or sizes none of which is."""
 
     sizes: str
 
@@ -87,5 +87,5 @@ def against_library(lab: Lab) -> Findings:
 
 
 def run(lab: Lab) -> Findings:
-    """The table that the lab's experiment names."""
+    """The table named by the lab's experiment."""
     return (against_manual if lab.experiment.endswith("table1") else against_library)(lab)

@@ -1,11 +1,10 @@
 """The batch-aware plan with promoted filter tiles as the public swDNN kernel runs it (swDNN
-Algorithm 2, the filter transfer of line 8 promoted to line 4).
+Algorithm 2, with the filter transfer of line 8 promoted to line 4).
 
-In: a layer as `BatchAware`. Out: the program of one core group, statement by statement in the order
-of that kernel, which decides what overlaps: the filters of the next kernel row are requested before
-the first input column and served first; an input column is requested one column ahead; results go
-out column by column, each awaited at once. Fetched is one column more than is used, except at the
-last block.
+In: a layer as `BatchAware`. Out: the program of one core group, in the order of that kernel, which
+determines the overlap: filters of the next kernel row are requested before the first input column
+and served first; an input column is requested one column ahead; results are put column by column,
+each awaited at once. One column more than needed is fetched, except in the last block.
 """
 
 from __future__ import annotations
@@ -29,12 +28,11 @@ PIXELS, CHANNELS = 16 * MESH, 4 * MESH
 
 @dataclass(frozen=True)
 class BatchAware:
-    """The part of one of `groups` core groups that compute a layer together, f64.
+    """The part of one of `groups` core groups that compute a layer together, in f64.
 
-    `rows` x `cols` results, of which `stride` columns are kept; all groups read the same weights.
-
-    Layout: images and results [rows, cols, channels, batch], weights [kernel rows, kernel columns,
-    output channels, input channels].
+    `rows` x `cols` results, of which `stride` columns are kept locally; all groups read the same
+    weights. Layout: images and results [rows, cols, channels, batch], weights [kernel rows, kernel
+    columns, output channels, input channels].
     """
 
     batch: int
@@ -54,7 +52,7 @@ class BatchAware:
 
 
 def column_stride(batch: int, in_channels: int, out_channels: int, kernel: int) -> int:
-    """Columns of results that the kernel's rule keeps locally. Raises ShapeError for none."""
+    """Result columns that the kernel's rule keeps locally. Raises ShapeError if it keeps none."""
     words = CORES * _BUDGET_BYTES // _DOUBLE
     words -= 2 * in_channels * (batch + kernel * out_channels)
     stride = words // (out_channels * batch) - (kernel - 1)
@@ -69,7 +67,7 @@ def column_stride(batch: int, in_channels: int, out_channels: int, kernel: int) 
 
 
 def batch_aware_program(layer: BatchAware) -> Program:
-    """The explicit program of one group. Raises ShapeError for extents that no mesh divides."""
+    """The explicit program of one group. Raises ShapeError for extents the mesh cannot divide."""
     for name, extent, unit in (
         ("batch", layer.batch, PIXELS),
         ("out_channels", layer.out_channels, CHANNELS),
@@ -112,7 +110,7 @@ def _declarations(layer: BatchAware) -> Lines:
 
 
 def _block(layer: BatchAware, block: str, *, columns: int, fetched: int, ends: bool) -> Lines:
-    """One column block; `ends` marks the last one. Slots go on where the block before stopped."""
+    """One column block; `ends` marks the last. Slot numbers continue from the previous one."""
     kernel, first = layer.kernel, f"{block} * {layer.stride}"
     filters = f"(({block} * {layer.rows} + row) * {kernel} + kernel_row)"
     earlier = f"{block} * {layer.rows * kernel * (layer.stride + kernel)}"
@@ -146,7 +144,7 @@ def _block(layer: BatchAware, block: str, *, columns: int, fetched: int, ends: b
 
 
 def _next_column(layer: BatchAware, first: str, fetched: int, slot: str, *, ends: bool) -> Lines:
-    """Request the input column that is used after this one."""
+    """Request the input column that follows this one."""
     lines = [
         f"if col + 1 < {fetched}:",
         *_indented(_column(layer, "row + kernel_row", f"{first} + col + 1", slot)),
@@ -167,7 +165,7 @@ def _column(layer: BatchAware, row: str, col: str, slot: str) -> Lines:
 
 
 def _filters(layer: BatchAware, kernel_row: str, half: str) -> Lines:
-    """Request all taps of a kernel row, each by itself."""
+    """Request all taps of a kernel row, each separately."""
     region = f"{_part('cid', layer.out_channels)}, {_part('rid', layer.in_channels)}"
     return [
         f"for tap in range({layer.kernel}):",
@@ -192,7 +190,7 @@ def _product(layer: BatchAware, column: str, input_slot: str, filter_slot: str) 
 
 
 def _part(place: str, extent: int) -> str:
-    """One core's part of a dimension that is cut over the mesh."""
+    """One core's part of a dimension that is divided over the mesh."""
     return f"at({place} * {extent // MESH}, {extent // MESH})"
 
 

@@ -1,6 +1,6 @@
-"""swDNN Fig. 2 and Eq. 5: what direct accesses and the registers ask for, and what they get.
+"""swDNN Fig. 2 and Eq. 5: bandwidths required and available for direct accesses and registers.
 
-Computed from the program of the image-aware plan of Table III's first line; the level between main
+Computed from the program of the image-aware plan of Table III's first line. The level between main
 memory and scratchpad, which depends on the plan, is in Table III itself.
 """
 

@@ -1,8 +1,8 @@
 """swDNN Fig. 6 and VI-B: the innermost loop of the matrix product, reordered by hand and by proof.
 
-Both listings of the figure run instruction by instruction on one core, with their numbers checked;
-the shortest software pipeline of the left one, which the modulo scheduler finds and proves, runs
-beside them. Communication is ideal here, as in the figure: a core finds every operand at once.
+Both listings of the figure run instruction by instruction on one core, with their results checked;
+beside them runs the left one's shortest software pipeline, found and proven by the modulo
+scheduler. Communication is ideal, as in the figure: operands are always available.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Run(Struct, frozen=True):
 
 
 def checked_run(case: LoopCase) -> _Run:
-    """Run the loop on one core; CheckFailed where a sum is wrong."""
+    """Run the loop on one core. Raises CheckFailed for a wrong sum."""
     program, proven = _program(case.version)
     n = case.iterations
     generator = np.random.default_rng(n)
@@ -170,7 +170,7 @@ def _program(version: Version) -> tuple[AssembledProgram, bool]:
 
 
 def _loop(program: AssembledProgram) -> list[Instruction]:
-    """The instructions, whose last one branches back to the first, by label instead of distance."""
+    """The instructions, with the last one branching to the first by label instead of distance."""
     *body, last = program.instructions
     label = SymbolReference(body[0].labels[0])
     operands = tuple(label if operand == last.target else operand for operand in last.operands)

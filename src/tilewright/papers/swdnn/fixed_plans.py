@@ -1,11 +1,11 @@
 """swDNN's two loop plans with block sizes by the paper's rule, priced and simulated.
 
-In: a convolution and which plan, with its transfer promoted to an outer loop or not. Out: the
-candidate of the plan's space that the rule of swDNN IV-A takes, and what the paper's own model and
-the simulator say of its program. The rule: both operands are double-buffered, channels are blocked
-only where they do not fit, and the block of output columns is as large as the scratchpad allows.
-The paper gives no rule for blocks of channels: its model decides, Eqs. 1 and 2 and the execution
-efficiency with the blocks in the place of N_i and N_o. It also decides which plan is "the" plan.
+In: a convolution, the plan, and whether its transfer is promoted to an outer loop. Out: the
+candidate of the plan's space that the rule of swDNN IV-A selects, with its price by the paper's own
+model and by the simulator. The rule: both operands are double-buffered, channels are blocked only
+where they do not fit, and the block of output columns is as large as the scratchpad allows. The
+paper gives no rule for blocks of channels, so its model decides: Eqs. 1 and 2 and the execution
+efficiency, with blocks in place of N_i and N_o. It also decides which plan is "the" plan.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _DOUBLE = 8
 class PlanOutcome(Struct, frozen=True):
     """One program on one group; bandwidths in GB/s, performances in Gflop/s.
 
-    `required` and `available` are RBW and MBW of the gets alone, as in swDNN Eqs. 1 and 2, and
-    `squared` is the performance that they bound by swDNN's form; `bound` is the plain roofline of
+    `required` and `available` are RBW and MBW of the gets alone, as in swDNN Eqs. 1 and 2;
+    `squared` is the performance they allow by swDNN's form, `bound` that of the plain roofline of
     all transfers.
     """
 
@@ -80,10 +80,10 @@ def swdnn_plan(
     promoted: bool,
     tiles: Mapping[str, int] | None = None,
 ) -> Candidate | None:
-    """The plan with block sizes by the rule, or those of `tiles`, by factor name.
+    """The plan with block sizes by the rule, or those in `tiles`, by factor name.
 
-    It is that of one group, where the output rows are divided over several. None where there is
-    none: the plan does not apply, or nothing fits.
+    For several groups it is the plan of one, with the output rows divided. None where the plan does
+    not apply or nothing fits.
     """
     wanted = {**_BLOCKS[plan], **(tiles or {})}
     fitting = [
@@ -106,7 +106,7 @@ def _every_candidate(op: Conv2d, plan: Plan, machine: Machine) -> tuple[Candidat
 
 
 def best_swdnn_plan(op: Conv2d, machine: Machine) -> Candidate | None:
-    """The plan that swDNN's model says is the fastest, of both plans as printed and promoted."""
+    """The plan that is fastest by swDNN's model, among both plans as printed and promoted."""
     ways = [(plan, promoted) for plan in SEEDS for promoted in (False, True)]
     plans = (swdnn_plan(op, plan, machine, promoted=promoted) for plan, promoted in ways)
     found = (plan for plan in plans if plan is not None)
@@ -121,7 +121,7 @@ def _is_promoted(candidate: Candidate, plan: Plan) -> bool:
 def _preference(
     candidate: Candidate, promoted: bool, machine: Machine
 ) -> tuple[int, bool, float, float, float]:
-    """By double buffering, whole channels, swDNN's model, little to fetch, speed, in this order."""
+    """Order of preference: double buffering, whole channels, swDNN's model, few fetches, speed."""
     factors, op = candidate.nests[0].factors, candidate.op.convolution
     assert op is not None
     copies = factors["x_copies"] * factors["w_copies"]
@@ -134,7 +134,7 @@ def _preference(
 
 
 def execution_efficiency(in_channels: int) -> float:
-    """swDNN VI-B: 16 multiply-adds in each of n iterations that take 5 + 17 (n - 1) + 16 cycles."""
+    """swDNN VI-B: n iterations of 16 multiply-adds take 5 + 17 (n - 1) + 16 cycles."""
     n = in_channels / 8
     return 16 * n / (5 + 17 * (n - 1) + 16)
 
@@ -150,7 +150,7 @@ def _available(candidate: Candidate, machine: Machine) -> float:
 
 
 def _elements_per_operation(candidate: Candidate, promoted: bool) -> float:
-    """Elements fetched per operation by a block of output columns, a kernel row (Eqs. 1 and 2)."""
+    """Elements fetched per operation of a column block, for a kernel row (Eqs. 1 and 2)."""
     factors, op = candidate.nests[0].factors, candidate.op.convolution
     assert op is not None
     cols, taps = factors["out_col_tile"], op.kernel[1]
@@ -166,16 +166,15 @@ def _elements_per_operation(candidate: Candidate, promoted: bool) -> float:
 
 
 def modelled(candidate: Candidate, machine: Machine) -> float:
-    """Performance by swDNN's model, in operations per second of a group; gets alone, as there.
-
-    Operations on padding count for nothing.
+    """Performance by swDNN's model in operations per second of a group, for gets alone, as there.
+    Operations on padding do not count.
     """
     roof = roofline(candidate.program(machine), machine, candidate.op.flops)
     return roof.useful_fraction * _gets(roof).squared_flops
 
 
 def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = None) -> PlanOutcome:
-    """The candidate's roofline and simulated run, by `costs` in place of the family's."""
+    """The candidate's roofline and simulated run, with `costs` in place of the family's."""
     program = candidate.program(machine)
     run = simulate(program, machine, costs=costs)
     roof = roofline(program, machine, run.useful_flops)

@@ -1,11 +1,13 @@
-"""The matrix product of the public swDNN kernels, written anew from its published description.
+"""The matrix product of the public swDNN kernels, rewritten from its published description.
 
 In: the extents of one core's part. Out: assembly text for the whole mesh, and its cycles on the
-instruction-level simulator. What is taken over is the structure: loops over mesh steps > blocks of
-16 pixels > blocks of 4 output channels > k; the four versions of a step (swDNN V-A), which send or
-receive inputs (row bus) and weights (column bus); a loop over k as in swDNN Fig. 6, right, where a
-sender of weights computes an address for each of its four loads; C loaded at the start of every
-block and step, and stored at its end. Per core: input [k, m], weights [n, k], output [n, m].
+instruction-level simulator.
+
+The structure is the original's: loops over mesh steps > blocks of 16 pixels > blocks of 4 output
+channels > k; four versions of a step (swDNN V-A), which send or receive inputs (row bus) and
+weights (column bus); a loop over k as in swDNN Fig. 6, right, in which a sender of weights computes
+an address for each of its four loads; C loaded at the start of every block and step, and stored at
+its end. Per core: input [k, m], weights [n, k], output [n, m].
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ PIXELS, CHANNELS = 16, 4
 _INPUT, _WEIGHT = (1, 2, 3, 4), (7, 8, 9, 10)
 _RESULT = (*range(11, 19), *range(20, 28))
 _DOUBLE, _VECTOR = 8, 32
-# What the inner loop has no register for is packed (swDNN VI-B): in $19 four 64-bit values, k the
-# first; in $29 eight 32-bit ones, n the first.
+# Values for which the inner loop has no register are packed (swDNN VI-B): $19 holds four 64-bit
+# values, k first; $29 eight 32-bit ones, n first.
 _OUTPUT, _WEIGHTS, _INPUTS = 1, 2, 3
 _BLOCK, _STEP = 5, 7
 
@@ -46,7 +48,7 @@ Lines = list[str]
 class _Role(msgspec.Struct, frozen=True):
     """A core's role in one step: it sends or receives its input, and likewise its weights.
 
-    $5 and $6 point at input and weights, $28 counts k.
+    $5 and $6 point at input and weights; $28 counts k.
     """
 
     sends_input: bool
@@ -62,7 +64,7 @@ class _Role(msgspec.Struct, frozen=True):
         ]
 
     def weight_load(self, j: int) -> Lines:
-        """Weights of one input channel lie k apart; $0 holds the last address."""
+        """Load a weight. Weights of one input channel are k apart; $0 holds the last address."""
         register = _WEIGHT[j]
         if not self.sends_weight:
             return [f"getc ${register}"]
@@ -71,7 +73,7 @@ class _Role(msgspec.Struct, frozen=True):
         return [f"s8addl $19, ${6 if j == 1 else 0}, $0", f"lddec ${register}, 0($0)"]
 
     def next_input(self, pixels: int, spare: int = _WEIGHT[1]) -> Lines:
-        """The stride has a register of its own only where there are no weights to point at."""
+        """Advance the input. Its stride has a register only if no weights need a pointer."""
         if not self.sends_input:
             return []
         if not self.sends_weight:
@@ -95,7 +97,7 @@ def _result(mnemonic: str, j: int, i: int, pixels: int, base: str) -> str:
 
 
 def _woven(left: Lines, right: Lines, start: int = 0) -> Lines:
-    """Instructions of `right` one by one after those of `left`, from number `start` on."""
+    """Instructions of `right` inserted one by one after those of `left`, from number `start` on."""
     woven: Lines = []
     for number, line in enumerate(left):
         woven.append(line)
@@ -109,13 +111,13 @@ def _multiplies(*columns: int) -> Lines:
 
 
 def _reload(role: _Role, pixels: int) -> Lines:
-    """The last products of an iteration, each followed by the next iteration's input."""
+    """The last products of an iteration, each followed by a load for the next one."""
     loads = [line for i in range(4) for line in role.input_load(i)]
     return [*_woven(_multiplies(3), loads), *role.next_input(pixels)]
 
 
 def _loop(role: _Role, pixels: int, label: str) -> Lines:
-    """One iteration of k; it ends with the inputs of the next and its first weight."""
+    """One iteration of k; it ends with the next iteration's inputs and first weight."""
     weights = [line for j in (1, 2, 3) for line in role.weight_load(j)]
     count = ["addl $28, 1, $28", "cmple $19, $28, $0"]
     first = role.weight_load(0)
@@ -124,7 +126,7 @@ def _loop(role: _Role, pixels: int, label: str) -> Lines:
 
 
 def _first(role: _Role, pixels: int) -> Lines:
-    """The first iteration: C is loaded from $27 on, and the operands."""
+    """The first iteration: loads C from $27 on, and the operands."""
     load = [[_result("vldd", j, i, pixels, "$27") for i in range(4)] for j in range(4)]
     opening: Lines = []
     for i in range(4):
@@ -139,7 +141,7 @@ def _first(role: _Role, pixels: int) -> Lines:
 
 
 def _last(role: _Role, pixels: int) -> Lines:
-    """The last iteration: nothing is loaded ahead, C is stored, the next block is pointed at."""
+    """The last iteration: loads nothing ahead, stores C, and advances to the next block."""
     weights = [line for j in (1, 2, 3) for line in role.weight_load(j)]
     store = [_result("vstd", j, i, pixels, "$6") for j in range(4) for i in range(4)]
     products = _woven(_multiplies(0, 1), [*weights, f"vextf $19, {_OUTPUT}, $6"])
@@ -225,7 +227,7 @@ def kernel_text(pixels: int, channels: int, depth: int) -> str:
 
 
 def kernel_cycles(pixels: int, channels: int, depth: int, table_name: str) -> int:
-    """Cycles of a call on an 8 x 8 mesh, from the first instruction to the last core's last."""
+    """Cycles of a call on an 8 x 8 mesh, from the first instruction to the last core's end."""
     return _cycles(pixels, channels, depth, load_table(table_name))
 
 
@@ -242,7 +244,7 @@ def _cycles(pixels: int, channels: int, depth: int, table: InstructionTable) -> 
 
 
 def swdnn_gemm_cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """A cost of matrix products for the kernel-level simulator: the kernel's cycles, and the
+    """Cost of matrix products for the kernel-level simulator: the kernel's cycles, plus the
     machine's `switch_cycles` for each block and step. Pixels are the vectorised dimension.
     """
     letters = call.primitive.along, call.primitive.across, "k"

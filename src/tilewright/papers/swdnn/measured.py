@@ -2,13 +2,12 @@
 
 In: the measured rows (or a user's, `--rows`). Each row is simulated with the plan's own order of
 transfers (`batch_aware`) and its own matrix product, instruction by instruction (`kernel`), on the
-machine `sw26010_measured`. Three of that machine's constants were fitted to the rows of batch 128
+machine `sw26010_measured`. Three constants of that machine were fitted to the rows of batch 128
 with 128 or 256 input channels (benchmarks/fit_measured.py); all other rows are held out.
 
-One core group under the same plan checks the contention that four groups show. Each layer of early
-logs is simulated with its filters to itself, as one group has them, and as if three other groups
-read them too. No constant was fitted to these rows: they tell whether the filters' slowness on four
-groups comes from sharing them.
+Runs of one core group under the same plan check the contention among four. Each layer of early logs
+is simulated with its filters unshared, and as if three other groups read them too. No constant was
+fitted to these rows: they tell whether sharing the filters makes them slow on four groups.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _QUICK_ROWS = 16
 
 
 class MeasuredRow(Struct, frozen=True):
-    """One measured run: `output` rows and columns of results, `stride` columns kept."""
+    """One measured run: `output` rows and columns of results, `stride` columns kept locally."""
 
     batch: int
     in_channels: int
@@ -68,12 +67,12 @@ class MeasuredRow(Struct, frozen=True):
 
     @property
     def fitted(self) -> bool:
-        """True if the machine's constants were fitted to it, if it is one of the published rows."""
+        """True if the machine's constants were fitted to the row, should it be a published one."""
         return self.batch == FITTED_BATCH and self.in_channels in FITTED_IN_CHANNELS
 
 
 def require_runnable(case: MeasuredRow, where: str) -> None:
-    """Raise ExperimentError, with a place, for a row without speed or that the plan cannot run."""
+    """Raise ExperimentError, with the row's place, if it has no speed or the plan cannot run it."""
     for column, found, unit, why in (
         ("batch", case.batch, PIXELS, "the register blocks of a mesh take"),
         ("in_channels", case.in_channels, MESH, "the mesh divides"),
@@ -102,7 +101,7 @@ def require_runnable(case: MeasuredRow, where: str) -> None:
 
 
 class Simulated(Struct, frozen=True):
-    """Cycles of one group with spawn and join, and what they were spent on."""
+    """Cycles of one group with spawn and join, and their causes."""
 
     cycles: int
     flops: int
@@ -140,7 +139,7 @@ _NOTES = (
 
 
 def draw_measured(result: model.Result) -> Figure:
-    """Simulated over measured."""
+    """Simulated over measured speed."""
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:
         if row.published is not None and row.ours is not None:
@@ -152,7 +151,7 @@ def draw_measured(result: model.Result) -> Figure:
 
 
 def _simulated(case: MeasuredRow) -> Simulated:
-    """One row on the machine with the fitted constants."""
+    """One row simulated on the machine with the fitted constants."""
     return simulate_row(case, load_machine(MACHINE))
 
 
@@ -201,7 +200,7 @@ def _errors(name: str, rows: list[model.Row]) -> dict[str, float | str]:
 
 
 def rank_correlation(rows: list[model.Row]) -> float | None:
-    """Spearman's, equal values with their mean rank; None where there is nothing to rank."""
+    """Spearman's correlation, ties at their mean rank; None where nothing can be ranked."""
     published = _ranks([row.published or 0.0 for row in rows])
     ours = _ranks([row.ours or 0.0 for row in rows])
     if len(rows) < 2 or not published.std() or not ours.std():
@@ -264,7 +263,7 @@ def single_group(lab: Lab) -> model.Findings:
 
 
 def _simulated_alone(part: SharedLayer) -> Simulated:
-    """One group's work."""
+    """One group's work, simulated."""
     stride = column_stride(_BATCH, part.in_channels, part.out_channels, KERNEL)
     extents = (_BATCH, part.in_channels, part.out_channels, part.output, part.output)
     layer = BatchAware(*extents, KERNEL, stride, part.groups)

@@ -1,10 +1,10 @@
 """swDNN Figs. 7 and 9: many convolutions on the whole chip, by swDNN's plans and by the tuner.
 
 In: convolutions of 128 images with 64 x 64 outputs (swDNN VII). Out: Gflop/s of four core groups,
-each of which computes a quarter of the output rows (swDNN III-D). swDNN's plans are, of its two
-algorithms as printed and promoted, with blocks by its rule, the one that its own model takes, with
-the matrix product of the public kernels and with ours; `tuned` is the best schedule of all implicit
-convolutions by our model. The configurations are those of the scripts of Fig. 8.
+each computing a quarter of the output rows (swDNN III-D). swDNN's plans are its two algorithms, as
+printed and promoted, with blocks by its rule and chosen by its own model, with the public kernels'
+matrix product and with ours; `tuned` is our model's best schedule of all implicit convolutions. The
+configurations are those of the scripts of Fig. 8.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SweepConfiguration(Struct, frozen=True):
 
 
 class _Case(Struct, frozen=True):
-    """A configuration in one way."""
+    """A configuration computed in one way."""
 
     layer: SweepConfiguration
     way: Way
@@ -84,7 +84,7 @@ KERNELS = [SweepConfiguration(n, n, kernel) for n in (128, 192, 256) for kernel 
 
 
 def figure7(lab: Lab) -> Findings:
-    """3 x 3 kernels over the numbers of channels: the left and middle scripts, ends included."""
+    """3 x 3 kernels over channel counts: the left and middle scripts, ends included."""
     counts = (
         "the loops as printed in Fig. 8 give 14 and 64 configurations (Ni < 128; < 384), with all"
         " ends included 21 and 81; the text counts 1 to 21 and 22 to 101. Ends are included here"
@@ -105,14 +105,14 @@ _LOWER_BOUND = "printed as a lower bound; the summary counts what is above it"
 
 
 class Speed(Struct, frozen=True):
-    """Simulated Gflop/s of the chip and what was run."""
+    """Simulated Gflop/s of the chip, and the schedule that ran."""
 
     gflops: float
     schedule: str
 
 
 class _Claim(Struct, frozen=True):
-    """A statement of the text about the whole figure; the figure itself prints no numbers."""
+    """A statement of the text about the whole figure, which prints no numbers itself."""
 
     claim: str
     value: float
@@ -120,7 +120,7 @@ class _Claim(Struct, frozen=True):
 
 
 def _simulated(case: _Case) -> Speed:
-    """The best plan of the way, by the way's model, on the simulator."""
+    """The way's best plan by its own model, simulated."""
     machine = load_machine(MACHINES[case.way])
     found = case.layer
     channels = (found.in_channels, found.out_channels)
@@ -136,7 +136,7 @@ def _simulated(case: _Case) -> Speed:
 
 
 def _tuned(op: Conv2d, machine: Machine) -> Candidate:
-    """The best schedule of all implicit convolutions, swDNN's plans with any blocks among them."""
+    """The best schedule of all implicit convolutions, swDNN's plans with any blocks included."""
     options: list[Option] = []
     for name in (_IMPLICIT, *SEEDS.values()):
         (choice,) = choose([op], machine, algorithm=name, partition="rows", keep=1)
@@ -153,7 +153,7 @@ def _described(candidate: Candidate) -> str:
 def sweep_result(
     lab: Lab, experiment: str, every: Sequence[SweepConfiguration], quick: int, counts: str
 ) -> Findings:
-    """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
+    """Every layer in every way (`quick` of them in a quick run), and the claims about all."""
     table, layers = lab.published("swdnn", experiment, _Claim), lab.some(every, quick)
     cases = [_Case(layer, way) for layer in layers for way in MACHINES]
     speeds = lab.map(_simulated, cases)
@@ -183,7 +183,7 @@ def sweep_result(
 
 
 def sweep_figure(result: Result) -> Figure:
-    """Each way over the number of the configuration, as in the paper."""
+    """Each way over the configuration's number, as in the paper."""
     series: dict[str, list[float | None]] = {
         way: [row.ours for row in result.rows if row.name.endswith(f": {way}")] for way in MACHINES
     }
@@ -204,7 +204,7 @@ def _name(case: _Case) -> str:
 
 
 def _claim_rows(claim: _Claim, by_way: dict[Way, list[float]], total: int) -> Iterator[Row]:
-    """Each way's median against what "most" are said to exceed; a speedup needs the other side."""
+    """Each way's median against the level that "most" exceed; speedups need both ways."""
     if claim.unit == "x":
         note = "the speeds of the K40m are not printed"
         yield compare(claim.claim, claim.value, None, "published", note=note, unit=claim.unit)

@@ -1,8 +1,8 @@
 """swDNN Table II: DMA bandwidth of one core group by the size of the contiguous block.
 
 The model is the transaction rule of the machine file (docs/reference/machine.md), whose parameters
-were fitted to this very table, but for its smallest blocks: the rows say how well two parameters
-per direction hold.
+were fitted to this table except its smallest blocks: the rows show how well two parameters per
+direction fit.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """swDNN Table III: the performance model and measurements on one core group.
 
-For each line of the table its required and available bandwidth are computed from the program of the
-plan as printed, and with them the model's performance; the paper's own form is also evaluated on
-the paper's own numbers. The measured column is compared with the simulator's, for the plan as
-printed and with its transfer promoted. The table does not say the size of the images: 64 x 64
-outputs and 128 images are taken, as in Figs. 7 and 9.
+For each line of the table, the required and available bandwidth are computed from the program of
+the plan as printed, and with them the model's performance; the paper's own form is also evaluated
+on the paper's numbers. The measured column is compared with the simulator, for the plan as printed
+and with its transfer promoted. The table omits the size of the images: 64 x 64 outputs and 128
+images are assumed, as in Figs. 7 and 9.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ PEAK_GFLOPS = 742.4
 _BATCH, _OUTPUT = 128, 64
 _MEASURED = "sw26010_measured"
 _WAYS = ((False, "sw26010"), (True, "sw26010"), (False, _MEASURED), (True, _MEASURED))
-"""(promoted, machine). On the machine with the costs that measured kernels show the matrix product
-is that of the public kernels, elsewhere ours.
+"""(promoted, machine). The machine with the costs of measured kernels uses the public kernels'
+matrix product, the others ours.
 """
 
 
@@ -89,7 +89,7 @@ class _Case(Struct, frozen=True):
 
 
 def priced(case: _Case) -> PlanOutcome | None:
-    """The plan of a line on one core group; None where these blocks have no schedule."""
+    """The plan of a line on one core group; None where its blocks have no schedule."""
     line = case.line
     machine = load_machine(case.machine, {"groups.count": "1"})
     channels = (line.in_channels, line.out_channels)
@@ -103,7 +103,7 @@ def priced(case: _Case) -> PlanOutcome | None:
 
 
 def run(lab: Lab) -> Findings:
-    """Every line, as printed and promoted, with our product and with that of the public kernels."""
+    """Every line, as printed and promoted, with our product and with the public kernels'."""
     table = lab.published("swdnn", "table3", _Line)
     cases = [_Case(line, *way) for line in table.rows for way in _WAYS]
     found = dict(zip(cases, lab.map(priced, cases), strict=True))
@@ -149,7 +149,7 @@ def draw(result: Result) -> Figure:
 
 
 def _rows(line: _Line, outcomes: list[PlanOutcome | None]) -> Iterator[tuple[str, Row]]:
-    """(what, row) of one line; `outcomes` in the order of the ways."""
+    """(quantity, row) of one line; `outcomes` are in the order of the ways."""
     ours, promoted, fitted, both = outcomes
     if ours is None:
         raise ExperimentError(f"there is no plan for the line {line.name}", where="swdnn/table3")
@@ -191,7 +191,7 @@ _WHY = {
 
 
 def _border(line: _Line, ours: PlanOutcome) -> str:
-    """Why the batch-aware plan asks for more than Eq. 2, which leaves a block's border out."""
+    """Reason why the batch-aware plan requires more than Eq. 2, which omits a block's border."""
     if line.plan == "img":
         return ""
     border = line.kernel - 1

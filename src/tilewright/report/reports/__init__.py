@@ -1,1 +1,1 @@
-"""Reports of what `compile -o` wrote, one module each; its TITLE and SUFFIX say that it is one."""
+"""Reports on folders of `compile -o`, one module each, identified by its TITLE and SUFFIX."""

@@ -12,8 +12,8 @@ SUFFIX = ".csv"
 
 
 def text(compiled: Subject) -> str:
-    """One line for each cause of each layer or stage; cycles are those of one core group or
-    thread, of the simulation or of the model.
+    """One line per cause of each layer or stage. Cycles are those of one core group or thread,
+    simulated or by the model.
     """
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")

@@ -1,8 +1,8 @@
-"""One self-contained HTML page: layers or stages, where their time goes, and what bounds each.
+"""One self-contained HTML page: layers or stages, their time by cause, and their bounds.
 
-In: what a folder of `compile -o` holds. Out: text of a page without scripts or links to elsewhere.
-Bars are as long as the share of the whole time, divided by what each cycle was spent on; a click on
-a layer shows causes, traffic, bounds and the schedule, on a stage its nodes, bytes and causes.
+In: the contents of a folder of `compile -o`. Out: a page without scripts or external links. Bars
+show shares of the total time, divided by kind of cycles. Clicking a layer shows causes, traffic,
+bounds and schedule; clicking a stage shows nodes, bytes and causes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.report.subject import Subject
 from tilewright.report.table import duration
 from tilewright.report.view import CauseRow
 
-# HTML as nested values: every text is escaped, so that no name of a model becomes markup.
+# HTML as nested values: every text is escaped, so no name of a model becomes markup.
 
 
 class Markup(str):
@@ -26,7 +26,7 @@ class Markup(str):
 
 
 def element(tag: str, *content: str, **attributes: str | float) -> Markup:
-    """An element; a trailing underscore of an attribute's name falls away, others become dashes.
+    """An element. In attribute names, a trailing underscore is dropped and others become dashes.
 
     >>> element("td", "a < b", class_="name")
     '<td class="name">a &lt; b</td>'
@@ -43,12 +43,12 @@ def _safe(content: str) -> str:
 
 
 def _join_markup(parts: Iterable[str]) -> Markup:
-    """Parts in a row."""
+    """Concatenated parts, escaped unless they are markup."""
     return Markup("".join(map(_safe, parts)))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table with one line of headings; words stand to the left of the first figure, a time."""
+    """A table with one heading row; columns before "ms" are left-aligned text."""
     words = head.index("ms")
     named = [_join_markup(_cells("th", head, words))]
     body = [element("tr", *_cells("td", row, words)) for row in rows]
@@ -158,7 +158,7 @@ def spent_on(cause: CauseRow) -> str:
 
 
 def _shares(causes: tuple[CauseRow, ...]) -> dict[str, float]:
-    """Part of the cycles that each color has, in the order of the legend."""
+    """Share of the cycles per color, in the order of the legend."""
     found: Counter[str] = Counter()
     for cause in causes:
         found[spent_on(cause)] += cause.cycles
@@ -194,7 +194,7 @@ def _bar(shares: dict[str, float], part: float, width: str = "100%") -> Markup:
 
 
 def _lines(compiled: Subject) -> Iterator[Markup]:
-    """A line for each layer or stage, with its details behind it."""
+    """A line for each layer or stage, with its details folded."""
     longest = max((line.milliseconds for line in compiled.lines), default=0.0) or 1.0
     for line in compiled.lines:
         shares = _shares(line.causes) or {"other": 1.0}
@@ -211,7 +211,7 @@ def _lines(compiled: Subject) -> Iterator[Markup]:
 
 
 def _summary(compiled: Subject) -> Iterator[Markup]:
-    """A table of all lines, and what is known of the whole."""
+    """A table of all lines, and the totals."""
     yield element("h2", f"{compiled.heads[0].capitalize()}s")
     yield _table(compiled.heads, ((line.name, line.what, *line.figures) for line in compiled.lines))
     if compiled.totals:

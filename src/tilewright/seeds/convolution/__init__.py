@@ -1,1 +1,1 @@
-"""Ways to compute a convolution of images."""
+"""Seeds that compute a 2D convolution."""

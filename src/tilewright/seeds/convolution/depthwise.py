@@ -1,8 +1,8 @@
-"""Direct convolution for layers that add few products into each result, as depthwise ones do: by
-vectors of pixels in the scratchpad, by vectors over groups in place.
+"""Direct convolution for layers with few products per result, such as depthwise ones: vectors run
+along pixels in the scratchpad, or along groups in place.
 
-A matrix product rounds few channels up to what its registers hold; here each tap of a kernel is
-added into a tile of results by itself, at one multiply-add for each vector.
+A matrix product rounds few channels up to its register block. Here each tap is accumulated into a
+tile of results on its own, at one multiply-add per vector.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SPREAD = (
     ("out_row", "out_col"),
     ("out_col", "image"),
 )
-"""Axes spread together. Each won on a depthwise layer of MobileNet v2, or on a first layer of few
-channels.
+"""Axes to spread together. Each won on a depthwise layer of MobileNet v2, or on a first layer with
+few channels.
 """
 _CUT = ("group", "out_channel", "out_row", "out_col", "image")
 
@@ -39,7 +39,7 @@ def _has_few_pairs(op: Conv2d) -> bool:
 
 @conv.for_windows("direct_vectors", _has_few_pairs, staged=True)
 def direct_vectors(window: conv.Window) -> Seed:
-    """For few channels of a group."""
+    """Direct convolution by vectors of pixels, for few channels per group."""
     x, w, y = conv.images(), conv.weights(window[0]), conv.results()
     space = (
         Space(_by_tap(window))
@@ -61,7 +61,7 @@ def _spread(*axes: str) -> tuple[Spread, ...]:
 
 
 def _by_tap(window: conv.Window) -> Nest:
-    """One product of a tap and an input channel with the pixels of a tile."""
+    """One kernel tap and one input channel, multiplied with a tile of pixels."""
     return nest(
         "direct_vectors",
         "multiply_accumulate",
@@ -73,13 +73,13 @@ def _by_tap(window: conv.Window) -> Nest:
     )
 
 
-# Convolution with few channels a group on operands in place, by vectors over the groups.
+# Convolution with few channels per group on operands in place, by vectors along the groups.
 #
-# For machines whose cores address main memory through caches. The channels of a pixel lie side by
-# side, those of one number of all groups together; the windows of rows of results are multiplied
-# and added in one call, which keeps its sums in registers. Rows go outside groups, so that
-# neighbouring lines are wanted soon after each other; groups where the rows of all of them are too
-# many bytes. Depthwise layers have one channel a group.
+# For machines whose cores address main memory through caches. The channels of a pixel are
+# contiguous, channel `c` of all groups together. One call computes the windows of some rows and
+# keeps their sums in registers. Rows are outside groups, so that neighbouring lines are reused
+# soon; groups are outside where the rows of all groups take too many bytes. Depthwise layers have
+# one channel per group.
 
 _PIXELS = ("batch", "rows", "cols", "channels", "group")
 _WEIGHTS = ("kernel_rows", "kernel_cols", "in_channels", "out_channels", "group")
@@ -91,7 +91,7 @@ def _has_groups_of_floats(op: Conv2d) -> bool:
 
 @seed("conv2d", name="depthwise", addressed=True)
 def depthwise(op: Conv2d) -> Seed | None:
-    """For floats, several groups, and few channels of each."""
+    """Direct convolution by vectors of groups: floats, several groups, few channels in each."""
     window = op.kernel, op.stride, op.dilation
     return _depthwise(window, op.padding) if _has_groups_of_floats(op) else None
 
@@ -115,7 +115,7 @@ def _depthwise(window: conv.Window, padding: tuple[int, int, int, int]) -> Seed:
 
 
 def _window_sums(window: conv.Window, x: TensorSpec) -> Nest:
-    """The results of rows, of one channel of all groups."""
+    """The windows of some rows of results, for one output channel of all groups."""
     kernel, stride, dilation = window
     return nest(
         "depthwise",

@@ -1,9 +1,9 @@
-"""Convolution on operands in place: for machines whose cores address main memory through caches.
+"""Convolution on operands in place, for machines whose cores address main memory through caches.
 
-Images are channels-last. For one row of pixels (n) and some output channels (m, the vectors) the
-products of all kernel taps and input channels (k) add into the same C: one chain (`ir.chains`),
-whose sums stay in registers. A 1x1 kernel without border or stride is one matrix product over all
-pixels. Only the constant weights are copied: packed once, ahead of all calls.
+Images are channels-last. For one row of pixels (n) and some output channels (m, the vectors), the
+products of all kernel taps and input channels (k) add into one C: a chain (`ir.chains`) whose sums
+stay in registers. A 1x1 kernel without border or stride is one matrix product over all pixels. Only
+the constant weights are copied: packed once, ahead of all calls.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _by_row(window: conv.Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) ->
 
 
 def _pixels() -> tuple[tuple[Step, ...], ...]:
-    """The pixels of one product, out of one row or several, and the loops around it."""
+    """Loop orders around one product, whose pixels come from one row or from several."""
     orders = (
         ("out_channel", "in_channel", "out_row"),
         ("in_channel", "out_channel", "out_row"),
@@ -94,8 +94,8 @@ def _pointwise() -> Seed:
 
 
 def pixel_product() -> tuple[Nest, tuple[TensorSpec, ...]]:
-    """The product of all pixels with the weights of a 1x1 kernel, and its tensors: the images, the
-    weights, the results, then images and results by pixels.
+    """The product of all pixels with the weights of a 1x1 kernel, and its tensors: images, weights,
+    results, then images and results viewed as rows of pixels.
     """
     x, w, y = conv.images(), conv.weights((1, 1)), conv.results()
     dims = "group=groups, pixels=batch * out_rows * out_cols, channels="

@@ -1,8 +1,8 @@
-"""Convolution by explicit GEMM: expand the images to a column matrix, then one matrix product
+"""Convolution by explicit GEMM: expand the images to a column matrix, then run one matrix product
 (swATOP 3, im2col).
 
-The column matrix has a row per (kernel tap, in channel) and a column per output pixel; both nests
-see it, once by its seven indices and once as a matrix.
+The column matrix has one row per (kernel tap, input channel) and one column per output pixel. The
+expansion indexes it by its seven dimensions, the product as a matrix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.seeds.steps import Layout, Spread
 
 @conv.for_windows("explicit")
 def explicit_gemm(window: conv.Window) -> Seed:
-    """The seed for one kernel size, stride and dilation."""
+    """Explicit GEMM for one kernel size, stride and dilation."""
     x, w, y, taps = conv.images(), conv.weights(window[0]), conv.results(), prod(window[0])
     depth, pixels = f"depth=in_channels * {taps}", "pixels=out_rows * out_cols * batch"
     columns = tensor(
@@ -68,7 +68,7 @@ def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
 
 
 def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """Pixels or channels contiguous in images, columns and results together; weights either way."""
+    """Pixels or channels contiguous, alike in images, columns and results; weights either way."""
     taps = ("kernel_rows", "kernel_cols")
     pixels = ("rows", "cols", "batch")
     pixels_inner = (

@@ -1,9 +1,9 @@
 """Convolution by implicit GEMM: the direct loops with a matrix product innermost (swATOP Fig. 4,
 Alg. 2).
 
-For each kernel tap the output channels x pixels block is a product of weights (out x in channels)
-and images (in channels x pixels). Pixels are those of several images, of several columns, or both;
-of several rows too where images are few.
+For each kernel tap, a block of output channels x pixels is the product of weights (output x input
+channels) and images (input channels x pixels). The pixels come from several images, several
+columns, or both; from several rows too where the batch is small.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ _BLOCKS = (
 """The loops around the reduction."""
 
 FEW_IMAGES = 32
-"""Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
-may be too few to pay for the weights."""
+"""Below this batch a core may hold less than a vector of images per pixel, and the pixels of one
+row may be too few to amortise fetching the weights.
+"""
 _FEW_PIXEL_VALUES = 4096
-"""Images times input channels, of at least `FEW_IMAGES`. Up to here the taps of a whole kernel fit
-beside tiles that are large enough, and a product of one kernel row spends a noticeable part of its
-time on more than arithmetic."""
+"""Limit on images x input channels, with at least `FEW_IMAGES` images. Up to here the taps of a
+whole kernel fit beside large enough tiles, and a product of a single kernel row spends a noticeable
+share of its time outside arithmetic.
+"""
 
 
 @seed("conv2d", name="implicit")
 def implicit_gemm(op: Conv2d) -> Seed:
-    """The seed for one kernel size, stride and dilation."""
+    """Implicit GEMM for any kernel size, stride and dilation."""
     values = max(op.batch, FEW_IMAGES) * op.in_channels // op.groups
     few = op.batch < FEW_IMAGES, values <= _FEW_PIXEL_VALUES
     return _implicit_gemm(op.kernel, op.stride, op.dilation, *few)
@@ -87,7 +89,7 @@ def direct_nest(
 ) -> Nest:
     """The seven loops of a convolution (swATOP Alg. 1) around a matrix product of one tap.
 
-    The product's n are the images, those of a block a `lane` each where they come in blocks.
+    The product's n counts images; for blocked images it counts blocks and the `lane` within each.
     """
     counted, place = f"{images} {lane}", ", ".join(filter(None, (images, lane)))
     return nest(
@@ -103,7 +105,7 @@ def direct_nest(
 
 
 def _pixels(few_images: bool) -> tuple[tuple[steps.Step, ...], ...]:
-    """Whose pixels a product takes and which the cores share: few images may join several rows."""
+    """The axis whose pixels the core columns share; with few images, rows may join the product."""
     by_image, by_col = (steps.Spread("image", "columns"),), (steps.Spread("out_col", "columns"),)
     if not few_images:
         return by_image, by_col
@@ -114,16 +116,16 @@ def _pixels(few_images: bool) -> tuple[tuple[steps.Step, ...], ...]:
 def _orders(
     kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
 ) -> tuple[tuple[steps.Step, ...], ...]:
-    """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
-    their products are a chain (`ir.chains`).
+    """Loop orders, vector dimensions, and the loops outside which operands are fetched. Taps with
+    no other work between their products form a chain (`ir.chains`).
     """
     found: list[tuple[steps.Step, ...]] = []
     for blocks in _BLOCKS:
-        # Of many images the pixels go by inside: weights of a whole kernel are fetched once.
+        # With many images, pixels are inside: the weights of a whole kernel are fetched once.
         kernels = few_channels and (few_images or blocks == _BLOCKS[0])
         staging = [(TAPS, s) for s in _staging(kernel, stride, few_images, kernels)]
         if few_images and kernel[0] > 1:
-            # Rows of pixels that a product joins are whole: a column of the kernel can share them.
+            # Rows of pixels in one product are whole, so a kernel column can share them.
             staging.append((("in_channel", "kernel_col", "kernel_row"), _whole("kernel_row")))
         loops = ((steps.Reorder((*blocks, *taps)), stages) for taps, stages in staging)
         found += ((order, steps.Vectorize(v), *stages) for order, stages in loops for v in "mn")
@@ -134,7 +136,7 @@ def _staging(
     kernel: Pair, stride: Pair, few_images: bool, kernels: bool
 ) -> tuple[tuple[steps.Stage, ...], ...]:
     """Fetch the operands of a kernel row at once, or of the whole kernel with `kernels`; tap by tap
-    where these may not fit, have gaps, or leave the images of a tap unaligned.
+    where these may not fit, have gaps, or misalign the images of a tap.
     """
     if stride[1] > 1:
         return (steps.Stage("w", "kernel_col"),), ()
@@ -144,12 +146,12 @@ def _staging(
 
 
 def _whole(loop: str) -> tuple[steps.Stage, ...]:
-    """Weights and images of all taps of a loop."""
+    """Fetch weights and images of all taps of a loop at once."""
     return steps.Stage("w", loop), steps.Stage("x", loop)
 
 
 def _layouts(few_images: bool) -> tuple[tuple[tuple[steps.Layout, ...], ...], ...]:
-    """Pixels or channels contiguous, in images and results alike; weights either way."""
+    """Pixels or channels contiguous, alike in images and results; weights in either order."""
     taps = ("kernel_rows", "kernel_cols")
     orders = (PIXELS_INNER, CHANNELS_INNER, *((CHANNELS_OUTER,) if few_images else ()))
     return (
@@ -164,16 +166,16 @@ def _layouts(few_images: bool) -> tuple[tuple[tuple[steps.Layout, ...], ...], ..
 # Convolution by implicit GEMM on images stored in vectors of four, as in swDNN's image-size-aware
 # plan (swDNN IV-A, Algorithm 1).
 #
-# A core's four images of one pixel are one vector, and those of a run of columns are contiguous:
-# the pixels of a product fill whole vectors whatever number of columns there is, and transfers have
-# long blocks although the cores of a row share the images. Output columns may be padded to whole
-# register blocks, images are not: other batches have no such schedule.
+# A core's four images of one pixel are one vector, and the vectors of a run of columns are
+# contiguous. The pixels of a product therefore fill whole vectors for any number of columns, and
+# transfers have long blocks although the cores of a row share the images. Output columns may be
+# padded to whole register blocks, images may not: other batch sizes have no such schedule.
 
 LANES = 4
-"""Images of one vector, the fastest dimension of images and results."""
+"""Images per vector, the fastest dimension of images and results."""
 
 IMAGE_BLOCK = 32
-"""A vector of images on each of the 8 cores that share them."""
+"""Images per block: one vector for each of the 8 cores that share the images."""
 
 IMAGES_ORDER = ("group", "channels", "rows", "image_blocks", "cols", "images")
 """Storage order of images and results."""
@@ -182,13 +184,13 @@ WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_chan
 
 @seed("conv2d", name="implicit_fours", staged=True)
 def implicit_by_fours(op: Conv2d) -> Seed | None:
-    """For batches of whole blocks of 32 images."""
+    """Implicit GEMM on vectors of four images, for batches that are multiples of 32."""
     return images_in_fours("implicit_fours", op)
 
 
 def images_in_fours(name: str, op: Conv2d) -> Seed | None:
-    """The seed `name`, for batches of whole blocks of 32 images; input columns are fetched tap by
-    tap or for a whole kernel row.
+    """The seed `name`, for batches that are multiples of 32; input columns are fetched tap by tap
+    or for a whole kernel row.
     """
     if op.batch % IMAGE_BLOCK:
         return None
@@ -222,23 +224,23 @@ def _images_in_fours(name: str, window: Window) -> Seed:
 # Convolution by implicit GEMM on whole input columns, as in swDNN's batch-size-aware plan (swDNN
 # IV-A, Algorithm 2).
 #
-# A product takes the images of one output column. The loop over input columns stands outside that
+# A product takes the images of one output column. The loop over input columns is outside the one
 # over kernel columns: a column is fetched once for all output columns of a block that need it.
 
 BATCH_BLOCK = 128
-"""Whole register blocks of 16 images on each of the 8 cores that share them."""
+"""Images per block: a whole register block of 16 for each of the 8 cores that share the images."""
 
 
 @seed("conv2d", name="implicit_columns", staged=True)
 def implicit_by_columns(op: Conv2d) -> Seed | None:
-    """For batches of whole blocks of 128 images."""
+    """Implicit GEMM on whole input columns, for batches that are multiples of 128."""
     return images_by_columns("implicit_columns", op)
 
 
 def images_by_columns(name: str, op: Conv2d) -> Seed | None:
-    """The seed `name`, for batches of whole blocks of 128 images.
+    """The seed `name`, for batches that are multiples of 128.
 
-    An input column serves several output columns only where neighbouring taps are as far apart as
+    An input column serves several output columns only if neighbouring taps are as far apart as
     neighbouring outputs.
     """
     meets = op.kernel[1] == 1 or op.stride[1] == op.dilation[1] == 1
@@ -271,18 +273,17 @@ def _images_by_columns(name: str, window: Window) -> Seed:
 
 # Convolution by implicit GEMM on input rows that stay for several taps, for few images.
 #
-# Where images are few a product of one tap takes the pixels of several output rows. Tap by tap each
-# core fetches its part of the images as often as the kernel has taps. Here it keeps
+# With few images, a product of one tap covers the pixels of several output rows. Fetching tap by
+# tap, each core reads its part of the images once per tap. Here it keeps
 #
-# * for one kernel column, the rows that all rows of the kernel need: output rows one after the
-#   other are a matrix at any of them, so that one product takes them together;
-# * for one kernel row, whole input rows with their border, which serve all columns of the kernel:
-#   products take one output row each, because what they need of neighbouring rows has a gap
-#   between.
+# * for one kernel column, the rows that all kernel rows need: successive output rows form a matrix
+#   at any of them, so one product covers them together;
+# * for one kernel row, whole input rows with their border, which serve all kernel columns: products
+#   cover one output row each, since the input of neighbouring rows is not contiguous.
 #
-# From one kernel column to the next the pixels of a row move by one, so they are no aligned
-# vectors: vectors run along output channels, or along pixels that the primitive packs of images
-# with the channels of a pixel contiguous, while those of the results are not.
+# From one kernel column to the next the pixels of a row shift by one and are no longer aligned
+# vectors. Vectors therefore run along output channels, or along pixels that the primitive packs
+# from channels-last images while the results are not channels-last.
 
 _OUTER_TAPS = ("group", "kernel_rows", "kernel_cols")
 """The slowest dimensions of the weights."""
@@ -297,7 +298,7 @@ _LAYOUTS_OF_ROWS = tuple(
         (CHANNELS_OUTER, CHANNELS_OUTER, ("out_channels", "in_channels")),
     )
 )
-"""Storage orders of images, results and weights that some layer is fastest with."""
+"""Storage orders of images, results and weights, each the fastest for some layer."""
 _OUTSIDE_TAPS = ("group", "out_channel", "out_row", "out_col", "image", "in_channel")
 """The loops outside the taps."""
 
@@ -308,7 +309,7 @@ def _has_rows_to_keep(op: Conv2d) -> bool:
 
 @for_windows("implicit_rows", _has_rows_to_keep, staged=True)
 def implicit_by_rows(window: Window) -> Seed:
-    """For few images and kernels of several taps over neighbouring columns."""
+    """Implicit GEMM on input rows that stay, for few images and kernels of several taps."""
     x, w, y = images(), weights(window[0]), results()
     space = (
         Space(direct_nest("rows_that_stay", window, x, w, y))
@@ -338,8 +339,8 @@ def _for_a_kernel_column(vector: str, spread: str) -> Alternative:
 
 
 def _for_a_kernel_row(vector: str, *places: str) -> tuple[Alternative, ...]:
-    """Fetch whole input rows, with the weights of a tap or of a kernel row; input rows of all
-    kernel rows together only with the weights of a single tap.
+    """Fetch whole input rows, with the weights of a tap or of a kernel row. Input rows of all
+    kernel rows are fetched together only with the weights of a single tap.
     """
     rows = (
         steps.Spread("out_row", "columns"),

@@ -1,7 +1,7 @@
 """Extents, tensors and loops shared by all convolution seeds.
 
-Images are stored with their zero border (`padding`), as swDNN and swATOP assume; channels are those
-of one group.
+Images are stored with their zero border (`padding`), as swDNN and swATOP assume. Channel extents
+count the channels of one group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BORDERS = {
     "in_rows": ("zeros_above", "zeros_below"),
     "in_cols": ("zeros_before", "zeros_behind"),
 }
-"""Extents of the images, and how many of their first and last indices are zeros."""
+"""For each bordered extent of the images, the counts of its leading and trailing zeros."""
 Window = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 """Kernel size, stride and dilation, each rows then columns."""
 PIXELS_INNER = ("group", "rows", "channels", "cols", "batch")
@@ -40,7 +40,7 @@ CHANNELS_OUTER = ("group", "channels", "rows", "cols", "batch")
 
 
 def images(padding: tuple[int, int, int, int] = (0, 0, 0, 0)) -> TensorSpec:
-    """The input images with their border, of which this `padding` is known: top, left and on."""
+    """The input images; `padding` is the known border: top, left, bottom, right."""
     dims = "group=groups, channels=in_channels, rows=in_rows, cols=in_cols, batch=batch"
     top, left, bottom, right = padding
     border = tuple(b for b in (("rows", top, bottom), ("cols", left, right)) if any(b[1:]))
@@ -48,7 +48,7 @@ def images(padding: tuple[int, int, int, int] = (0, 0, 0, 0)) -> TensorSpec:
 
 
 def weights(kernel: tuple[int, int], kind: TensorKind = "constant") -> TensorSpec:
-    """The kernels, of which those that only a run makes are another `kind`."""
+    """The kernels; `kind` is "input" where a run computes them, as in a weight gradient."""
     dims = "group=groups, out_channels=out_channels, in_channels=in_channels"
     return tensor("w", kind, dims, operand=1, kernel_rows=kernel[0], kernel_cols=kernel[1])
 
@@ -60,7 +60,7 @@ def results() -> TensorSpec:
 
 
 def in_blocks(lanes: int) -> tuple[TensorSpec, TensorSpec]:
-    """Images and results in blocks of so many images, which lie side by side."""
+    """Images and results with the batch split into blocks of `lanes` contiguous images."""
     blocks = (("image_blocks", BATCH // lanes), ("images", Const(lanes)))
     x, y = (replace(t, dims=(*t.dims[:-1], *blocks)) for t in (images(), results()))
     return x, y
@@ -72,24 +72,24 @@ KERNEL = "group, out_channel, in_channel, kernel_row, kernel_col"
 
 
 def pixel(image: str = "image") -> str:
-    """The place in the results."""
+    """The index of the result element; `image` names the axes that count images."""
     return f"group, out_channel, out_row, out_col, {image}"
 
 
 def under(window: Window, image: str = "image") -> str:
-    """The place in the images under a tap of the kernel."""
+    """The index of the image element under a kernel tap."""
     row, col = window[2]
     return behind(window, f"kernel_row * {row}", f"kernel_col * {col}", image)
 
 
 def behind(window: Window, rows: str, columns: str, image: str = "image") -> str:
-    """The place in the images so many rows and columns behind the first one of a window."""
+    """The index of the image element `rows` and `columns` after the first one of a window."""
     down, right = window[1]
     return f"group, in_channel, out_row * {down} + {rows}, out_col * {right} + {columns}, {image}"
 
 
 def reach_of(window: Window) -> dict[str, IntLike]:
-    """Extents of axes over the rows and columns under a window, those between its taps too."""
+    """Extents of axes over the rows and columns that a window spans, gaps of dilation included."""
     row, col = ((n - 1) * d + 1 for n, d in zip(window[0], window[2], strict=True))
     return {"in_row": row, "in_col": col}
 
@@ -97,8 +97,8 @@ def reach_of(window: Window) -> dict[str, IntLike]:
 def for_windows(
     name: str, applies: Callable[[Conv2d], bool] = lambda op: True, **where: bool
 ) -> Callable[[Callable[[Window], Seed]], SeedRule]:
-    """Register a function from a window to the seed `name`, made once for each window, of the
-    convolutions that it `applies` to; it takes part `where` those of `seed` do.
+    """Register a function from a window to the seed `name`, cached by window. The seed covers
+    convolutions that it `applies` to, on machines that the keywords of `seed` select.
     """
 
     def register(build: Callable[[Window], Seed]) -> SeedRule:

@@ -1,9 +1,9 @@
 """Convolution whose kernel is an image: the gradient by the weights of another convolution.
 
-There the channels of the images count as images, the images as channels, the pixels of the result's
-gradient as kernel, and the taps are the few pixels of the result. All of a result's tile stays in
-the scratchpad while the sum runs over pixels and images; the inputs of a pixel's taps are fetched
-at once, or for a row of taps, and those of several columns may be one sum.
+The roles change: channels of the images count as images, images as channels, the pixels of the
+result's gradient as the kernel, and the few pixels of the result as taps. A whole result tile stays
+in the scratchpad while the sum runs over pixels and images. The inputs of a pixel's taps are
+fetched together, or row by row of taps; several columns may form one sum.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Stage, Vectorize
 
 LANES = 8
-"""Channels of the images that a core has at least: two vectors."""
+"""Fewest image channels per core: two vectors."""
 _FEW_BLOCKS = 8
-"""Blocks of these of which a core of a row has no more than one."""
+"""Most blocks of `LANES` channels that leave each core of a row at most one."""
 _TAPS_OF_RESULT = conv.OUT_ROWS * conv.OUT_COLS
 
 _LEAST_TAPS, _MOST_TAPS = 4, 49
-"""Pixels of a result that stay in scratchpads beside each other. The gradient of a kernel of one
-tap is a matrix product.
+"""Bounds on the result's pixels, which all stay in scratchpads. The gradient of a one-tap kernel is
+a matrix product.
 """
 _PIXELS = tuple(
     ("group", "rows", *order)
@@ -49,7 +49,7 @@ def _has_large_kernels(op: Conv2d) -> bool:
 
 @conv.for_windows("weight_gradient", _has_large_kernels, staged=True)
 def weight_gradient(window: conv.Window) -> Seed:
-    """For kernels that are larger than the result."""
+    """Weight gradient for kernels larger than the result."""
     x, w, y = conv.images(), conv.weights(window[0], "input"), conv.results()
     space = (
         Space(direct_nest("weight_gradient", window, x, w, y))
@@ -72,8 +72,8 @@ def weight_gradient(window: conv.Window) -> Seed:
 
 
 def _products() -> Iterator[Alternative]:
-    """A product for each tap, whose sum runs over images or over columns too. Inputs of a row of
-    taps leave room for longer sums, inputs of all taps have fewer transfers.
+    """One product per tap, which sums over images, or over kernel columns as well. Fetching a row
+    of taps leaves room for longer sums; fetching all taps needs fewer transfers.
     """
     joined = Split("kernel_col", tile_factor("kernel_col")), Fuse("kernel_col", "k")
     order = Reorder((*_TILES, *_SUMS, *_TAPS))
@@ -83,8 +83,8 @@ def _products() -> Iterator[Alternative]:
 
 @seed("conv2d", name="weight_gradient_taps", staged=True)
 def weight_gradient_taps(op: Conv2d) -> Seed | None:
-    """Likewise, where images and channels come in blocks of eight: all taps of a core's images are
-    one dimension of the product.
+    """Weight gradient for image channels in blocks of eight: all taps of a core's block form one
+    dimension of the product.
     """
     taps = op.out_height, op.out_width
     blocks = op.batch // LANES
@@ -96,7 +96,7 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
 
 @cache
 def _joined_taps(window: conv.Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
-    """With `few_blocks` taps are rounded up so that those of one block fill whole registers."""
+    """With `few_blocks`, taps are rounded up to even: one block's then fill whole registers."""
     rounded = round_up(_TAPS_OF_RESULT, 2) if few_blocks else _TAPS_OF_RESULT
     (x, y), w = conv.in_blocks(LANES), conv.weights(window[0], "input")
     group, channels, *_, blocks, lanes = y.dims
@@ -121,7 +121,7 @@ def _joined_taps(window: conv.Window, taps: tuple[int, int], few_blocks: bool) -
 
 
 def _windows_of(window: conv.Window, taps: tuple[int, int]) -> Primitive:
-    """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
+    """Gathers the taps of each kernel column: taps `stride` apart, columns `dilation` apart."""
     _, stride, dilation = window
     sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
     return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})
@@ -130,8 +130,8 @@ def _windows_of(window: conv.Window, taps: tuple[int, int]) -> Primitive:
 def _joined_nest(
     window: conv.Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
 ) -> Nest:
-    """Products over the images and columns of a row of pixels; before each the windows of these are
-    gathered, a tap after the other.
+    """Products over the images and kernel columns of a row of pixels; before each, its windows are
+    gathered tap by tap.
     """
     x, w, y = tensors
     kernel, stride, dilation = window

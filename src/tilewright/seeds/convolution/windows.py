@@ -1,8 +1,8 @@
 """Convolution by explicit GEMM in the scratchpad (im2col, swATOP 3): the column matrix of a block
-of pixels is made there and used at once, so that main memory sees images and results alone.
+of pixels is built and consumed there, so main memory holds only images and results.
 
-For few input channels: a product of one tap has a sum as short as the channels of a core, one of
-all taps a sum that is longer by the number of taps.
+For few input channels: a product of one tap sums over one core's channels only, a product of all
+taps over as many times more terms as there are taps.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tilewright.seeds.space import Seed, Space, layout
 from tilewright.seeds.steps import Spread
 
 MOST_CHANNELS = 32
-"""Input channels; with more, a core has enough of them for a product of one tap."""
+"""Input channels; with more, each core has enough of them for a product per tap."""
 
 _WINDOWS_ORDER = ("group", "rows", "channels", "kernel_rows", "kernel_cols", "cols", "batch")
-"""Channels outside taps, in the kernels too: so cores that share sums count their terms alike."""
+"""Channels outside taps, as in the kernels: cores that share sums number terms alike."""
 
 
 def _has_short_sums(op: Conv2d) -> bool:
@@ -27,7 +27,7 @@ def _has_short_sums(op: Conv2d) -> bool:
 
 @conv.for_windows("explicit_fused", _has_short_sums, staged=True)
 def explicit_fused(window: conv.Window) -> Seed:
-    """For few input channels and kernels of several taps."""
+    """Explicit GEMM in the scratchpad, for few input channels and kernels of several taps."""
     block = _block(window)
     space = (
         Space(block)
@@ -56,7 +56,7 @@ def explicit_fused(window: conv.Window) -> Seed:
 
 
 def _block(window: conv.Window) -> Nest:
-    """The product of a block of pixels of one row, of all taps and input channels."""
+    """The product of a block of pixels of one row with all taps and input channels."""
     kernel = window[0]
     dims = (
         f"channels=in_channels, kernel_rows={kernel[0]}, kernel_cols={kernel[1]}, group=groups, "
@@ -79,7 +79,7 @@ def _block(window: conv.Window) -> Nest:
 
 
 def _windows(window: conv.Window, made: Use) -> Transform:
-    """The transform that gathers a block's windows of so many rows and columns."""
+    """The transform that gathers the windows of a block of pixels."""
     kernel, stride, dilation = window
     names = ["kernel_row", "kernel_col", "out_col", "in_row", "in_col", "in_channel", "image"]
     sizes = {"rows": kernel[0], "cols": kernel[1], "stride": stride[1] if kernel[1] > 1 else 1}

@@ -1,7 +1,7 @@
 """Convolution by Winograd's minimal filtering: F(2x2, 3x3), F(4x4, 3x3) (swATOP 3, Lavin & Gray).
 
-Four nests: transform the kernels, transform overlapping image tiles, one matrix product per
-transform point (16 or 36), transform back. All four run on the core cluster.
+Four nests, all on the core cluster: transform the kernels, transform overlapping image tiles, one
+matrix product per transform point (16 or 36), transform back.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread, Step
 
 _ROUNDINGS_OF_TRANSFORMS, _PER_PRODUCT = 9, 1 / 3
-"""Channels' worth of roundings, and units of deviation of a product for each square root of one:
-fitted to measured errors of 16 to 1024 channels.
+"""The transforms' roundings, counted in channels, and a product's units of deviation per square
+root of a channel: fitted to measured errors of 16 to 1024 channels.
 """
 
 
 @seed("conv2d", name="winograd2")
 def winograd2(op: Conv2d) -> Seed | None:
-    """F(2x2, 3x3): 16 products of tiles that give 2 x 2 outputs."""
+    """F(2x2, 3x3): 16 products for each 2 x 2 tile of outputs."""
     return _winograd(2) if applies(op) else None
 
 
 @seed("conv2d", name="winograd4")
 def winograd4(op: Conv2d) -> Seed | None:
-    """F(4x4, 3x3): 36 products of tiles that give 4 x 4 outputs."""
+    """F(4x4, 3x3): 36 products for each 4 x 4 tile of outputs."""
     return _winograd(4) if applies(op) else None
 
 
 def applies(op: Conv2d) -> bool:
-    """True for 3 x 3 convolutions of floats without stride and dilation: the transforms divide."""
+    """True for 3 x 3 convolutions of floats without stride or dilation: the transforms divide."""
     window = (op.kernel, op.stride, op.dilation)
     return window == ((3, 3), (1, 1), (1, 1)) and op.numerics.is_float
 
 
 def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
-    """A result's rounding error in round-offs: of sums over channels, and amplified transforms."""
+    """Rounding error in round-offs: of sums over channels, amplified by the transforms."""
     terms = values["in_channels"] + _ROUNDINGS_OF_TRANSFORMS
     return _PER_PRODUCT * amplification(points) * sqrt(terms)
 
@@ -80,7 +80,7 @@ def _winograd(size: int) -> Seed:
 
 
 def transformed_kernels(points: int) -> TensorSpec:
-    """U, a matrix for each point."""
+    """U: one matrix of transformed kernels per transform point."""
     dims = f"group=groups, points={points}, out_channels=out_channels, in_channels=in_channels"
     return tensor("u", "scratch", dims)
 
@@ -88,14 +88,14 @@ def transformed_kernels(points: int) -> TensorSpec:
 def _tiles(
     names: tuple[str, str], dims: str, rows: Expr, cols: Expr
 ) -> tuple[TensorSpec, TensorSpec]:
-    """The transformed tiles by row and column, and as columns of a matrix for each point."""
+    """The transformed tiles by row and column, and viewed as matrix columns for each point."""
     name, matrix = names
     tiles = tensor(name, "scratch", dims, tile_rows=rows, tile_cols=cols, batch=conv.BATCH)
     return tiles, tensor(matrix, "scratch", dims, storage=name, tiles=rows * cols * conv.BATCH)
 
 
 def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
-    """The transform of all kernels, which are few."""
+    """The space of the kernel transform, tiled in output and input channels."""
     return (
         Space(filter_nest(size, w, u, "group", ("out_channel", "in_channel")))
         .split("out_channel", "in_channel")
@@ -109,7 +109,7 @@ def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
 def filter_nest(
     size: int, w: TensorSpec, u: TensorSpec, group: str, channels: tuple[str, str]
 ) -> Nest:
-    """The transform of kernels, along output and input channels in the order of U."""
+    """The kernel transform over output and input channels, looped in the order of U."""
     first, second = channels
     return nest(
         "filter",
@@ -132,8 +132,9 @@ def tile_nest(
     starts: Mapping[str, str] | None = None,
     extents: Mapping[str, IntLike] | None = None,
 ) -> Nest:
-    """Between pixels and transform points: overlapping windows of the `input`, disjoint ones of the
-    `output`. The loops `outer` say at which rows of tiles, channel and image a block `starts`.
+    """The transform between pixels and transform points: overlapping windows of the `input`,
+    disjoint tiles of the `output`. With `outer` loops, `starts` gives the first tile row, channel
+    and image of a block.
     """
     window = size + 2 if name == "input" else size
     row, channel, image = (
@@ -176,7 +177,7 @@ def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space
 
 
 def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """Tiles or channels contiguous in all four large tensors together; kernels either way."""
+    """Tiles or channels contiguous, alike in all four large tensors; kernels in either order."""
     tiles = ("tile_rows", "tile_cols", "batch")
     tiles_inner = (
         Layout("x", conv.PIXELS_INNER),
@@ -206,25 +207,25 @@ def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
 
 
 # Winograd's minimal filtering in the scratchpad: input transform, products and output transform of
-# a block of tiles follow each other there, so that main memory sees images and results alone.
+# a block of tiles follow each other there, so main memory holds only images and results.
 #
-# Kernels are transformed first, and all of U stays in the scratchpad: for few channels. A block is
-# part of one row of tiles, of several columns or of several images; these may be stored in vectors
-# of four (`convolution.implicit`).
+# Kernels are transformed first, and all of U stays in the scratchpad, hence few channels. A block
+# is part of one row of tiles and spans several columns or several images; images may be stored in
+# vectors of four (`convolution.implicit`).
 
 MOST_CHANNELS = 128
-"""Channels of images and of results: a larger U leaves a scratchpad no room for tiles."""
+"""Channels of images and of results; a larger U leaves no room for tiles in a scratchpad."""
 
 
 @seed("conv2d", name="winograd2_fused", staged=True)
 def winograd2_fused(op: Conv2d) -> Seed | None:
-    """F(2x2, 3x3), for few channels."""
+    """F(2x2, 3x3) in the scratchpad, for few channels."""
     return _fused(2) if applies(op) and _has_few_channels(op) else None
 
 
 @seed("conv2d", name="winograd2_fours", staged=True)
 def winograd2_fours(op: Conv2d) -> Seed | None:
-    """F(2x2, 3x3) on images in vectors of four, for batches of whole blocks of 32 images."""
+    """F(2x2, 3x3) on images in vectors of four, for batches that are multiples of 32."""
     meets = applies(op) and _has_few_channels(op) and op.batch % IMAGE_BLOCK == 0
     return _fused_in_fours(2) if meets else None
 
@@ -255,8 +256,8 @@ def _seed(
     over: tuple[tuple[Step, ...], ...],
     orders: tuple[tuple[str, ...], ...],
 ) -> Seed:
-    """`pixels` are images and results, stored in one of the `orders`; `counted` names the axis of
-    each of their dimensions that counts images, `over` what the cores of a row share.
+    """The seed on `pixels` (images, results), both stored in one of the `orders`. `counted` names
+    the axes that count images, `over` the axes that the cores of a row divide.
     """
     w, u = weights((3, 3)), transformed_kernels((size + 2) ** 2)
     space = (
@@ -283,7 +284,7 @@ def _seed(
 
 
 def _block(size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, counted: str) -> Nest:
-    """The product of one point of a block of tiles, the transforms of all its points around it."""
+    """The product of one point for a block of tiles, inside the transforms of all its points."""
     points, place = (size + 2) ** 2, f"tile_row, tile_col, {', '.join(counted.split())}"
     rows, cols = ceil_div(conv.OUT_ROWS, size), ceil_div(conv.OUT_COLS, size)
     shape = f"points={points}, group=groups, tile_rows={rows}, tile_cols={cols}"
@@ -310,8 +311,8 @@ def _block(size: int, pixels: tuple[TensorSpec, TensorSpec], u: TensorSpec, coun
 def _transform(
     way: str, size: int, tiles: TensorSpec, pixels: TensorSpec, counted: str
 ) -> Transform:
-    """Of images to tiles on the way in, of tiles to results on the way out; rows of tiles have no
-    letter, as a block is in one.
+    """The transform from images to tiles ("in") or from tiles to results ("out"). Rows of tiles
+    have no letter, since a block lies within one.
     """
     channel, images = f"{way}_channel", ", ".join(counted.split())
     rows, cols = f"tile_row * {size} + {way}_row", f"tile_col * {size} + {way}_col"
@@ -327,7 +328,7 @@ def _transform(
 def _fused_layouts(
     orders: tuple[tuple[str, ...], ...],
 ) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """Tiles are stored as pixels are, point by point."""
+    """Tiles in the storage order of the pixels, with points outermost."""
     of_tiles = {"rows": "tile_rows", "cols": "tile_cols"}
     pixels_and_tiles = tuple(
         tuple(

@@ -1,11 +1,11 @@
-"""Winograd's minimal filtering for machines with caches: block by block of tiles, so that what
-transforms and products exchange stays in a cache.
+"""Winograd's minimal filtering for machines with caches: one block of tiles at a time, so that
+intermediate results stay in a cache.
 
-Kernels are transformed once, ahead of all calls. For each block of rows of tiles, of one image or
-of several small ones, the images are transformed; for each group of output channels follow one
-matrix product per transform point and the transform back. Points that are no integers round better
-and cost nothing here (Barabasz et al. 2020): F(4x4, 3x3) with +-5/8 and +-3/2 errs a quarter as
-much as with the textbook's +-1 and +-2.
+Kernels are transformed once, ahead of all calls. For each block of tile rows, of one image or of
+several small ones, the images are transformed; then, for each group of output channels, come one
+matrix product per transform point and the output transform. Non-integer points round better and
+cost nothing here (Barabasz et al. 2020): F(4x4, 3x3) with +-5/8 and +-3/2 has a quarter of the
+error of the textbook's +-1 and +-2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POINTS = {
     5: "1/3 -1/3 7/8 -7/8 8/5 -8/5",
     6: "0 1/2 -1/2 1 -1 2 -2",
 }
-"""The finite interpolation points of each output tile; infinity is one more."""
+"""Finite interpolation points for each output tile size; the point at infinity is always added."""
 
 BLOCK_ROWS, WHOLE_ROWS, BLOCKS = Var("block_rows"), Var("whole_rows"), Var("blocks")
 BLOCK_IMAGES, IMAGE_BLOCKS = Var("block_images"), Var("image_blocks")
@@ -53,9 +53,9 @@ _FEWEST_CHANNELS = 32
 _MOST_TILES = 256
 """Tiles over several images that share one read of U; more bring no gain."""
 _LINE, _MEETING = 16, 256
-"""Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
+"""f32 channels per cache line; rows of `_MEETING` multiples share few cache sets."""
 _APART = 16
-"""Cache lines: points a multiple of so many apart displace each other, of a tile, in few sets."""
+"""Cache lines; points of a tile that are a multiple of this apart map to few cache sets."""
 
 
 @seed("conv2d", name="winograd2", addressed=True)
@@ -66,8 +66,8 @@ def winograd2(op: Conv2d) -> Seed | None:
 
 @seed("conv2d", name="winograd3", addressed=True)
 def winograd3(op: Conv2d) -> Seed | None:
-    """F(3x3, 3x3): 25 products, 3.24 times fewer multiplications, for images of few tiles, as there
-    the kernels are read for few products each, and F(4x4, 3x3) has 36 of them.
+    """F(3x3, 3x3): 25 products, 3.24 times fewer multiplications. For images of few tiles, where
+    each transformed kernel serves few products; F(4x4, 3x3) reads 36.
     """
     return _blocked(3, op)
 
@@ -80,8 +80,8 @@ def winograd4(op: Conv2d) -> Seed | None:
 
 @seed("conv2d", name="winograd5", addressed=True)
 def winograd5(op: Conv2d) -> Seed | None:
-    """F(5x5, 3x3): 49 products, 4.59 times fewer multiplications. It errs twice as much as
-    F(4x4, 3x3), so it has to save a fifth of that one's products.
+    """F(5x5, 3x3): 49 products, 4.59 times fewer multiplications. Its error is twice that of F(4x4,
+    3x3), so it must save a fifth of the products of that.
     """
     return _blocked(5, op) if 5 * _products(5, op) <= 4 * _products(4, op) else None
 
@@ -93,7 +93,7 @@ def winograd6(op: Conv2d) -> Seed | None:
 
 
 def _products(size: int, op: Conv2d) -> int:
-    """Products of all tiles of a channel."""
+    """Products of all tiles, per pair of channels."""
     *_, rows, cols = op.out_shape
     return -(-rows // size) * -(-cols // size) * (size + 2) ** 2
 
@@ -148,8 +148,8 @@ def _seed(size: int, cut_rows: bool, cut_cols: bool) -> Seed:
 
 def _sizes_of_blocks(size: int) -> Blocks:
     def blocks(values: Mapping[str, int]) -> Sequence[Mapping[str, int]]:
-        """A few numbers of blocks that divide the rows of tiles nearly, and of channel groups. What
-        holds several images holds all of their rows.
+        """A few numbers of blocks that nearly divide the tile rows, and of channel groups. A block
+        of several images holds all of their rows.
         """
         rows, columns = (-(-values[side] // size) for side in ("out_rows", "out_cols"))
         channels, pitch = values["out_channels"], _pitch(values["in_channels"])
@@ -182,20 +182,20 @@ def _sizes_of_blocks(size: int) -> Blocks:
 
 
 def _pitch(channels: int) -> int:
-    """Channels, and a spare line where rows would conflict in sets of the level 1 cache."""
+    """Channels per row, plus a spare cache line where rows would conflict in level 1 cache sets."""
     return channels + _LINE if channels % _MEETING == 0 else channels
 
 
 def _tile_pitch(columns: int, rows: int, channels: int) -> int:
-    """Tiles of a row, and a spare one where the points of a single row of them would conflict in
-    sets of the level 1 cache: those of a tile are written one after the other.
+    """Tiles per row, plus a spare one where the points of a one-row block would conflict in level 1
+    cache sets: a tile's points are written one after the other.
     """
     return columns + (rows == 1 and columns * channels % (_APART * _LINE) == 0)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Some points of one direction from the number `first` on, and the tiles that need them."""
+    """Points of one direction from number `first` on, and how many tiles need them."""
 
     first: int
     points: int
@@ -203,8 +203,8 @@ class _Line:
 
 
 def _lines(size: int, cut: bool, tiles: Expr, whole: Expr) -> tuple[_Line, ...]:
-    """The points of one direction. The one at infinity counts in the last output of a tile alone,
-    which tiles that are cut do not have.
+    """The points of one direction. The point at infinity contributes only to a tile's last output,
+    which cut tiles lack.
     """
     if not cut:
         return (_Line(0, size + 2, tiles),)
@@ -221,7 +221,7 @@ def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
 def _tile_transform(
     name: str, size: int, pixels: TensorSpec, tiles: TensorSpec, channels: Expr
 ) -> Space:
-    """The transform of a block's tiles; those of the output are made group by group of channels."""
+    """The transform of a block's tiles; the output transform runs per group of channels."""
     starts = {"tile_row": "block * block_rows", "image": "image_block * block_images"}
     outer = "group image_block block"
     if name == "output":
@@ -278,7 +278,7 @@ def _point_products(
 
 
 def _addressed(space: Space, *tensors: TensorSpec) -> Space:
-    """All tensors where they lie, whole axes in every call."""
+    """All tensors in place, axes whole in every call."""
     for one in tensors:
         space = space.stage(one, IN_PLACE)
     return space.limit(largest=65536, most=1)

@@ -1,4 +1,4 @@
-"""BWDSP: a grid of VLIW signal processors that divide the layers of a network among them."""
+"""BWDSP: a grid of VLIW signal processors that divide the layers of a network."""
 
 from tilewright.machine.family import Family
 

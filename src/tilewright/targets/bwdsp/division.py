@@ -1,12 +1,10 @@
-"""Networks divided over the cores of a BWDSP.
+"""Networks divided over the cores of a BWDSP: each task as a network of its own on one core.
 
-The programs of a core: every task of a divided network as a network of its own on one core.
-
-In: tasks. Out: their time, and their results by the meaning of the programs. Tiles of what a task
-reads come in through one port and results leave through the other, while the core computes: of its
-three buffers one is read, one takes what is read next, one takes results. Values arrive in the
-order in which a program takes them, with a border of zeros: changes of layout between what is
-stored by rows and that take no time on the core. Nothing here was measured.
+In: tasks. Out: their time, and their results by interpreting the programs. While the core computes,
+input tiles arrive through one port and results leave through the other: of its three buffers one is
+read, one receives the next input, and one takes results. Values arrive in the order in which a
+program reads them, with a border of zeros, so that changes of layout between this order and storage
+by rows cost the core no time. Nothing here was measured.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class Divider:
     trains = False
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
-        """The layers, and the cores in the type of the network's inputs."""
+        """The layers, and the cores for the element type of the network's inputs."""
         return layers_of(network), core_model(machine, _element(network, machine))
 
     def divide(
@@ -69,7 +67,7 @@ class Divider:
         place: bool = False,
         progress: Progress = silent,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
+        """The plan of least cost by `weights`, over the grids of `strategy` if given."""
         network = by_definitions(network)
         layers, model = self.planned(network, machine)
         if most_work > 1 and model.multicasts:
@@ -101,8 +99,8 @@ class Divider:
 def _require_placeable(
     machine: Machine, model: CoreModel, weights: Weights, most_work: float
 ) -> None:
-    """Raise unless placement can count the values of messages: it assumes one receiver each, and
-    that everything is computed once.
+    """Raise unless placement can count the values of messages: it assumes one receiver per message,
+    and that everything is computed once.
     """
     problems = {
         "an objective with cycles": weights.cycles > 0,
@@ -118,7 +116,7 @@ def _require_placeable(
 
 
 def _element(network: Network, machine: Machine) -> str:
-    """The type of all inputs, which the cores compute in."""
+    """The element type of all inputs, in which the cores compute."""
     elements = {tensor.dtype for tensor in network.inputs}
     if len(elements) != 1 or not elements <= set(machine.core.types):
         raise PartitionError(
@@ -130,17 +128,17 @@ def _element(network: Network, machine: Machine) -> str:
     return element
 
 
-# Refusals of one core's programs in the terms of the whole machine.
+# Refusals of one core's programs in terms of the whole machine.
 #
-# In: an error that names the two memories of a core. Out: the same that names the buffers of the
-# machine's description, and what can be set in it.
+# In: an error that names the two memories of a core. Out: the same error with the buffers of the
+# machine's description and the setting that would help.
 
 _WORDS = {READ: "the two buffers that are read", RESULTS: "the buffer of results"}
 _SET = re.compile(r"--set memory\.(?P<space>\w+)\.capacity_bytes=(?P<bytes>\d+)")
 
 
 def of_whole(error: CapacityError, core: Machine, layer: str) -> PartitionError:
-    """The error of a program on `core` for a part of a layer as one of the machine."""
+    """The error of a program on `core` for a part of a layer, in terms of the machine."""
     message = error.message
     for name, words in _WORDS.items():
         message = message.replace(memory_words(name), words)
@@ -162,13 +160,13 @@ _WAITS = ("wait bandwidth", "wait latency")
 
 @cache
 def programs_of(core: Machine, element: str) -> CorePrograms:
-    """The programs for values of the type `element`, of all networks."""
+    """The programs for values of type `element`, shared by all networks."""
     return CorePrograms(core, element)
 
 
 @dataclass
 class CorePrograms:
-    """Programs for cores like `core`, made and timed when they are asked for."""
+    """Programs for cores like `core`, built and timed on demand."""
 
     core: Machine
     element: str
@@ -177,7 +175,8 @@ class CorePrograms:
 
     def times(self, tasks: Mapping[Task, str], progress: Progress = silent) -> Times:
         """Simulated time of each task; tasks that differ only in their borders share one program.
-        Raises PartitionError that names the layer whose task fits no core.
+
+        Raises PartitionError, which names the layer whose task fits no core.
         """
         plain = {task: _without_border(task) for task in tasks}
         layers = {own: tasks[task] for task, own in reversed(plain.items())}
@@ -189,7 +188,7 @@ class CorePrograms:
         return {task: self._times[own] for task, own in plain.items()}
 
     def compute(self, task: Task, operands: Operands) -> Array:
-        """The result of a task, by the meaning of its programs."""
+        """The result of a task by interpreting its programs."""
         plain, kind = _without_border(task), dtype(self.element).numpy
         self._make([plain])
         first, *others = operands
@@ -206,7 +205,7 @@ class CorePrograms:
         progress: Progress = silent,
         layers: Mapping[Task, str] = MappingProxyType({}),
     ) -> None:
-        """Plans of tasks that have none yet: their products are ranked together."""
+        """Plan the tasks that have no plan yet; their products are ranked together."""
         missing = [task for task in dict.fromkeys(tasks) if task not in self._plans]
         if not missing:
             return
@@ -223,7 +222,7 @@ class CorePrograms:
 
 
 def _ranked(networks: list[Network], names: list[str], core: Machine, progress: Progress) -> Ranked:
-    """The candidates of all products; refusals have the name of the network they are of."""
+    """The candidates of all products; refusals name the network they belong to."""
     ops: dict[Op, str] = {}
     for network, name in zip(networks, names, strict=True):
         for _, op in network.layers():
@@ -240,7 +239,7 @@ def _ranked(networks: list[Network], names: list[str], core: Machine, progress: 
 
 
 def _network(task: Task, element: str) -> Network:
-    """A task as a network: operands are called x0, x1, and so on."""
+    """A task as a network whose operands are x0, x1, and so on."""
     builder = NetworkBuilder("part", element)
     (first, *others), names = task.ops, list[str]()
     for is_weight, shape in zip(task.weights, first.input_shapes, strict=True):
@@ -257,7 +256,7 @@ def _network(task: Task, element: str) -> Network:
 
 
 def _without_border(task: Task) -> Task:
-    """A convolution of images that come with their border."""
+    """The task with a convolution whose images include their border."""
     first, *others = task.ops
     if (op := first.convolution) is None:
         return task
@@ -273,7 +272,7 @@ def _border(op: Conv2d) -> tuple[tuple[int, int], ...]:
 
 
 def _time(plan: Plan) -> TaskTime:
-    """The simulated time of all stages but those that only change a layout."""
+    """The simulated time of all stages except layout changes."""
     run = simulate_plan(plan)
     compute = streamed = 0
     for stage, found in zip(plan.stages, run.runs, strict=True):

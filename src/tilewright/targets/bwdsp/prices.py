@@ -12,7 +12,7 @@ from tilewright.targets.bwdsp.sections import ProductRates
 
 
 def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """Sums stay in registers while the terms pass; the last vector may be short."""
+    """Sums stay in registers while terms are added; the last vector may be short."""
     product, dims = machine.section(ProductRates), call.dims
     vectors = -(-dims[call.primitive.along] // machine.core.lanes(call.dtype))
     each = dims["k"] + product.sums_cycles
@@ -24,11 +24,11 @@ COSTS: Costs = {
     MatrixProduct: _product_cycles,
     **{kind: cost for kind, cost in _LOOPS.items() if not issubclass(kind, WinogradTransform)},
 }
-"""Weights are taken as they move: Winograd's transformed ones would be more values."""
+"""Weights are used untransformed: Winograd's transformed ones would be more values to move."""
 
 
 class BwdspPrices(Prices):
-    """The default prices with the core's product; loads overlap with arithmetic, as on any VLIW."""
+    """The default prices with the core's product; loads overlap arithmetic, as on any VLIW."""
 
     costs = COSTS
 

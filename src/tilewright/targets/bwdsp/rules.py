@@ -1,4 +1,4 @@
-"""How programs are lowered for a core of a BWDSP."""
+"""Lowering rules for a core of a BWDSP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlaceBuffers:
     name: ClassVar[str] = "place_buffers"
 
     def apply(self, program: Program) -> Program:
-        """The program with the memory of each buffer."""
+        """The program with a memory assigned to each buffer."""
         written = {
             s.buffer for s in walk(program.body) if isinstance(s, Transfer) and s.direction == "put"
         }

@@ -1,9 +1,9 @@
 """Sections of a BWDSP's description beyond those of every machine: cycles of its primitives. And
 one of its cores as a machine that programs run on.
 
-A core's three rotating buffers are two memories: what is read and what comes next lie in the one,
-of two buffers, results in the other. Both are joined to all that lies outside by a port of their
-own, of the grid's rate: the regions of other cores, and main memory.
+A core's three rotating buffers are two memories: the current and the next input share one, of two
+buffers, and results are in the other. Each is connected to everything outside, the regions of other
+cores and main memory, by its own port at the grid's rate.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tilewright.machine.model import Contradiction, Mesh
 from tilewright.machine.parts import Direction, Engine, Fabric, NonNegativeFloat
 
 _BUFFERS = 3
-"""One buffer is read, one receives the next data, one takes results."""
+"""One buffer is read, one receives the next data, one collects results."""
 _UNCOUNTED = ("gap_cycles", "header_bytes", "receive_cycles")
 """Costs of messages that neither the planner nor its clocks count."""
 
 
 class ProductRates(Section, frozen=True, forbid_unknown_fields=True):
-    """A product takes `start_cycles`; each vector of its sums `sums_cycles` to be read and written,
-    and a cycle for each multiply-add of a vector.
+    """A product takes `start_cycles`. Each vector of its sums takes `sums_cycles` to read and
+    write, plus one cycle per multiply-add.
     """
 
     key: ClassVar[str] = "primitives.product"
@@ -35,8 +35,8 @@ class ProductRates(Section, frozen=True, forbid_unknown_fields=True):
     sums_cycles: NonNegativeFloat
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Properties of the machine that the planner and the programs do not support: they know one
-        grid of links, three buffers, and one multiply-add per lane and cycle.
+        """Properties of the machine that planner and programs do not support: they assume one grid
+        of links, three buffers, and one multiply-add per lane and cycle.
         """
         if len(machine.fabrics) != 1:
             yield "fabrics", "one, the grid of the cores", ", ".join(machine.fabrics) or "none"

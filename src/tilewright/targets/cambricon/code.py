@@ -28,13 +28,11 @@ _SECTIONS = {True: ".static_ro", False: ".static_rw"}
 
 @dataclass(frozen=True)
 class CambriconCode:
-    """Emits DLA-AL, and runs it on the simulated device."""
+    """Emits DLA-AL and runs it on the simulated device."""
 
     def emit(self, program: Program, machine: Machine) -> Artifact:
-        """One source file.
-
-        Raises ProgramError for what has no instructions, CapacityError where a scratchpad is too
-        small.
+        """Emit one source file. Raises ProgramError for operations without instructions,
+        CapacityError where a scratchpad is too small.
         """
         require_bound(program)
         naming = name_program(program)
@@ -76,7 +74,7 @@ class CambriconCode:
         }
 
     def simulate(self, program: Program, machine: Machine) -> KernelRun:
-        """The time of the program's code by the window simulator."""
+        """The time of the program's code on the window simulator."""
         artifact = self.emit(program, machine)
         device = Device(image_of(artifact, machine), machine)
         run = device.launch(values=False)
@@ -91,14 +89,14 @@ def image_of(artifact: Artifact, machine: Machine) -> Object:
 
 
 def declared(info: TensorInfo) -> str:
-    """The statement that declares the data of a tensor."""
+    """The statement that declares a tensor's data."""
     size = prod(info.shape)
     kind = "synapse" if info.kind == "constant" else "neuron"
     return f"  @{kind} {info.identifier}, 1, 1, 1, {size}"
 
 
 def check_type(info: TensorInfo, machine: Machine) -> None:
-    """Raise ProgramError for elements that the units do not compute with."""
+    """Raise ProgramError for element types that the units do not support."""
     bits, kind = machine.section(Units).fraction_bits, dtype(info.dtype)
     if kind.numpy != np.int16 or kind.fraction_bits != bits:
         raise ProgramError(

@@ -1,8 +1,8 @@
-"""Maps of results and fetches of weights among products: there is room for one beside each.
+"""Moves maps of results and fetches of weights among products, which leave room for one each.
 
-In: a program whose products are rounded where they are made, with maps behind the loops of these,
-and fetches before them. Out: the maps in those loops, on the pixels of earlier turns; parts of the
-next weights in them where a schedule says so.
+In: a program whose products round their results where they are made, with maps behind the loops of
+products and fetches before them. Out: the maps inside those loops, on the pixels of earlier turns;
+parts of the next weights, too, where a schedule says so.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ from tilewright.targets.cambricon.primitives import RoundedMap
 from tilewright.targets.cambricon.slide_windows import part
 
 _APART = 4
-"""Turns from one step of a map to the next where windows are copied beside products, too."""
+"""Turns between two steps of a map where the loop also copies windows."""
 _VECTOR = "vector"
 """The loop over the vectors of a product."""
 
 
 @dataclass(frozen=True)
 class FinishBeside:
-    """Computes on results while later products run: beside each product there is room for one
-    vector instruction, so that each of several takes the results of as many pixels, in turn.
+    """Computes on results while later products run. Beside each product there is room for one
+    vector instruction, so several instructions take turns, each on as many pixels as there are
+    turns.
 
     before:  for pixel: product(y_tile[pixel])
              rounded_map(y_tile, y_tile, b_wide, zeros, expression=max(x0 + x1, x2))
@@ -73,7 +74,7 @@ class FinishBeside:
     name: ClassVar[str] = "finish_beside"
 
     def apply(self, program: Program) -> Program:
-        """The program with maps of results inside the loops that make them."""
+        """Move maps of results into the loops that make them."""
         finishing = _Finishing(program)
         body = rewrite(finishing.finished(program.body), finishing.laid)
         calls = [s for s in walk(body) if isinstance(s, Call)]
@@ -85,8 +86,8 @@ class FinishBeside:
 
 @dataclass
 class _Finishing:
-    """Maps of a program that come beside products. Buffers of what is alike for all pixels are
-    `narrow`: as long along an axis as one map behind the loop takes, of so many elements.
+    """Moves the maps of one program. `narrow` buffers hold numbers that are alike for all pixels:
+    only as long along each given axis as one map needs, `elements` in total.
     """
 
     program: Program
@@ -94,8 +95,8 @@ class _Finishing:
     elements: dict[str, Expr] = field(default_factory=dict)
 
     def finished(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The body with the map behind a loop of products in that loop, and what the map reads
-        beside their results fetched before it.
+        """Move the map behind a loop of products into that loop, and the fetches of its other
+        operands before the loop.
         """
         place = next((i for i, s in enumerate(body) if isinstance(_vectors(s), For)), None)
         if place is None:
@@ -112,8 +113,8 @@ class _Finishing:
         return (*body[:place], *fetched, found[0], *found[1], *after[len(fetched) + 1 :])
 
     def _with_map(self, loop: For, last: Call) -> tuple[For, tuple[Stmt, ...]] | None:
-        """The loop with a map of what it makes, and what of that stays behind it; None where one
-        turn makes no part of its own.
+        """The loop with a map of its results, and the part of the map that stays behind the loop.
+        None if no turn completes a part of the result.
         """
         y, steps = last.operands[0], _one_by_one(last)
         users = [s for s in walk(loop.body) if isinstance(s, Call | Transfer) and _names(s, y)]
@@ -160,7 +161,7 @@ class _Finishing:
         return replace(loop, body=body), tuple(behind)
 
     def _narrow(self, view: Operand, most: Mapping[str, int]) -> None:
-        """Keep so many indices of an operand that is alike for all and that nothing else uses."""
+        """Keep only so many indices of an operand that is alike for all and used nowhere else."""
         users = [s for s in walk(self.program.body) if isinstance(s, Call) and _names(s, view)]
         first = users[0]
         if len(users) != 2 or _buffers(first)[0] not in _buffers(replace(first, operands=(view,))):
@@ -177,7 +178,7 @@ class _Finishing:
             self.elements[view.buffer] = product({**sizes, **self.narrow[view.buffer]}.values())
 
     def _narrowed(self, view: View) -> View:
-        """The view of a narrow buffer; one index along an axis counts for all."""
+        """The view of a narrow buffer; an axis of one index is broadcast."""
         sizes = self.narrow.get(view.buffer, {})
         for letter in sizes.keys() & {*view.roles}:
             d, size = view.roles.index(letter), sizes[letter]
@@ -188,7 +189,7 @@ class _Finishing:
         return view
 
     def _of_pixels(self, call: Call, parts: Mapping[str, tuple[Expr, Expr]]) -> Call:
-        """A map of some indices, from the first on so many, along axes."""
+        """A map of some indices only: along each axis of `parts`, from a first index on so many."""
 
         def part(view: Operand) -> Operand:
             assert isinstance(view, View)
@@ -202,7 +203,7 @@ class _Finishing:
         return replace(call, operands=tuple(map(part, call.operands)))
 
     def laid(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """A statement that fills a narrow buffer, for that much of it; None for others."""
+        """A statement that fills a narrow buffer, for its smaller extent; None for others."""
         match stmt:
             case Call(Fill(), (View(name, _, (_,)),)) if name in self.narrow:
                 size = self.elements[name]
@@ -214,7 +215,7 @@ class _Finishing:
                 return None
 
     def sized(self, buffer: Buffer) -> Buffer:
-        """The buffer with as many elements as it keeps."""
+        """The buffer with its smaller number of elements."""
         elements = self.elements.get(buffer.name)
         if elements is None:
             return buffer
@@ -222,7 +223,8 @@ class _Finishing:
 
 
 def _vectors(stmt: Stmt) -> Stmt:
-    """A product of several vectors as a loop of products of one each; other statements themselves.
+    """A product of several vectors as a loop of products of one each; any other statement
+    unchanged.
 
     before:  product(y_tile[0 : 98], w_tile, x_tile[0 : 98])
     after:   for vector: product(y_tile[vector], w_tile, x_tile[vector])
@@ -247,24 +249,24 @@ def _vectors(stmt: Stmt) -> Stmt:
 
 
 def _fetches(stmt: Stmt) -> bool:
-    """True for a get and for a wait."""
+    """True for a get or a wait."""
     return isinstance(stmt, Wait) or (isinstance(stmt, Transfer) and stmt.direction == "get")
 
 
 def _buffers(stmt: Call | Transfer) -> tuple[str, ...]:
-    """The buffers that a statement names, that which a call writes first."""
+    """The buffers that a statement names, the one a call writes first."""
     if isinstance(stmt, Transfer):
         return (stmt.buffer,)
     return tuple(o.buffer if isinstance(o, View) else "" for o in stmt.operands)
 
 
 def _names(stmt: Call | Transfer, view: Operand) -> bool:
-    """True if a statement works on the buffer of a view."""
+    """True if a statement names the buffer of a view."""
     return isinstance(view, View) and view.buffer in _buffers(stmt)
 
 
 def _one_by_one(last: Call) -> list[Call]:
-    """A map of a result in place as maps of one instruction each; none where it is no chain."""
+    """A map of a result in place as maps of one instruction each; none unless it is a chain."""
     y, found = last.operands[0], list[Call]()
     if not isinstance(last.primitive, RoundedMap) or last.operands[1] != y:
         return []
@@ -291,13 +293,13 @@ def _one_by_one(last: Call) -> list[Call]:
 
 
 _TURNS = 2
-"""Turns from one part to the next: beside two products there are two results to store."""
+"""Turns from one part to the next. Two products leave room for a part and two stores."""
 
 
 @dataclass(frozen=True)
 class FetchInParts:
-    """Fetches weights that `stages` has `IN_PARTS`: one in every other turn of the loop over the
-    vectors of a product. A result is stored behind the product after its own.
+    """Fetches the weights that `stages` marks `IN_PARTS`: a part in every other turn of the loop
+    over a product's vectors. Each result is stored behind the next product.
 
     before:  for tile: get(w[tile] -> w_tile)
                        for pixel: product(y_tile[0 : 7], w_tile, x_tile[pixel * 7 : pixel * 7 + 7])
@@ -315,8 +317,8 @@ class FetchInParts:
     stages: Mapping[str, str]
 
     def apply(self, program: Program) -> Program:
-        """The program with transfers in the loop. Raises ScheduleError where there is none, or
-        results have another use.
+        """Move the transfers into the loop. Raises ScheduleError if there is none or the results
+        have another use.
         """
         for name, at in self.stages.items():
             if at == IN_PARTS and not _is_cut(name, program):
@@ -326,8 +328,8 @@ class FetchInParts:
 
 @dataclass(frozen=True)
 class _Parts:
-    """A transfer of weights in the loop over their `tiles`, and a product on several vectors and
-    the store of its results in the loop over `pixels` inside that.
+    """A transfer of weights in the loop over their `tiles`; inside it, in the loop over `pixels`, a
+    product of several vectors and the store of its results.
     """
 
     program: Program
@@ -339,7 +341,7 @@ class _Parts:
 
     @staticmethod
     def of(tensor: str, program: Program) -> _Parts:
-        """The fetch, product and store of `tensor`. Raises ScheduleError where they differ."""
+        """The fetch, product and store of `tensor`. Raises ScheduleError for other structures."""
         loops = _chain(program.body)
         tiles, pixels = loops[-2:] if len(loops) > 1 else (None, None)
         match [s for s in (tiles.body if tiles else ()) if not isinstance(s, Wait)]:
@@ -356,7 +358,7 @@ class _Parts:
                 raise _refused(tensor)
 
     def applied(self) -> Program:
-        """The program with parts. Raises ScheduleError for a product that is no loop."""
+        """The program with parts. Raises ScheduleError unless the product is a loop."""
         loop = _vectors(self.product)
         if not isinstance(loop, For):
             raise _refused(self.fetched.tensor)
@@ -391,8 +393,8 @@ class _Parts:
         return replace(self.program, buffers=tuple(buffers), body=whole)
 
     def _part(self, loop: For, slot: Expr) -> If:
-        """A part of the next weights, where there are any, as many in each of the loops over pixels
-        that are as long as the first one: of the last parts some overlap.
+        """Fetch a part of the next weights, if any. Each loop over pixels that is as long as the
+        first one fetches equally many; the last parts may overlap.
         """
         tile, pixel = self.tiles.var, self.pixels.var
         (d,) = (i for i, r in enumerate(self.fetched.ranges) if tile in free_vars(r.start))
@@ -410,7 +412,7 @@ class _Parts:
 
 
 def _is_cut(tensor: str, program: Program) -> bool:
-    """True if parts have slots already, as those of windows do."""
+    """True if the parts already have slots, as those of windows do."""
     moved = (s for s in walk(program.body) if isinstance(s, Transfer) and s.tensor == tensor)
     return any(s.slot != Const(0) for s in moved)
 
@@ -423,7 +425,7 @@ def _refused(tensor: str) -> ScheduleError:
 
 
 def _chain(body: Sequence[Stmt]) -> list[For]:
-    """The loops of a chain, outermost first."""
+    """The nested loops of a body, outermost first."""
     loop = next((s for s in body if isinstance(s, For)), None)
     return [loop, *_chain(loop.body)] if loop else []
 
@@ -435,7 +437,7 @@ def _at(stmt: Transfer, values: Mapping[str, IntLike]) -> Transfer:
 
 
 def _instead(body: Sequence[Stmt], old: For, new: For) -> tuple[Stmt, ...]:
-    """The body of a chain of loops with one of them for another."""
+    """The body of a chain of loops with one of them replaced."""
     inside = (
         replace(s, body=_instead(s.body, old, new)) if isinstance(s, For) else s for s in body
     )

@@ -1,8 +1,8 @@
 """First convolutions whose images the host lays out in loading order (Lan et al. 2019, section 3).
 
-In: a network in fixed point. Out: the same function by products of windows, and how the host lays
-out each image of few channels: each window by itself, so that those of many pixels are one run. The
-gradient of the weights takes the image a second time, by the weights that its pixels meet.
+In: a network in fixed point. Out: an equivalent network of products of windows, and the layout in
+which the host stores each image of few channels: window by window, so that the windows of many
+pixels are one run. The gradient of the weights reads a second copy, by the weight each pixel meets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.round_products import MATRIX
 
 _MOST_CHANNELS = 16
-"""Channels of an image that the host lays out: its pixels are repeated for each window."""
+"""Most channels of an image that the host lays out; its pixels are repeated in each window."""
 
 
 @dataclass(frozen=True)
 class HostWindows:
-    """An input as the host lays it out: what is read for some pixels side by side, as channels of
-    one; of several the kernel stands at the place of each among zeros. The gradient of the weights
-    takes a second input, `by_taps`: what meets each weight, of all pixels of all images.
+    """An input as the host lays it out: the window of `pixels` neighbouring pixels as the channels
+    of one pixel. With several, each has a copy of the kernel in its place among zeros. The gradient
+    of the weights reads a second input, `by_taps`: everything each weight meets, in all images.
     """
 
     tensor: str
@@ -41,13 +41,13 @@ class HostWindows:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """Rows and columns that the pixels read."""
+        """Rows and columns that the pixels of one window read."""
         rows, cols = self.conv.kernel
         return rows, cols + (self.pixels - 1) * self.conv.stride[1]
 
     @property
     def product(self) -> Conv2d:
-        """The convolution as one of pixels whose channels are windows."""
+        """The convolution as one of single pixels whose channels are windows."""
         op = self.conv
         return replace(op, in_channels=op.in_channels * prod(self.reach),
                        out_channels=op.out_channels * self.pixels, height=op.out_height,
@@ -56,11 +56,11 @@ class HostWindows:
 
     @property
     def shape(self) -> Shape:
-        """Images, channels by rows and columns of a window, rows, columns of pixels."""
+        """Images, channels times rows and columns of a window, rows, columns of pixels."""
         return self.product.input_shapes[0]
 
     def arranged(self, image: Array) -> dict[str, Array]:
-        """The input in this order, and by taps."""
+        """The input in this order, and by taps if the gradient needs it."""
         found = {self.tensor: (windows := self._windows(image))}
         if self.by_taps:
             found[self.by_taps.name] = windows.swapaxes(0, 1).reshape(self.by_taps.shape)
@@ -76,7 +76,7 @@ class HostWindows:
         return every.transpose(0, 1, 4, 5, 2, 3).reshape(self.shape)
 
     def cycles(self, machine: Machine) -> float:
-        """Of all products; no less than any where the matrix fills more than half its memory."""
+        """Cycles of all products; infinite if the matrix would fill more than half its memory."""
         op, pixels = self.product, prod(self.product.out_shape[2:])
         if 2 * prod(op.input_shapes[1]) * 2 > machine.space(MATRIX).capacity_bytes:
             return inf
@@ -84,14 +84,14 @@ class HostWindows:
         return float(pixels * instruction_cycles(machine, "mmv", **size))
 
     def fewest_cycles(self, machine: Machine) -> HostWindows:
-        """The windows with as many pixels in a product as make it best."""
+        """The windows with the number of pixels per product that takes the fewest cycles."""
         width = self.conv.out_width
         several = (replace(self, pixels=n) for n in range(2, width + 1) if width % n == 0)
         return min((self, *several), key=lambda own: own.cycles(machine))
 
 
 def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[HostWindows, ...]]:
-    """The network that takes inputs in loading order, and those that the host lays out."""
+    """The network that takes inputs in loading order, and the layouts of those inputs."""
     found: dict[str, HostWindows] = {}
     nodes: list[Node] = []
     changing = {state.tensor for state in network.states}
@@ -139,8 +139,8 @@ def _first_windows(network: Network, node: Node) -> HostWindows | None:
 
 
 def _sums_taps(node: Node, conv: Conv2d) -> bool:
-    """True for the gradient of a convolution's weights as a convolution of as many taps as it has,
-    images as channels.
+    """True for the gradient of a convolution's weights: a convolution with images as channels that
+    has as many taps as the weights.
     """
     op = node.op.convolution
     if op is None or op.groups != 1 or op.stride != (1, 1) or op.dilation != conv.stride:
@@ -153,7 +153,7 @@ def _sums_taps(node: Node, conv: Conv2d) -> bool:
 
 
 def _on_taps(node: Node, taps: Tensor) -> tuple[Node, ...]:
-    """The gradient as a product of the result's gradient and what meets each weight."""
+    """The gradient as a product of the result's gradient and the pixels each weight meets."""
     op = node.op.convolution
     assert op is not None
     kind, (features, *_) = op.out_dtype, op.input_shapes[1]
@@ -198,8 +198,8 @@ def _is_first(node: Node, inputs: set[str]) -> bool:
 
 
 def _on_windows(node: Node, windows: HostWindows, behind: Sequence[Node]) -> Iterator[Node]:
-    """The weights as channels of a pixel, and the convolution of pixels; maps `behind` it are of
-    pixels side by side, too.
+    """The weights as channels of a pixel, and the convolution of pixels. With several pixels side
+    by side the maps `behind` it take them so, too.
     """
     (x, w), conv, pixels = node.inputs, windows.product, windows.pixels
     own, step = windows.conv.input_shapes[1], windows.conv.stride[1]
@@ -231,7 +231,7 @@ def _on_windows(node: Node, windows: HostWindows, behind: Sequence[Node]) -> Ite
 
 
 def _side_by_side(node: Node, made: str, windows: HostWindows) -> Iterator[Node]:
-    """The channels of several pixels as pixels: memory has them so, with channels last."""
+    """Turn the channels of several pixels into pixels; with channels last, memory holds them so."""
     kind, own, out = node.op.out_dtype, windows.product.out_shape, windows.conv.out_shape
     channels_last, channels_second = (0, 2, 3, 1), (0, 3, 1, 2)
     before, after = (tuple(shape[d] for d in channels_last) for shape in (own, out))

@@ -1,7 +1,7 @@
 """Whole networks on a Cambricon: one plan, and one program of DLA-AL that runs all its stages.
 
-Networks are in fixed point. Each value of the plan is data of the program under a name of its own;
-a stage is the code of its program on these, behind a comment that names it.
+Networks are in fixed point. Each value of the plan is data of the program under its own name, and
+each stage is the code of its program on these data, after a comment that names it.
 """
 
 from __future__ import annotations
@@ -71,26 +71,26 @@ _KINDS: dict[Role, TensorKind] = {
 
 
 _RUN = 2560
-"""Elements that move in the time that each run takes beside its own."""
+"""Elements moved in the overhead of one run."""
 
 
 class _Planner(Planner):
-    """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
+    """Plans for units that take vectors of any extent, and a matrix unit that transposes images."""
 
     arranges = gathers_channels = True
     fills = False  # each value has memory of its own, which the host has cleared
 
     def pools(self, conv: Conv2d) -> bool:
-        """Where windows may be gathered, of taps side by side."""
+        """True if windows may be gathered: taps side by side."""
         return conv.kernel[1] > 1
 
     def rows_written(self, memory: PlannedMemory) -> Mapping[int, int]:
-        """Of first layers, whose pixels lie side by side."""
+        """Rows written by the host: those of first layers, whose pixels lie side by side."""
         return rows_written(memory, self._machine)
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """More for shorter runs, which are transfers; few where neighbouring dimensions trade
-        places, by the matrix unit; else elements are moved one by one.
+        """Shorter runs cost more, since each is a transfer. Without runs, swapping neighbouring
+        dimensions is cheap on the matrix unit; any other order moves elements one by one.
         """
         before, after = (_axes(f) for f in (held, wanted))
         if before == after:
@@ -102,11 +102,11 @@ class _Planner(Planner):
         return 8.0 if turned else 64.0
 
     def reading_as_held(self, held: Form, made: Form) -> float:
-        """More for shorter runs: what a map reads moves by transfers alone."""
+        """Shorter runs cost more: the operands of a map move by transfers only."""
         return 1.0 if _axes(held) == _axes(made) else 1.0 + _RUN / _run(held, made)
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
-        """Operations of its vector instructions, each on all elements."""
+        """Cycles of its vector instructions, each on all elements."""
         del form
         elements, windows = prod(op.out_shape), epilogue.windows
         taps = prod(windows.extents) if windows else 1
@@ -119,7 +119,7 @@ class _Planner(Planner):
 
 
 def _axes(form: Form) -> list[int]:
-    """Dimensions of several indices, outermost first."""
+    """Dimensions with more than one index, outermost first."""
     return [d.axis for d in form.dims if d.extent > 1]
 
 
@@ -132,15 +132,15 @@ def _run(held: Form, wanted: Form) -> int:
 
 @dataclass(frozen=True)
 class CambriconNetworks:
-    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs by windows."""
+    """Plans networks in fixed point and their DLA-AL; the host lays out some inputs by windows."""
 
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
     ) -> PlannedNetwork:
         """Choose the schedules and layouts of a network.
 
-        Raises GraphError for operators without a meaning in fixed point, CapacityError where
-        nothing fits.
+        Raises GraphError for operators without a meaning in fixed point, CapacityError if nothing
+        fits.
         """
         self.require(network, machine)
         own, windows = with_windows(network, machine)
@@ -154,7 +154,7 @@ class CambriconNetworks:
         return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, windows))
 
     def require(self, network: Network, machine: Machine) -> None:
-        """Raise GraphError for operators without a lowering, or of floats."""
+        """Raise GraphError for floats, or for operators without a lowering."""
         for tensor in network.tensors.values():
             if dtype(tensor.dtype).kind != "fixed":
                 raise GraphError(
@@ -197,7 +197,7 @@ def _program(plan: Plan) -> DeviceNetwork:
 
 
 def _arranged(windows: Sequence[HostWindows], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs as the host lays them out for the plan."""
+    """The inputs with images laid out as the plan wants them."""
     found = dict(inputs)
     for own in windows:
         found |= own.arranged(inputs[own.tensor]) if own.tensor in inputs else {}
@@ -207,7 +207,7 @@ def _arranged(windows: Sequence[HostWindows], inputs: Mapping[str, Array]) -> di
 def dla_source(plan: Plan) -> Artifact:
     """The DLA-AL of all stages of a plan: one source file.
 
-    Raises ProgramError for what has no instructions, CapacityError where a scratchpad is too small.
+    Raises ProgramError for calls without instructions, CapacityError if a scratchpad is too small.
     """
     machine, name = plan.machine, safe_name(plan.name)
     tensors = _tensors(plan)
@@ -232,7 +232,7 @@ def dla_source(plan: Plan) -> Artifact:
 
 
 def _tensors(plan: Plan) -> list[TensorInfo]:
-    """The values of a plan as data of its program, each under a name of its own."""
+    """The values of a plan as data of its program, each under a unique name."""
     found: list[TensorInfo] = []
     names: set[str] = set()
     for value in plan.values:
@@ -268,7 +268,7 @@ class DeviceNetwork:
         return Device(self.image, self.plan.machine)
 
     def saturated(self, device: Device, run: WindowRun) -> dict[str, int]:
-        """How many elements did not fit 16 bits, by stage, in the order of the program."""
+        """Number of saturated elements by stage, in program order."""
         (text,) = self.artifact.files.values()
         found: dict[str, int] = {}
         names = subjects_of(text, device.instructions, "; stage ")
@@ -278,7 +278,7 @@ class DeviceNetwork:
         return found
 
     def timed(self) -> WindowRun:
-        """The run of the program without values."""
+        """The run of the program without values, for its cycles."""
         return self.device().launch(values=False)
 
     def run(

@@ -1,9 +1,9 @@
-"""Operations of Cambricon: 16-bit fixed point, sums exact, one rounding each.
+"""Operations of Cambricon: 16-bit fixed point, exact sums, one rounding each.
 
-In: spans of 16-bit elements and the values of operands. Out: the spans changed and how many of
-their elements saturated, or a scalar.
-Elements have the machine's fraction bits; products and sums are exact, and what is written is
-rounded once, to nearest and ties to even, and saturated. Conditions are 1.0 and 0.
+In: spans of 16-bit elements and values of scalar operands. Out: the spans changed and the number of
+elements that saturated, or a scalar. Elements have the machine's fraction bits. Products and sums
+are exact; a result is rounded once when written, to nearest with ties to even, and saturated.
+Conditions are 1.0 or 0.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Values = Mapping[str, int]
 _I64 = np.dtype(np.int64)
 _LARGEST, _SMALLEST = 2**15 - 1, -(2**15)
 _SEED = 20160618
-"""RV draws from a generator that starts anew in each run, so that runs are repeatable."""
+"""Seed of the generator of RV, which restarts in each run to make runs repeatable."""
 
 
 class _Operations:
     """The capability `simulate.window.run`."""
 
     def parameters(self, machine: Machine) -> Mapping[str, float]:
-        """Names of expressions in `isa/cambricon.toml`."""
+        """Values of the names in the expressions of `isa/cambricon.toml`."""
         units, engine = machine.section(Units), machine.engine("io")
         rates = {
             f"{name}_bytes_per_cycle": machine.bytes_per_cycle(engine, direction)
@@ -48,7 +48,7 @@ class _Operations:
         }
 
     def meanings(self, machine: Machine) -> Mapping[str, Meaning]:
-        """Every operation of the table."""
+        """A function for every operation of the table."""
         fraction_bits = machine.section(Units).fraction_bits
         generator = np.random.default_rng(_SEED)
         one = 1 << fraction_bits
@@ -86,7 +86,7 @@ _OF_TWO = ("add", "subtract", "multiply", "divide", "maximum", "greater", "equal
 
 
 def element_functions(fraction_bits: int) -> dict[str, Callable[..., Array]]:
-    """The operations of vectors element by element, of 64-bit integers and not yet saturated."""
+    """The element-wise operations of vectors, on 64-bit integers and before saturation."""
     one = 1 << fraction_bits
 
     def condition(test: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -109,7 +109,7 @@ def element_functions(fraction_bits: int) -> dict[str, Callable[..., Array]]:
 
 
 def saturated(values: Array) -> Array:
-    """The nearest numbers of 16 bits."""
+    """The nearest 16-bit numbers."""
     return np.clip(values, _SMALLEST, _LARGEST)
 
 
@@ -120,7 +120,7 @@ def fixed(values: Array, one: int) -> Integers:
 
 
 def _nearest(values: Array, one: int) -> Integers:
-    """Real numbers as fixed point of many bits."""
+    """Real numbers as wide fixed point, not yet saturated."""
     wide = np.clip(np.rint(values * one), 2 * _SMALLEST, 2 * _LARGEST)
     found: Integers = wide.astype(np.int64)
     return found
@@ -131,7 +131,7 @@ def _rounded(products: Integers, fraction_bits: int) -> Integers:
 
 
 def _write_saturated(out: Span, values: Array) -> int:
-    """Write what fits; returns how many elements do not."""
+    """Write the numbers, saturated; returns how many did not fit."""
     out[:] = kept = saturated(values)
     return int(np.count_nonzero(kept != values))
 
@@ -181,7 +181,7 @@ def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_ro
 
 
 def exact_sums(a: Array, b: Array) -> Integers:
-    """The matrix product of arrays of 16 bits; of one column without copies of the matrix."""
+    """The matrix product of 16-bit arrays; for one column it does not copy the matrix."""
     if b.shape[1] > 1 or not a.flags.c_contiguous:
         return exact_product(a, b)
     sums: Integers = np.einsum("ik,kj->ij", a, b, dtype=np.int64, casting="safe")
@@ -200,7 +200,7 @@ def _dot(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
 
 
 def _quotient(a: Array, b: Array, one: int) -> Integers:
-    """a / b, rounded once; over zero the limit that has the sign of a, and 0 over 0 is 0."""
+    """a / b, rounded once. Over zero, the limit with the sign of a; 0 / 0 is 0."""
     divisor = np.where(b == 0, 1, b)
     sign = np.where(divisor < 0, -1, 1)
     limits = np.iinfo(np.int64)
@@ -212,13 +212,13 @@ def _quotient(a: Array, b: Array, one: int) -> Integers:
 
 
 def _logarithm(values: Array) -> Array:
-    """The natural logarithm; of what has none, the smallest number."""
+    """The natural logarithm; the smallest number where there is none."""
     found: Array = np.full(np.shape(values), float(_SMALLEST))
     return np.log(values, out=found, where=values > 0)
 
 
 def _word_quotient(a: int, b: int) -> int:
-    """a / b towards zero as a 32-bit integer; over zero 0."""
+    """a / b towards zero as a 32-bit integer; 0 if b is 0."""
     if b == 0:
         return 0
     quotient = abs(a) // abs(b)

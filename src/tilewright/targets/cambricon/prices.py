@@ -1,9 +1,9 @@
-"""Costs of calls and transfers on a Cambricon: those of the instructions that they become.
+"""Costs of calls and transfers on a Cambricon, those of their instructions.
 
-Where a call becomes loops, a turn moves the places of the operands, counts and branches, a
-statement on scalars a cycle; where a loop ends, those of the loops around it follow and it begins
-anew. The unit goes on meanwhile with what is in flight, and waits where that ends before the next
-operation issues.
+In the loops of a call, each turn moves the places of operands, counts and branches; a statement on
+scalars takes a cycle. Where a loop ends, statements of the outer loops follow and it starts anew.
+Meanwhile the unit works on the instructions in flight, and waits if they end before the next
+issues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tilewright.targets.cambricon.primitives import (
 
 
 class WrittenLoop(NamedTuple):
-    """A loop's turns, and how many places move with it. Few turns are written out."""
+    """A loop's turns, and how many places it moves; a loop of few turns is unrolled."""
 
     turns: Value
     moved: Value
@@ -55,20 +55,20 @@ class WrittenLoop(NamedTuple):
 
     @property
     def end(self) -> Value:
-        """Statements behind a turn."""
+        """Statements after a turn."""
         return np.where(self.turns > UNROLLED_TURNS, self.moved + TURN_STATEMENTS, 0)
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Elements that an instruction takes, and the loops around it from the innermost one."""
+    """Elements per instruction, and the loops around it, innermost first."""
 
     run: Value
     loops: Sequence[WrittenLoop]
 
     @property
     def count(self) -> Value:
-        """How often the innermost loop turns in all."""
+        """Turns of the innermost loop in total."""
         found: Value = 1
         for loop in self.loops:
             found = found * loop.turns
@@ -76,22 +76,23 @@ class Turns:
 
     @property
     def around(self) -> tuple[Value, Value]:
-        """Cycles of issue before the first instruction and behind the last one."""
+        """Cycles of issue before the first instruction and after the last one."""
         begin, end = ([getattr(loop, n) for loop in self.loops] for n in ("begin", "end"))
         return sum(begin), sum(end)
 
     def paced(self, cycles: Value, each: Value) -> Value:
-        """Cycles from the issue of the first instruction to that of the last turn's at least, where
-        all take these `cycles` and `each` turn so many: less what statements are ahead there.
+        """Least cycles from the issue of the first instruction to that of the last turn, if all
+        turns take `cycles` and each takes `each`; reduced by the cycles the statements are ahead
+        there.
         """
         ahead = np.maximum(0, self._ahead(each)[1] - np.greater(self.around[0], 0))
         return np.maximum(0, cycles - each - ahead)
 
     def cycles(self, each: Value, operations: int, in_flight: int) -> Value:
-        """Cycles of all turns, each of so many operations that take `each` together, or what its
-        statements take. Where a loop begins anew statements have the operations in flight for their
-        time: as many as the turns of the loops inside could issue ahead. An operation issues beside
-        the last statement before a loop, not beside a branch.
+        """Cycles of all turns, each of so many operations that take `each` together or the time of
+        its statements. When a loop starts anew, its statements overlap with the operations in
+        flight: as many as the turns of the inner loops could issue ahead. An operation issues
+        beside the last statement before a loop, but not beside a branch.
         """
         flight = each * in_flight / max(1, operations)
         whole, found, beside = self.count, np.asarray(each), np.asarray(0)
@@ -103,8 +104,9 @@ class Turns:
         return found
 
     def _ahead(self, each: Value) -> tuple[list[tuple[WrittenLoop, Value, Value]], Value]:
-        """Each loop with the statements from the last operation of a turn to the first of the next,
-        and how many cycles statements are ahead there; and how many behind all turns.
+        """Each loop with the statements from the last operation of a turn to the first of the next
+        and the cycles the statements are ahead there; and the cycles they are ahead after all
+        turns.
         """
         found: list[tuple[WrittenLoop, Value, Value]] = []
         gap = ahead = gained = np.asarray(0)
@@ -118,8 +120,8 @@ class Turns:
 
 
 def written_turns(dims: Dims, operands: Sequence[int]) -> Turns:
-    """The loops of a call as they are written: neighbours that count through in all of these
-    `operands` are one, and the innermost, where its elements lie side by side, is no loop.
+    """The loops of a call as written. Neighbouring loops that count straight on in all `operands`
+    are merged, and the innermost one, if its elements lie side by side, becomes a run.
     """
     count = int(np.max(dims.get("loops", 1))) - 1
     loops: list[WrittenLoop] = []
@@ -142,7 +144,7 @@ def written_turns(dims: Dims, operands: Sequence[int]) -> Turns:
 def _run_and_loop(
     turns: Value, steps: Sequence[Value], run: Value, inner: Sequence[WrittenLoop]
 ) -> tuple[Value, WrittenLoop]:
-    """The elements of a run and the loop, of which there is one turn where it is the run."""
+    """The length of a run, and the loop; if the loop is the run, it has one turn."""
     first = reduce(and_, (np.equal(loop.turns, 1) for loop in inner), np.equal(run, 1))
     is_run = reduce(and_, (np.equal(s, 1) for s in steps), first)
     moved = sum(np.not_equal(s, 0) for s in steps)
@@ -156,12 +158,12 @@ def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def _outer_cycles(machine: Machine, call: PricedCall[OuterProduct]) -> Value:
-    """One instruction."""
+    """Cycles of the one instruction."""
     return instruction_cycles(machine, "op", size0=call.dims["m"], size1=call.dims["n"])
 
 
 def vector_cycles(machine: Machine, call: PricedCall[Any]) -> Value:
-    """The instructions that a call begins with, and those of each run of elements."""
+    """Cycles of the instructions at the start of a call, and of those for each run of elements."""
     turns, (once, each) = _turns(call), _mnemonics(call)
     begin, turn = (
         sum(instruction_cycles(machine, mnemonic, size=turns.run) for mnemonic in own)
@@ -171,7 +173,7 @@ def vector_cycles(machine: Machine, call: PricedCall[Any]) -> Value:
 
 
 def _mnemonics(call: PricedCall[Any]) -> tuple[Sequence[str], Sequence[str]]:
-    """The instructions that a call on vectors begins with, and those of each turn."""
+    """The instructions at the start of a call on vectors, and those of each turn."""
     match call.primitive:
         case StepByStep() as primitive:
             steps = primitive.steps(len(call.operand_dtypes) - 1)
@@ -185,7 +187,7 @@ def _mnemonics(call: PricedCall[Any]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _turns(call: PricedCall[Any]) -> Turns:
-    """The loops around its instructions; a reduction has its result as an operand of each."""
+    """The loops around its instructions; a reduction also reads its result in each of them."""
     operands = range(len(call.operand_dtypes))
     if "loops" not in call.dims:
         run = np.maximum(1, call.dims["common_run"])
@@ -202,7 +204,7 @@ def _in_flight(machine: Machine) -> int:
 
 
 def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
-    """Refuses calls that `RoundElements` replaces; raises ProgramError."""
+    """Refuse calls that `RoundElements` replaces. Raises ProgramError."""
     raise ProgramError(
         f"primitive {call.primitive.name!r} on {machine.name!r} computes fixed point"
     )
@@ -241,20 +243,20 @@ TRANSFER, MATRIX, VECTOR = range(3)
 
 
 class CambriconPrices(Prices):
-    """Every transfer and call is instructions that take the cycles of the instruction table."""
+    """Every transfer and call costs the cycles of its instructions, by the instruction table."""
 
     costs = COSTS
     told_by_place = False
     unrolled_turns = UNROLLED_TURNS
 
     def unit(self, step: CallStep | TransferStep) -> int:
-        """The unit of its instructions."""
+        """The unit that executes its instructions."""
         if not isinstance(step, CallStep):
             return TRANSFER
         return MATRIX if isinstance(step.stmt.primitive, MatrixProduct | Turned) else VECTOR
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
-        """Its instructions."""
+        """The number of its instructions."""
         if isinstance(call.primitive, OuterProduct):
             return 1
         if isinstance(call.primitive, MatrixProduct):
@@ -265,8 +267,8 @@ class CambriconPrices(Prices):
         return len(once) + _turns(call).count * len(each)
 
     def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
-        """Cycles of the first and the last instruction, of the loops around all, and of those in
-        which the last turn issues at the earliest.
+        """Cycles of the first and the last instruction, of the loops around all, and the earliest
+        at which the last turn issues.
         """
         if isinstance(call.primitive, OuterProduct):
             return super().ends(machine, call)
@@ -280,25 +282,25 @@ class CambriconPrices(Prices):
         return every[0], every[-1], *turns.around, turns.paced(cycles, own)
 
     def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
-        """Of a map the operands of its first instruction."""
+        """The operands of a map's first instruction; all operands of other calls."""
         return _sources(primitive, count, 0)
 
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
-        """Of a map the operands of its last instruction."""
+        """The operands of a map's last instruction; all operands of other calls."""
         return _sources(primitive, count, -1)
 
     def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
-        """Of a product the vectors, of an addition what it adds."""
+        """The vectors of a product; the addend of an addition."""
         if isinstance(primitive, SaturatingAdd):
             return (0,)
         return (2 - primitive.loaded,) if isinstance(primitive, MatrixProduct) else ()
 
     def writes_in_turn(self, primitive: Primitive) -> bool:
-        """True for a product: each instruction makes a column of its own."""
+        """True for a product: each instruction writes its own column."""
         return isinstance(primitive, MatrixProduct)
 
     def in_pieces(self, primitive: Primitive) -> bool:
-        """True for an addition: it takes the results of a product one by one."""
+        """True for an addition, which takes the results of a product one by one."""
         return isinstance(primitive, SaturatingAdd)
 
     def around(self, shape: TransferShape) -> tuple[Value, Value]:
@@ -321,7 +323,7 @@ class CambriconPrices(Prices):
 
 
 def _sources(primitive: Primitive, count: int, number: int) -> Collection[int]:
-    """The operands of an instruction of a map; all of those of others."""
+    """The operands of one instruction of a map; all operands of other calls."""
     if not isinstance(primitive, RoundedMap):
         return range(count)
     return [source - 1 for source in primitive.steps(count).steps[number].sources]

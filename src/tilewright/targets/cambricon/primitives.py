@@ -1,7 +1,7 @@
-"""Primitives of fixed point as the units of a Cambricon have them: each result is rounded once.
+"""Fixed-point primitives as the units of a Cambricon compute them: each result is rounded once.
 
-The matrix unit sums products exactly and rounds when it writes; what is added afterwards is added
-to numbers of 16 bits and saturates. So how often a result is rounded is how many products it takes.
+The matrix unit sums products exactly and rounds when it writes. Later additions work on 16-bit
+numbers and saturate, so a result is rounded as often as it takes products.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tilewright.targets.cambricon.vector_steps import RESULT, VectorSteps, vecto
 
 @register
 class RoundedProduct(MatrixProduct, frozen=True):
-    """C = A B over 2 ** `shift`: sums exact, rounded once to nearest and even, and saturated."""
+    """C = A B over 2 ** `shift`: exact sums, rounded once to nearest and even, and saturated."""
 
     name: ClassVar[str] = "rounded_product"
     arguments: ClassVar[tuple[Argument, ...]] = (
@@ -43,7 +43,7 @@ class RoundedProduct(MatrixProduct, frozen=True):
         return requantised(sums, 1 << self.shift, "even", saturate=True, to=out.dtype)
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
-        """The factors have `shift` fraction bits more than the result."""
+        """Check that the factors have `shift` fraction bits more than the result."""
         out, a, b = element_types(operands, place)
         bits = a.fraction_bits + b.fraction_bits - out.fraction_bits
         if out.is_float or bits != self.shift or bits < 0:
@@ -52,14 +52,14 @@ class RoundedProduct(MatrixProduct, frozen=True):
 
 @register
 class OuterProduct(RoundedProduct, frozen=True):
-    """A product of one term, of a column and a row: the result lies in the matrix scratchpad."""
+    """A product of a column and a row; the result lies in the matrix scratchpad."""
 
     name: ClassVar[str] = "outer_product"
 
 
 @register
 class SaturatingAdd(Primitive, frozen=True):
-    """y = y + x, the nearest number of its type where the sum has none."""
+    """y = y + x, saturated to the type of y."""
 
     name: ClassVar[str] = "saturating_add"
     by_elements: ClassVar[bool] = True
@@ -77,8 +77,9 @@ class SaturatingAdd(Primitive, frozen=True):
 
 @register
 class Turned(Copy, frozen=True):
-    """y = x, where axis m runs outside n in y and inside it in x: x as a matrix times one unit
-    vector after the other, which is exact. The buffer `work` has zeros around a one.
+    """y = x with the axes m and n stored the other way round: m outside n in y, inside it in x.
+    Computes x, as a matrix, times one unit vector after the other, which is exact; the buffer
+    `work` holds zeros around a one.
     """
 
     name: ClassVar[str] = "turned"
@@ -95,7 +96,7 @@ class Turned(Copy, frozen=True):
 
 
 class StepByStep(Primitive, frozen=True):
-    """A primitive whose vector instructions are those of an expression, each of which rounds and
+    """A primitive computed by the vector instructions of an expression, each of which rounds and
     saturates; temporaries lie in the buffer `work`.
     """
 
@@ -106,7 +107,7 @@ class StepByStep(Primitive, frozen=True):
     work: str | None = None
 
     def steps(self, operands: int) -> VectorSteps:
-        """The instructions on so many operands."""
+        """The instructions for so many operands."""
         return vector_steps_of(self.expression, operands, self.fraction_bits)
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
@@ -119,7 +120,7 @@ class StepByStep(Primitive, frozen=True):
         return replace(self, work=name(self.work)) if self.work else self
 
     def computed(self, y: Array, *operands: Array) -> Array:
-        """The expression over the operands, for elements like those of y."""
+        """The expression over the operands, as elements of the type of y."""
         functions, steps = _functions(self.fraction_bits), self.steps(len(operands))
         held = {1 + i: x.astype(np.int64) for i, x in enumerate(operands)} | {RESULT: y}
         for step in (*steps.constants, *steps.steps):
@@ -133,7 +134,7 @@ class StepByStep(Primitive, frozen=True):
 
 @cache
 def _functions(fraction_bits: int) -> Mapping[str, Callable[..., Array]]:
-    """The operations of vector instructions, element by element."""
+    """The operations of vector instructions by mnemonic, element by element."""
     named, table = element_functions(fraction_bits), load_table("cambricon").by_mnemonic
     return {m: named[i.operation] for m, i in table.items() if i.operation in named}
 

@@ -1,11 +1,11 @@
 """Networks rewritten for units that take long vectors and whole matrices.
 
-In: a network in fixed point. Out: the same function by other nodes. The sum of squares over
-neighbouring channels becomes a product with a matrix of ones and zeros, exact inside it, and the
-gradient of the largest of a few elements goes by planes. Gradients of convolutions with strides go
-by phases, the rows and columns that are whole strides apart: that of the weights is a convolution
-with gaps between its taps, and each phase of the image meets them without; that of the image is a
-convolution for each of its phases by the same result, and together they are one.
+In: a network in fixed point. Out: an equivalent network of other nodes. A sum of squares over
+neighbouring channels becomes a product with a matrix of ones and zeros, exact inside it; the
+gradient of the largest of a few elements is computed by planes. Gradients of strided convolutions
+go by phases, the rows and columns that are whole strides apart. The gradient of the weights is a
+convolution with gaps between its taps, which meets each phase of the image without gaps. The
+gradient of the image is one convolution for each of its phases, and they are merged into one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def with_band_products(network: Network, elements: str) -> Network:
 
 
 def _banded(node: Node, elements: str) -> tuple[tuple[Node, ...], Node, Array] | None:
-    """(the nodes of a sum over neighbouring channels, the product of them, and which channel, by
-    columns, is a neighbour of which, by rows); None for another node.
+    """The nodes of a sum over neighbouring channels, the product among them, and its matrix: 1
+    where the column's channel is a neighbour of the row's. None for another node.
     """
     match node.op:
         case LocalResponseNorm() if len(node.op.shape) == 4:
@@ -91,7 +91,7 @@ def _window_sum(node: Node, elements: str) -> tuple[tuple[Node, ...], Node, Arra
 
 
 def _terms(node: Node, op: Definition, whole: Access) -> tuple[str, tuple[Node, ...]]:
-    """The tensor of what a sum adds up, and the map that makes it, if it is not given."""
+    """The tensor of a sum's terms, and the map that computes it unless it is given."""
     if op.body == "x0":
         return node.inputs[0], ()
     name = f"{node.output}.terms"
@@ -100,7 +100,7 @@ def _terms(node: Node, op: Definition, whole: Access) -> tuple[str, tuple[Node, 
 
 
 def _band_product(name: str, shape: Shape, tensors: tuple[str, str], elements: str) -> Node:
-    """The product of channels with a band of ones; `tensors` are what it reads and makes."""
+    """The product of channels with a band of ones; `tensors` are its input and output."""
     (batch, channels, height, width), (x, y) = shape, tensors
     op = conv2d(batch=batch, in_channels=channels, out_channels=channels, height=height,
                 width=width, kernel=1, dtype=elements)  # fmt: skip
@@ -119,7 +119,7 @@ def _normed(node: Node, op: LocalResponseNorm, elements: str) -> tuple[Node, Nod
 
 @dataclass(frozen=True)
 class Response(Named):
-    """The last step of a local response norm: an element over the power of the sum beside it."""
+    """The last step of a local response norm: an element over the power of its sum."""
 
     kind: ClassVar[str] = "response"
     norm: LocalResponseNorm
@@ -136,16 +136,16 @@ class Response(Named):
 
     @property
     def out_shape(self) -> Shape:
-        """Of the elements."""
+        """The shape of the elements."""
         return self.norm.shape
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """The norm's last one."""
+        """The norm's last definition."""
         return one(self.norm.definitions[1].addends[0].definition)
 
     def describe(self) -> str:
-        """The norm that it ends."""
+        """The norm that it completes."""
         return f"quotient of {self.norm.describe()}"
 
     def in_words(self) -> str:
@@ -155,7 +155,7 @@ class Response(Named):
 
 
 def _near(op: LocalResponseNorm) -> Array:
-    """1 where a channel, by columns, is a neighbour of another one, by rows."""
+    """A matrix of 1 where the column's channel is a neighbour of the row's, and 0."""
     number = np.arange(op.shape[1])
     first = number[:, None] - (op.size - 1) // 2
     near = (number[None, :] >= first) & (number[None, :] < first + op.size)
@@ -163,8 +163,8 @@ def _near(op: LocalResponseNorm) -> Array:
 
 
 def with_whole_images(network: Network, elements: str) -> Network:
-    """The network with a convolution by windows as large as the image for each product of flattened
-    images: its weights take the order in which images lie.
+    """The network with each product of flattened images as a convolution whose window is the whole
+    image; its weights take the order in which images are stored.
     """
     flat = {n.output: n for n in network.nodes if n.op.reshapes and len(n.op.input_shapes[0]) == 4}
     weights = {t.name for t in network.weights}
@@ -201,8 +201,8 @@ def _on_images(node: Node, flatten: Node, elements: str) -> tuple[Node, Node, No
 
 
 def with_separate_pools(network: Network) -> Network:
-    """The network with the largest of windows that overlap by columns, then by rows: whole rows of
-    an image are one run, and a column's largest is found once.
+    """The network with maxima of overlapping windows taken along rows of the image after columns:
+    whole rows are one run, and each column's maximum is found once.
     """
     nodes: list[Node] = []
     for node in network.nodes:
@@ -223,9 +223,10 @@ def with_separate_pools(network: Network) -> Network:
 
 
 def with_planes(network: Network) -> Network:
-    """The network with gradients of the largest of a few elements by planes, the places of one
-    element in all windows: the number of the first plane that has the largest, and where that is a
-    plane's own the gradient. So few instructions take long vectors, and transfers move long runs.
+    """The network with gradients of the largest of a few elements computed by planes; a plane holds
+    one place of every window. The number of the first plane with the largest element is found, and
+    each plane takes the gradient where that number is its own. A few instructions on long vectors
+    suffice, and transfers move long runs.
     """
     nodes: list[Node] = []
     weights, values = list(network.weights), dict(network.values)
@@ -243,7 +244,7 @@ def with_planes(network: Network) -> Network:
 
 
 def _compared(node: Node) -> tuple[Definition, ...]:
-    """The parts of the gradient of the largest of some elements, one each; none for others."""
+    """The parts of the gradient of the largest of some elements; none for other nodes."""
     parts = tuple(definitions_in(node.op))
     plain = len(parts) > 1 and all(
         part.body == first_of_equals(number, len(parts))
@@ -256,8 +257,8 @@ def _compared(node: Node) -> tuple[Definition, ...]:
 
 
 def _by_planes(node: Node, parts: Sequence[Definition], network: Network) -> Iterator[Node]:
-    """The planes of what is read, the number of the first with the largest element, the gradient's
-    planes, and all of these in one.
+    """The planes of the elements read, the number of the first plane with the largest, the
+    gradient's planes, and their assembly.
     """
     (dy, x), first, name, made = node.inputs, parts[0], node.name, node.output
     kind = node.op.out_dtype
@@ -295,13 +296,13 @@ def _by_planes(node: Node, parts: Sequence[Definition], network: Network) -> Ite
 
 
 def _lying(extents: Shape) -> list[int]:
-    """The axes of a plane as its places lie: of an image channels last."""
+    """The axes of a plane in storage order: channels last for an image."""
     return [0, 2, 3, 1] if len(extents) == _IMAGE else [*range(len(extents))]
 
 
 def _first_number(count: int, *, given: bool) -> str:
-    """The number of the first plane that has the largest element, x{count - 1} where it is `given`;
-    the first of `count` planes has the largest number, the last one 0.
+    """An expression for the number of the first plane that has the largest element, x{count - 1} if
+    `given`. The first of `count` planes has the highest number, the last one 0.
     """
     names = [f"x{n}" for n in range(count)]
     largest = names[-1] if given else _largest(names)
@@ -313,7 +314,7 @@ def _largest(terms: Sequence[str]) -> str:
 
 
 def _pooled(network: Network, x: str, sources: Sequence[Access]) -> str | None:
-    """The tensor of the largest elements of windows of `sources`, where the network has it."""
+    """The tensor of the largest elements in windows of `sources`, if the network computes it."""
     for node in network.nodes:
         pool = node.op.pooling
         if pool is None or pool.reduction != "max" or node.inputs[0] != x:
@@ -327,8 +328,8 @@ def _pooled(network: Network, x: str, sources: Sequence[Access]) -> str | None:
 
 
 def with_outer_products(network: Network, elements: str) -> Network:
-    """The network with products of one term for the products of each element of one vector with
-    each of another, the gradient of a matrix by one image: the matrix unit makes a row at once.
+    """The network with outer products as products of one term, such as the gradient of a matrix by
+    one image: the matrix unit computes a row at once.
     """
     nodes: list[Node] = []
     for node in network.nodes:
@@ -350,7 +351,7 @@ def with_outer_products(network: Network, elements: str) -> Network:
 
 
 def _outer_sides(op: Op) -> tuple[int, int] | None:
-    """Rows and columns of an outer product, those of its operands' vectors; None for others."""
+    """Rows and columns of an outer product, the lengths of its operands; None for others."""
     found = definitions_in(op)
     if len(found) != 1 or (found[0].body, found[0].finish) != ("x0 * x1", "x0"):
         return None
@@ -387,9 +388,9 @@ def with_vectors_first(network: Network) -> Network:
 
 
 def with_rows_first(network: Network) -> Network:
-    """The network with transposes in front of products of a transposed first operand, and of
-    weights that do not change where these are not transposed: vectors of terms are runs of
-    elements, and what a product takes of a matrix is one.
+    """The network with a transpose before each product of a transposed first operand, and of
+    constant weights that are not transposed. Vectors of terms are then runs, and the part of a
+    matrix that a product reads is one run.
     """
     nodes: list[Node] = []
     fixed = {t.name for t in network.weights} - {state.tensor for state in network.states}
@@ -407,7 +408,7 @@ def with_rows_first(network: Network) -> Network:
 
 
 def _turned(node: Node, op: Gemm, operand: int) -> tuple[Node, Node]:
-    """The transpose of an operand of a matrix product, and the product of that."""
+    """The transpose of an operand of a matrix product, and the product that reads it."""
     read, turned = list(node.inputs), f"{node.output}.turned_{operand}"
     move = Transpose(op.input_shapes[operand], (1, 0), op.out_dtype)
     name, read[operand] = f"{node.name}_turned_{operand}", turned
@@ -421,7 +422,7 @@ def _turned(node: Node, op: Gemm, operand: int) -> tuple[Node, Node]:
 
 
 def with_phases(network: Network, machine: Machine) -> Network:
-    """The network with gradients of convolutions with strides by phases."""
+    """The network with gradients of strided convolutions computed by phases."""
     nodes: list[Node] = []
     for node in network.nodes:
         if (conv := node.op.convolution) and _has_gaps(conv):
@@ -434,8 +435,8 @@ def with_phases(network: Network, machine: Machine) -> Network:
 
 
 def _has_gaps(conv: Conv2d) -> bool:
-    """True for taps with gaps between them that are gathered one by one, and more of them for a
-    place of the result than that has elements, which move one by one to where no phases are.
+    """True if taps have gaps between them and are gathered one by one, and outnumber the elements
+    of the result per place, which are moved one by one if there are phases.
     """
     plain = conv.stride == (1, 1) != conv.dilation and conv.groups == 1
     return plain and prod(conv.kernel) > prod(conv.out_shape[:2])
@@ -476,7 +477,7 @@ def _without_gaps(node: Node, conv: Conv2d) -> Iterator[Node]:
 
 
 def _phases(node: Node, made: Mapping[str, Node]) -> list[tuple[Node, Conv2d]]:
-    """The convolutions of one tensor that a node puts together, one per operand; else none."""
+    """The convolutions of one tensor that a node assembles, one per operand; else none."""
     if len(definitions_in(node.op)) < 2 or len(node.op.definitions) > 1 or not moves(node.op):
         return []
     found = list[tuple[Node, Conv2d]]()
@@ -496,8 +497,8 @@ def _phases(node: Node, made: Mapping[str, Node]) -> list[tuple[Node, Conv2d]]:
 
 
 def _in_one(convs: Sequence[Conv2d]) -> tuple[Conv2d, list[tuple[int, ...]]]:
-    """The convolution that makes the channels of several, and the place of each one's taps among
-    its own: the first channel, row and column.
+    """The convolution that computes the channels of several, and the position of each one's taps
+    within its own: first channel, row and column.
     """
     channels = [*accumulate((c.out_channels for c in convs), initial=0)]
     sides, ends, frames = list[int](), list[int](), list[list[int]]()
@@ -514,7 +515,7 @@ def _in_one(convs: Sequence[Conv2d]) -> tuple[Conv2d, list[tuple[int, ...]]]:
 def _side_by_side(
     node: Node, parts: Sequence[tuple[Node, Conv2d]], machine: Machine
 ) -> Iterator[Node]:
-    """The assembly of the channels of one convolution, where that takes fewer cycles; a part has
+    """The assembly from the channels of one convolution, if that takes fewer cycles. Each part has
     zeros where others have taps.
     """
     one, places = _in_one([conv for _, conv in parts])
@@ -534,7 +535,7 @@ def _side_by_side(
     for addend in node.op.definitions[0].addends:
         part, (number,) = addend.definition, addend.reads
         (own,) = part.operands
-        batch = 4 - len(own.shape)  # 1 where the only image has no dimension
+        batch = 4 - len(own.shape)  # 1 if the only image has no dimension
         _, channels, *rest = (*((0,) * batch), *own.offsets)
         offsets = (0, channels + places[number][0], *rest)
         found.append(
@@ -545,7 +546,7 @@ def _side_by_side(
 
 
 def _cycles(conv: Conv2d, machine: Machine) -> int:
-    """Of the products of a convolution."""
+    """Cycles of the products of a convolution."""
     size = {"out_size": conv.out_channels, "in_size": conv.in_channels * prod(conv.kernel)}
     pixels = conv.batch * prod(conv.out_shape[2:])
     return pixels * int(instruction_cycles(machine, "mmv", **size))

@@ -1,7 +1,7 @@
-"""Make maps and reductions of fixed point the vector instructions that compute them, step by step.
+"""Replace maps and reductions of fixed point by the vector instructions that compute them.
 
-Each instruction rounds and saturates, and the program says so: its interpreter computes the bits
-that the units do. What an expression needs between its steps lies in a buffer of temporaries.
+Each instruction rounds and saturates. The program states this, so its interpreter computes the same
+bits as the units. Intermediate values of an expression are in a buffer of temporaries.
 
 before:  fill(y_tile, value=-inf); reduce(y_tile, x_tile, function=max)
          map(y_tile, y_tile, expression=exp(x0) / 3.0); map(z_tile, x_tile, expression=x0)
@@ -10,8 +10,8 @@ after:   fill(constant_85, value=85)                           # once
          rounded_map(y_tile, y_tile, constant_85, expression=exp(x0) * x1, ..., work=y_work)
          turned(z_tile, x_tile, one=256, work=z_unit)          # z_tile[m, n] = x_tile[n, m]
 
-What a loop reads again and again, an element for a whole row, is laid out as the result once, so
-that one instruction takes a tile:
+An operand that a loop reads repeatedly, one element for a whole row, is expanded to the result's
+shape once, so that one instruction can take a tile:
 
 before:  get(b -> b_tile); for row: rounded_map(y_tile, x_tile, b_tile)
 after:   get(b -> b_tile); rounded_map(b_wide, b_tile); for row: rounded_map(y_tile, x_tile, b_wide)
@@ -73,12 +73,12 @@ _COMBINED = {"sum": "+", "max": "max", "prod": "*"}
 
 @dataclass(frozen=True)
 class RoundElements:
-    """Replaces what computes elements of fixed point."""
+    """Replaces the calls that compute elements of fixed point."""
 
     name: ClassVar[str] = "round_elements"
 
     def apply(self, program: Program) -> Program:
-        """Raises ScheduleError for a function that no instructions compute."""
+        """Round the program's calls. Raises ScheduleError if no instructions compute a function."""
         loops = [s.var for s in walk(program.body) if isinstance(s, For)]
         rounding = _Rounding(program, dict.fromkeys((*loops, "rid", "cid"), Const(0)))
         body = rounding.spread(_paired(rewrite(program.body, rounding.change)))
@@ -88,9 +88,9 @@ class RoundElements:
 
 @dataclass
 class _Rounding:
-    """The calls of a program rounded: `first` are variables in the first turn of loops, whose tiles
-    are whole, `work` the buffers of what calls need beside their operands, `constants` the fills
-    of those that hold one number.
+    """Rounds the calls of a program. `first` maps loop variables to their first turn, whose tiles
+    are whole; `work` has the buffers that calls need beside their operands; `constants` has the
+    fills of those that hold one number.
     """
 
     program: Program
@@ -99,7 +99,7 @@ class _Rounding:
     constants: dict[str, Call] = field(default_factory=dict)
 
     def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """Statements in place of a call of fixed point; None for other statements."""
+        """Statements to replace a call of fixed point; None for other statements."""
         if not isinstance(stmt, Call) or not isinstance(y := stmt.operands[0], View):
             return None
         kind = dtype(self.program.buffer(y.buffer).dtype)
@@ -137,7 +137,7 @@ class _Rounding:
         return (replace(call, primitive=rounded),)
 
     def _constant(self, value: float, like: View, kind: DType) -> View:
-        """A number as often as a tile has elements; it is filled before all else."""
+        """A number repeated for each element of a tile; filled before everything else."""
         raw = raw_number(value, kind.fraction_bits)
         name = f"constant_{raw}".replace("-", "minus_")
         self._reserved(name, kind, self._extent(like, like.roles))
@@ -149,7 +149,7 @@ class _Rounding:
         return View(name, Const(0), extents, ranges, like.roles)
 
     def spread(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The body with operands of loops that lack dimensions of the result laid out as that."""
+        """The body with operands that lack dimensions of their loops' result expanded to that."""
         filled: set[str] = set()
         found: list[Stmt] = []
         for stmt in body:
@@ -167,8 +167,8 @@ class _Rounding:
     def _wide(
         self, stmt: Stmt, *, filled: set[str], inside: set[str], laid: dict[str, Call]
     ) -> tuple[Stmt, ...] | None:
-        """A map with the operands that are `filled` outside the loops `inside` as large as its
-        result; what lays them out goes to `laid`.
+        """A map whose operands `filled` outside the loops `inside` are expanded to the shape of its
+        result; the calls that expand them go to `laid`.
         """
         if not isinstance(stmt, Call) or not isinstance(stmt.primitive, RoundedMap):
             return None
@@ -199,7 +199,7 @@ class _Rounding:
         return product(substitute(r.extent, self.first) for role, r in pairs if role in letters)
 
     def _reserved(self, name: str, kind: DType, size: Expr, count: int = 1) -> str:
-        """A buffer for what several calls need in turn, the largest of them."""
+        """A buffer that several calls use in turn, large enough for each of them."""
         elements = count * round_up(size, SLOT_ELEMENTS)
         if name in self.work:
             elements = binary("max", elements, self.work[name].elements)
@@ -208,7 +208,7 @@ class _Rounding:
 
 
 def _paired(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The body with results that begin with the largest of two, not with the smallest number.
+    """The body with results that begin with the larger of two elements, not the smallest number.
 
     before:  fill(y, -32768); for tap in range(3): rounded_reduce(y, x[tap])
     after:   for tap in range(3):
@@ -250,9 +250,9 @@ def _gathering(body: Sequence[Stmt]) -> tuple[list[For], Call | None]:
 def _largest_of_two(
     call: Call, loops: Sequence[For]
 ) -> tuple[Callable[[Stmt], tuple[Stmt, ...]], tuple[Stmt, ...]] | None:
-    """Calls in place of the fill and of one that gathers the largest: the first place with the last
-    one, then those between. Along several dimensions the outer ones are gathered where the
-    operand lies. None for other calls, and for places that move in turn.
+    """Calls to replace the fill and a call that gathers the largest: the first place with the last
+    one, then those between. Along several dimensions, the outer ones are gathered in place in the
+    operand. None for other calls, and for places that move in turn.
     """
     y, x = call.operands
     gather = call.primitive
@@ -286,7 +286,7 @@ def _largest_of_two(
 def _folds(
     both: RoundedMap, gather: RoundedReduce, y: View, x: View, dimension: int
 ) -> tuple[Stmt, ...]:
-    """The first place along a dimension with the last one, then those between."""
+    """Combine the first place along a dimension with the last one, then with those between."""
     own = x.ranges[dimension]
     first, last = (
         part_along(x, dimension, Range(own.start + index, Const(1)))
@@ -298,7 +298,7 @@ def _folds(
 
 
 def part_along(x: View, dimension: int, part: Range, role: str = ".") -> View:
-    """A part of an operand along a dimension; others along which it is gathered are kept."""
+    """A part of an operand along a dimension; other dimensions it is gathered along are kept."""
     ranges, roles = list(x.ranges), list(x.roles)
     ranges[dimension] = part
     for d, letter in enumerate(x.roles):
@@ -308,7 +308,7 @@ def part_along(x: View, dimension: int, part: Range, role: str = ".") -> View:
 
 
 def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:
-    """The primitive that takes the place of a call's, None for what computes nothing."""
+    """The primitive that replaces a call's; None for a call that computes nothing."""
     match call.primitive:
         case Map(expression):
             return RoundedMap(expression, fraction_bits)
@@ -321,7 +321,7 @@ def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:
 
 
 def _turned(call: Call) -> Call | None:
-    """A copy that turns the dimension along memory, by the roles of `Turned`; else None."""
+    """A copy that transposes the dimension along memory, with the roles of `Turned`; else None."""
     match call:
         case Call(Map("x0") | Copy(), (View() as y, View() as x)):
             pass
@@ -343,9 +343,9 @@ def _turned(call: Call) -> Call | None:
 
 @dataclass(frozen=True)
 class CopyInPlace:
-    """Stores what is fetched from where it lies, where both buffers of a copy have its elements in
-    one order: one instruction less for each tile, which may be as large as the memory. Transfers
-    follow each other, so that a second slot would save nothing.
+    """Stores a fetched tile from where it lies, if both buffers of a copy have its elements in the
+    same order. It saves one instruction per tile, and a tile may be as large as the memory; a
+    second slot would save nothing, since the transfers follow each other.
 
     before:  get(x -> x_tile); wait(x_tile); rounded_map(y_tile, x_tile, expression=x0)
              put(y_tile -> y); wait(y_tile)
@@ -355,7 +355,7 @@ class CopyInPlace:
     name: ClassVar[str] = "copy_in_place"
 
     def apply(self, program: Program) -> Program:
-        """The program with one buffer."""
+        """The program with a single buffer."""
         body = rewrite(program.body, lambda s: () if _is_dead(s) else None)
         calls = [s for s in walk(body) if isinstance(s, Call)]
         if len(calls) != 1 or len(program.buffers) != 2 or not _copies(calls[0]):

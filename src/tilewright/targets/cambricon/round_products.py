@@ -1,8 +1,8 @@
-"""Make exact sums in a wide buffer products that are rounded as the matrix unit rounds.
+"""Replace exact sums in a wide buffer by products that round as the matrix unit does.
 
-Where one product makes a whole sum it is rounded once, which is the operator's meaning. Where the
-terms come in several products each is rounded, and added with saturation: the program says so, and
-its interpreter computes it.
+A sum that one product completes is rounded once, as the operator defines it. If its terms come in
+several products, each of these is rounded, and they are added with saturation. The program states
+these operations, and its interpreter computes them.
 
 before:  fill(y_sums_tile); for k: gemm(y_sums_tile, w_tile, x_tile)
          requantise(y_tile, y_sums_tile, shift=8)
@@ -10,8 +10,8 @@ after:   for k: if k == 0: rounded_product(y_tile, w_tile, x_tile, shift=8)
                 else: rounded_product(y_part, w_tile, x_tile, shift=8)
                       saturating_add(y_tile, y_part)
 
-Buffers then lie in the memory that their use asks for: what a product loads by vectors in the
-matrix scratchpad, all else in the vector scratchpad.
+Each buffer is then put into the memory that its use requires: the operands that a product loads by
+vectors into the matrix scratchpad, all others into the vector scratchpad.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _PARTS = 2
 
 @dataclass(frozen=True)
 class RoundProducts:
-    """Rounds products where they are made, and places buffers by their use."""
+    """Rounds products where they are made, and assigns each buffer the memory its use demands."""
 
     name: ClassVar[str] = "round_products"
 
     def apply(self, program: Program) -> Program:
-        """Raises ScheduleError for a product that the matrix unit does not take."""
+        """Round the program's products. Raises ScheduleError for one beyond the matrix unit."""
         ends = [(call, end) for call, end in calls_of(program.body, Requantise)]
         for call, end in ends:
             program = _rounded(program, call, end)
@@ -77,7 +77,7 @@ def _only_rounded(program: Program) -> None:
 
 
 def _rounded(program: Program, end: Call, how: Requantise) -> Program:
-    """The program with the products behind one requantisation rounded."""
+    """Round the products before one requantisation."""
     if how.rounding != "even" or not how.saturate:
         raise ScheduleError(
             "the matrix unit rounds to even and saturates, found "
@@ -119,7 +119,7 @@ def _is_of(operand: Operand, buffer: str) -> bool:
 
 
 def _part(program: Program, call: Call, result: View) -> Buffer:
-    """The buffer of what a product adds to the result: as large as its first one."""
+    """The buffer of partial products to add to the result, as large as the first one."""
     first = {s.var: 0 for s in walk(program.body) if isinstance(s, For)}
     extents = (substitute(r.extent, {**first, "rid": 0, "cid": 0}) for r in call.operands[0].ranges)
     kind = program.buffer(result.buffer).dtype
@@ -128,7 +128,7 @@ def _part(program: Program, call: Call, result: View) -> Buffer:
 
 
 def _reducing(program: Program, sums: str) -> tuple[For, ...]:
-    """The loops, outermost first, in which several products are added up in the buffer `sums`."""
+    """The loops, outermost first, that add up several products in the buffer `sums`."""
     found: list[tuple[For, ...]] = []
     _find(program.body, sums, (), found)
     return found[0] if found else ()
@@ -137,7 +137,7 @@ def _reducing(program: Program, sums: str) -> tuple[For, ...]:
 def _find(
     body: tuple[Stmt, ...], sums: str, around: tuple[For, ...], found: list[tuple[For, ...]]
 ) -> None:
-    """Collect the loops between the fill of the sums and each product that is added to them."""
+    """Collect the loops between the fill of the sums and each product added to them."""
     filled = any(
         isinstance(s, Call) and isinstance(s.primitive, Fill) and _is_of(s.operands[0], sums)
         for s in body
@@ -198,7 +198,7 @@ def _count(loops: tuple[For, ...]) -> Expr:
 
 
 def _placed(program: Program) -> Program:
-    """Buffers in their memories. Raises ScheduleError for operands that are no runs of elements."""
+    """Put buffers into their memories. Raises ScheduleError for operands that are not runs."""
     matrices: set[str] = set()
     for call, multiply in calls_of(program.body, MatrixProduct):
         if isinstance(multiply, OuterProduct):

@@ -1,5 +1,5 @@
-"""How programs are lowered for a Cambricon: activations and results in the vector scratchpad,
-weights in the matrix scratchpad, every product rounded where it is made.
+"""Lowering rules of a Cambricon: activations and results in the vector scratchpad, weights in the
+matrix scratchpad, and every product rounded where it is made.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tilewright.targets.cambricon.windows_in_parts import WindowsInParts
 
 @dataclass(frozen=True)
 class SharedFirst:
-    """Orders the loops of a map so that what is shared by many elements is fetched once for all of
-    them: those that such an operand depends on come first.
+    """Orders the loops of a map so that an operand shared by many elements is fetched once for all
+    of them: loops that such an operand depends on become outer loops.
 
     before:  for row: for channel: map(y[row, channel], x[row, channel], b[channel])
     after:   for channel: for row: map(y[row, channel], x[row, channel], b[channel])
@@ -60,12 +60,13 @@ class SharedFirst:
 
 
 _SEVERAL = 3
-"""Steps from which on some run beside no transfer where all follow each other."""
+"""Fewest steps worth splitting: of so many in a row, some run beside no transfer."""
 
 
 class SplitSteps:
-    """Gives each step of a map of several instructions a call, so that transfers come between: of
-    maps along one axis that no product makes the elements of. Temporaries are buffers of their own.
+    """Splits a map of several instructions into one call per step, so that transfers come between.
+    It applies to maps along one axis whose elements no product computes; temporaries become
+    buffers.
 
     before:  rounded_map(y_tile, x0_tile, x1_tile, expression=exp(x0 + x1) * x1, work=y_tile_work)
     after:   rounded_step(y_tile_work0, x0_tile, x1_tile, expression=x0 + x1)
@@ -96,7 +97,7 @@ class SplitSteps:
 
 
 def _is_split(call: Call, primitive: RoundedMap) -> bool:
-    """True for a map of several steps along one axis, all of its operands alike."""
+    """True for a map of several steps along one axis whose operands all have the same axes."""
     steps = primitive.steps(len(call.operands) - 1)
     axes = {tuple(letter for letter in o.roles if letter != ".") for o in call.operands}
     return (
@@ -107,7 +108,7 @@ def _is_split(call: Call, primitive: RoundedMap) -> bool:
 def _steps(
     call: Call, primitive: RoundedMap, work: Buffer, buffers: dict[str, Buffer]
 ) -> tuple[Stmt, ...]:
-    """A call for each step; `buffers` gets one for each of the temporaries in `work`."""
+    """A call for each step; `buffers` gains one for each temporary in `work`."""
     steps, y = primitive.steps(len(call.operands) - 1), call.operands[0]
     places: list[Operand] = [*call.operands]
     extents = tuple(r.extent for r in y.ranges)
@@ -125,7 +126,7 @@ def _steps(
 
 
 def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
-    """The usual passes, then rounding and a memory for each buffer."""
+    """The usual passes, then those that round and that assign memories."""
     return (
         SharedFirst(),
         InferDma(stages, workspace=False, early=True, in_parts=True),
@@ -147,7 +148,7 @@ class CambriconRules:
     """Two scratchpads; products of any extents."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine."""
+        """The lowering rules of one machine."""
         room = {name: machine.space(name).available_bytes for name in (VECTOR, MATRIX)}
         return Lowering(room, _staging, partial_blocks=True, any_extent=True, fixed_point=True)
 

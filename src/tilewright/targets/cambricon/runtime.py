@@ -1,8 +1,8 @@
 """The host's side of a program (Lan et al. 2019, section 3): allocate, upload, launch, download.
 
-In: a linked image and arrays. Out: arrays. Data is arranged on the way to the device as segments
-are loaded, and restored on the way back. Arrays of real numbers become fixed point, rounded to
-nearest; integer arrays are taken as elements.
+In: a linked image and arrays. Out: arrays. Data is arranged on the way to the device in the order
+in which segments are loaded, and restored on the way back. Real numbers become fixed point, rounded
+to nearest; integers are taken as elements.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _MAIN = "main"
 class Device:
     """An accelerator with one program and its data.
 
-    `data` are the declarations by name. Main memory holds zeros until arrays are uploaded.
+    `data` has the declarations by name. Main memory is zero until arrays are uploaded.
     """
 
     def __init__(self, image: Object, machine: Machine) -> None:
-        """Errors: AssemblyError for an image that is not linked or has no code."""
+        """Load an image. Raises AssemblyError for one that is not linked or has no code."""
         self.machine = machine
         self.image = image
         self.table: InstructionTable = load_table(machine.core.instruction_table or "")
@@ -55,7 +55,7 @@ class Device:
         self._run: WindowRun | None = None
 
     def upload(self, name: str, array: Array) -> None:
-        """Put an array of the declared extents into main memory. Errors: ShapeError."""
+        """Put an array of the declared extents into main memory. Raises ShapeError."""
         data = self._declared(name)
         if array.shape != data.extents:
             squeezed = tuple(extent for extent in data.extents if extent != 1)
@@ -70,7 +70,7 @@ class Device:
         self._main[first : first + data.layout.size] = data.layout.arranged(elements)
 
     def initialise(self, name: str, element: int) -> None:
-        """Set declared data to one element. Errors: ShapeError."""
+        """Set declared data to one element. Raises ShapeError."""
         data, first = self._declared(name), self._address(name)
         self._main[first : first + data.layout.size] = element
 
@@ -82,10 +82,10 @@ class Device:
         told: Callable[[int], None] | None = None,
         keeps_events: bool = True,
     ) -> WindowRun:
-        """Run the program until its last instruction is done; `told` is called with the cycle. A
-        long one without values takes less memory where events are not kept.
+        """Run the program until its last instruction is done. Raises SimulationError.
 
-        Errors: SimulationError.
+        `told` is called with the current cycle. A long run without values takes less memory if it
+        does not keep events.
         """
         executor = self.executor(values=values, max_cycles=max_cycles)
         executor.told, executor.keeps_events = told, keeps_events
@@ -96,7 +96,7 @@ class Device:
         return run
 
     def executor(self, *, values: bool = True, max_cycles: int = MOST_WINDOW_CYCLES) -> Executor:
-        """A run on the data as it is, not yet begun."""
+        """A run on the current data, not yet begun."""
         return window_executor(
             self.instructions,
             self.table,
@@ -119,7 +119,7 @@ class Device:
         return tuple(self.data)
 
     def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
-        """Place and shape of a segment of data, by default the first. Raises ShapeError."""
+        """Range and shape of a segment of data, the first by default. Raises ShapeError."""
         layout = self._declared(name).layout
         place = tuple(index) or (0, 0, 0, 0)
         if len(place) != 4 or any(
@@ -133,7 +133,7 @@ class Device:
         return ElementRange(_MAIN, self._address(name) + layout.offset(place), prod(shape)), shape
 
     def watch(self, name: str, index: Sequence[int]) -> Watch:
-        """A watch of declared data, or of a segment of it. Errors: ShapeError."""
+        """A watch of declared data or of a segment of it. Raises ShapeError."""
         layout, first = self._declared(name).layout, self._address(name)
         place = self.segment(name, index)[0] if index else ElementRange(_MAIN, first, layout.size)
 
@@ -145,18 +145,18 @@ class Device:
         return Watch(place, name, element)
 
     def wait(self) -> WindowRun:
-        """The finished run. Errors: SimulationError where nothing was launched."""
+        """The finished run. Raises SimulationError if nothing was launched."""
         if self._run is None:
             raise SimulationError("nothing was launched", fix="call launch first")
         return self._run
 
     def download(self, name: str) -> NDArray[np.int16]:
-        """The elements of declared data as an array of its extents. Errors: ShapeError."""
+        """The elements of declared data as an array of its extents. Raises ShapeError."""
         data, first = self._declared(name), self._address(name)
         return data.layout.restored(self._main[first : first + data.layout.size])
 
     def real(self, name: str) -> NDArray[np.float64]:
-        """The elements of declared data as real numbers. Errors: ShapeError."""
+        """The elements of declared data as real numbers. Raises ShapeError."""
         return self.numbers(self.download(name))
 
     def numbers(self, elements: Array) -> NDArray[np.float64]:
@@ -217,8 +217,8 @@ class _Runtime:
         values: bool,
         max_cycles: int = MOST_WINDOW_CYCLES,
     ) -> HostedRun:
-        """Run the host's program in the image; without one, upload the inputs, launch, and download
-        all that the program may write.
+        """Run the host's program in the image. Without one, upload the inputs, launch, and download
+        all data that the program may write.
         """
         steps = host_program(image, tuple(inputs))
         device = self._prepared(image, machine, inputs, values=values)

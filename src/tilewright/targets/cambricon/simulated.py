@@ -1,9 +1,9 @@
 """The time of generated code by the window simulator, every cycle with its cause.
 
-In: a program, its code and the run of it. Out: a `KernelRun`, the form in which all machines'
-times are explained. Each cycle is charged once: to the matrix unit while it works, else to a
-transfer under way, else to the vector unit, else to issue. Lines behind a comment are of what the
-comment says.
+In: a program, its code and the run of it. Out: a `KernelRun`, the form in which the times of all
+machines are explained. Each cycle is charged once: to the matrix unit while it works, else to a
+transfer under way, else to the vector unit, else to issue. A comment line names the subject of the
+lines after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tilewright.simulate.window.run import WindowRun
 
 Cycles = npt.NDArray[np.int64]
 _UNITS = ("MATRIX", "TRANSFER", "VECTOR")
-"""In the order in which a cycle is charged."""
+"""Units in the order in which a cycle is charged."""
 
 
 def kernel_run(
@@ -54,7 +54,7 @@ def kernel_run(
 
 
 def subjects_of(text: str, instructions: Sequence[Instruction], begin: str = ";") -> list[str]:
-    """The subject of each instruction: the last comment before its line that begins like this."""
+    """The subject of each instruction: the last comment before its line, starting with `begin`."""
     found, title = [""], ""
     for line in text.splitlines():
         comment = line.strip()
@@ -105,7 +105,7 @@ def _covered(spans: Cycles, taken: Cycles) -> Cycles:
 
 
 def _union_of_spans(spans: Cycles) -> Cycles:
-    """The union of spans as disjoint ones in order."""
+    """The union of spans as disjoint spans in order."""
     if not len(spans):
         return spans
     spans = spans[np.argsort(spans[:, 0], kind="stable")]

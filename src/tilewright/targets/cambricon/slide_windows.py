@@ -1,7 +1,8 @@
-"""Windows moved row by row in the loops over them, ahead of the products that take them.
+"""Moves windows row by row in the loops over them, ahead of the products that read them.
 
-In: a program that fetches or gathers the windows of a column together. Out: the moves in the loop,
-a row beside each product, and fetches without the rows that neighbouring parts of an image share.
+In: a program that fetches or gathers all windows of a column together. Out: the moves inside the
+loop, one row beside each product, and fetches without the rows that neighbouring parts of an image
+share.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from tilewright.targets.cambricon.vector_steps import step_expression
 
 @dataclass(frozen=True)
 class SlideWindows:
-    """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
-    product before its own runs, and rows that neighbouring windows share move once. The first
-    window of a column moves while the last products of the column before it run; of columns
-    of few windows there are two slots, so that it waits for none of these. What is fetched in one
-    run stays whole, and so does what is pooled: its tiles are fetched ahead. Rows of the border are
-    zeros in every column: they are fetched with the first column of a part alone.
+    """Fetches and gathers windows row by row in the loop over them: a row moves while the product
+    before its own runs, and rows shared by neighbouring windows move once. The first window of a
+    column moves during the last products of the column before; if a column has few windows, the
+    buffer has two slots so that it need not wait for them. A fetch of one run stays whole, and so
+    does that of a pool, whose tiles are fetched ahead. Border rows are zeros in every column, so
+    they are fetched with the first column of a part only.
 
     before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
                          for pixel: product(windows_tile[pixel : pixel + 3])
@@ -56,7 +57,7 @@ class SlideWindows:
     name: ClassVar[str] = "slide_windows"
 
     def apply(self, program: Program) -> Program:
-        """The program with gathering inside the loops over windows."""
+        """Move the gathering into the loops over windows."""
         doubled = set[str]()
         body = _slid(program.body, (), {}, [], doubled, program)
         buffers = (replace(b, copies=Const(2)) if b.name in doubled else b for b in program.buffers)
@@ -66,11 +67,11 @@ class SlideWindows:
 
 
 _MOST_PARTS = 16
-"""Statements that move a first window at most: each stands under a condition of its own, and all
-are priced in the iterations of all.
+"""Most statements that move a first window. Each has a condition, and each is priced in all
+iterations.
 """
 Firsts = list[tuple[int, Stmt]]
-"""Statements that move first windows, and inside how many loops each of them stands."""
+"""Statements that move first windows, each with the number of loops around it."""
 
 
 def _slid(
@@ -81,8 +82,8 @@ def _slid(
     doubled: set[str],
     program: Program,
 ) -> tuple[Stmt, ...]:
-    """The body with what fills a buffer that a loop moves over in that loop; buffers are `filled`
-    inside so many of the loops `around`. Those `doubled` have two slots, for turns in turn.
+    """The body with fills moved into the loop over their buffer, each `filled` inside so many of
+    the loops `around`. Buffers that are `doubled` have two slots, used alternately.
     """
     loop = next((s for s in body if isinstance(s, For)), None)
     if loop is None:
@@ -127,8 +128,8 @@ def _slid(
 
 @dataclass(frozen=True)
 class _Zeros:
-    """Numbers of rows that are zeros `above` and `below` an image whose windows move: the loop over
-    its `parts`, if any, and those inside over `columns`.
+    """Numbers of zero rows `above` and `below` an image with moving windows; the loop over its
+    `parts`, if any, and the inner loops over `columns`.
     """
 
     above: Expr
@@ -137,13 +138,13 @@ class _Zeros:
     columns: Sequence[For]
 
     def stay_above(self, rows: int) -> Expr:
-        """If as many rows are zeros, and stand where the next column has them."""
+        """True if so many rows are zeros and already lie where the next column needs them."""
         first = binary("==", Var(self.parts.var), 0) if self.parts else Const(1)
         ends = product(binary("==", Var(f.var) + 1, f.extent) for f in self.columns)
         return binary("<=", rows, self.above) * first * (1 - ends)
 
     def stay_below(self, loop: For) -> Expr:
-        """If what the window after the present one has more stands there, zeros."""
+        """True if the rows that the next window adds are zeros that already lie in place."""
         parts = self.parts
         last = binary("==", Var(parts.var) + 1, parts.extent) if parts else Const(1)
         begins = product(binary("==", Var(f.var), 0) for f in self.columns)
@@ -153,7 +154,7 @@ class _Zeros:
 def _zeros(
     stmt: Call | Transfer, dimension: int, around: Sequence[For], program: Program
 ) -> _Zeros | None:
-    """The zeros around what a transfer moves along a dimension; None where there are none."""
+    """The zeros around an image that a transfer moves along a dimension; None if there are none."""
     if not isinstance(stmt, Transfer):
         return None
     extent = program.tensor(stmt.tensor).shape[dimension]
@@ -190,13 +191,13 @@ def _in_slot(body: tuple[Stmt, ...], buffer: str, slot: Expr) -> tuple[Stmt, ...
 def _replaced(
     body: tuple[Stmt, ...], old: For, new: For, moved: Collection[Stmt], begun: Sequence[Stmt]
 ) -> tuple[Stmt, ...]:
-    """The body with one loop for another, without what has `moved`, `begun` before the loop."""
+    """The body with one loop replaced and `begun` before it, without statements that `moved`."""
     kept = (s for s in body if s not in moved)
     return tuple(x for s in kept for x in ((*begun, new) if s is old else (s,)))
 
 
 def _varies(stmt: Stmt, loops: Sequence[For]) -> bool:
-    """True if there are no loops, or what a statement moves has other extents in other turns."""
+    """True if there are no loops, or a statement moves other extents in other turns."""
     parts = stmt.operands if isinstance(stmt, Call) else (stmt,)
     ranges = (r for part in parts if isinstance(part, View | Transfer) for r in part.ranges)
     sizes = frozenset().union(*(free_vars(r.extent) for r in ranges))
@@ -217,10 +218,11 @@ def _following(
     alone: Expr,
     zeros: _Zeros | None,
 ) -> Iterator[tuple[Expr, Stmt]]:
-    """The first window of the next turn of the loops around, a row in each of the last turns but
-    one, where the next turn moves none before its product; or several in each of few and where
-    there are many rows: when, and what moves. Where a slot is `alone`, none beside a product that
-    reads the row in its place: it would wait, and the product behind it. Those of `zeros` stay.
+    """(When, what) for the moves of the first window of the next turn of the loops around: one row
+    in each of the last turns but one, in which the next turn moves none before its product; if
+    there are many rows, several in each of fewer turns. With a single slot (`alone`), no row moves
+    beside a product that reads its place, since it would wait, and so would the next product. Rows
+    of `zeros` stay.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -239,7 +241,7 @@ def _following(
 
 
 def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
-    """The dimension along which products of a loop move over a buffer, and their rows there."""
+    """The dimension along which a loop's products move over a buffer, and their rows there."""
     products = calls_of(loop.body, MatrixProduct)
     views = (o for call, _ in products for o in call.operands[1:] if isinstance(o, View))
     found = {
@@ -255,7 +257,7 @@ def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
 def _is_apart(
     stmt: Call | Transfer, loop: For, dimension: int, window: Range, program: Program
 ) -> bool:
-    """True if a statement moves the indices of a dimension one by one, of windows that overlap."""
+    """True if a statement moves the indices of a dimension one by one, for windows that overlap."""
     if isinstance(stmt, Call):
         return True
     if minimum(coefficient(window.start, loop.var), window.extent) == window.extent:
@@ -274,7 +276,7 @@ def _gathered(
     rows: Range,
     zeros: _Zeros | None,
 ) -> tuple[If, If]:
-    """The first window's rows, and those that the next window adds; but `zeros` that stay."""
+    """The first window's rows, and those that the next window adds; `zeros` in place stay."""
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)
@@ -288,7 +290,7 @@ def _gathered(
 
 
 def part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:
-    """The statement for some indices of a dimension of what it writes."""
+    """The statement for some indices of a dimension of its result."""
 
     def cut(ranges: tuple[Range, ...], d: int) -> tuple[Range, ...]:
         own = replace(ranges[d], start=ranges[d].start + first, extent=count)
@@ -308,9 +310,9 @@ def part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stm
 
 @dataclass(frozen=True)
 class KeepRows:
-    """Fetches the rows of a part alone that the part before had not, where they fill the places of
-    as many of its rows: row r is at place r modulo the rows of a part. Where results are mapped
-    behind the loop that makes them, rows of the next part come between the steps of that.
+    """Fetches only those rows of a part that the part before did not have. They replace as many of
+    its rows: row r is at place r modulo the rows of a part. If maps of results follow the loop that
+    computes them, rows of the next part are fetched between the steps of the maps.
 
     before:  for part: get(x[part * 2 : part * 2 + 4] -> x_tile)
                        copy(windows_tile, x_tile[0 : 3])
@@ -341,8 +343,8 @@ class KeepRows:
 
 @dataclass(frozen=True)
 class _Kept:
-    """The rows of the parts that a transfer fetches, along a dimension: in each turn of a loop
-    `step` more, of `places` rows in the buffer.
+    """The rows of the parts that a transfer fetches along a dimension: each turn of a loop adds
+    `step` rows to a buffer of `places` rows.
     """
 
     fetched: Transfer
@@ -353,22 +355,22 @@ class _Kept:
 
     @property
     def fit(self) -> Expr:
-        """If whole numbers of new rows fill the places."""
+        """True if whole numbers of new rows fill the places."""
         return binary("==", self.places % self.step, 0)
 
     @property
     def later(self) -> Expr:
-        """If the part before has had some of the rows."""
+        """True if the part before had some of the rows."""
         return (1 - binary("==", Var(self.loop.var), 0)) * self.fit
 
     def fetched_late(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """Statements in place of the transfer, where a part is fetched as it begins."""
+        """Statements to replace the transfer if a part is fetched when it begins."""
         late = If(self.later, (self._new(),), (self.fetched,))
         return (late,) if stmt is self.fetched else None
 
     def ahead(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The body with rows of the next part between the steps of maps, one by one where their
-        number is known; none where there are no such maps.
+        """The body with rows of the next part between the steps of maps, one by one if their number
+        is known; empty if there are no such maps.
         """
         place = next((i for i, s in enumerate(body) if isinstance(s, For)), len(body))
         maps = [s for s in takewhile(_is_map, body[place + 1 :]) if isinstance(s, Call)]
@@ -389,13 +391,13 @@ class _Kept:
         return (*before, *between, *rest, *body[place + 1 + len(maps) :])
 
     def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """Copies row by row in place of one from the transfer's buffer."""
+        """Copies row by row to replace one from the transfer's buffer."""
         if isinstance(stmt, Call) and self.fetched.buffer in _sources(stmt):
             return (If(self.fit, tuple(self._by_rows(stmt)), (stmt,)),)
         return None
 
     def _new(self, first: int = 0, count: Expr | None = None) -> Transfer:
-        """The transfer of the rows that the part before had not, or so many of them."""
+        """The transfer of the rows that the part before did not have, or of so many of them."""
         ranges, d = list(self.fetched.ranges), self.dimension
         own, old = ranges[d], self.places - self.step + first
         ranges[d] = replace(own, start=own.start + old, extent=count or own.extent - old)
@@ -404,7 +406,7 @@ class _Kept:
         return replace(self.fetched, ranges=tuple(ranges), first=place * inner)
 
     def _by_rows(self, call: Call) -> Iterator[Call]:
-        """A copy for each row, from the place where the row is."""
+        """A copy for each row, from the place of the row."""
         made, source = (o for o in call.operands if isinstance(o, View))
         rows = source.ranges[self.dimension]
         other = made.roles.index(source.roles[self.dimension])
@@ -452,8 +454,9 @@ def _sources(call: Call) -> list[str]:
 
 
 def _shared(fetched: Transfer, loop: For, calls: list[Call]) -> _Kept | None:
-    """The rows of the parts that a transfer in a loop fetches; None where neighbours share none, a
-    part begins above the one before, or anything but copies of so many rows reads them.
+    """The rows of the parts that a transfer in a loop fetches. None if neighbouring parts share
+    none, if a part begins above the one before, or if anything but copies of a fixed number of rows
+    reads them.
     """
     moving = [d for d, r in enumerate(fetched.ranges) if loop.var in free_vars(r.start)]
     if fetched.direction != "get" or len(moving) != 1:

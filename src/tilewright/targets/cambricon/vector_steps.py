@@ -1,9 +1,9 @@
-"""Expressions over elements as vector instructions, each rounded where it is written.
+"""Expressions over elements as vector instructions, each of which rounds its result.
 
 In: an expression over x0, x1, ... (`ir.scalar`) and the fraction bits of elements. Out:
-`VectorSteps`, instructions in order on the result, the operands and temporaries. What occurs twice
-is computed once; a constant is a temporary that is subtracted from itself and added to. Truths are
-1 and 0.
+`VectorSteps`, instructions in order on the result, the operands and temporaries. Common
+subexpressions are computed once. A constant is a temporary: an element minus itself, plus the
+number. Truth values are 1 and 0.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _STATED: Mapping[str, str] = {
     "* ((x0 > 0.0) + (x0 > 0.0) - 1.0)",
     "if": "x0 * x1 + (not x0) * x2",
 }
-"""Functions by those that are instructions."""
+"""Functions in terms of those with an instruction."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction: the place that it writes, those that it reads, and its immediate."""
+    """One instruction: the place it writes, those it reads, and its immediate."""
 
     mnemonic: str
     out: int
@@ -67,8 +67,8 @@ class Step:
 
 @dataclass(frozen=True)
 class VectorSteps:
-    """The instructions of an expression over `operands` operands, and how many temporaries they
-    use; `constants` are made once for all elements of a call.
+    """The instructions of an expression over `operands` operands, and the number of temporaries;
+    `constants` are made once for all elements of a call.
     """
 
     operands: int
@@ -92,7 +92,7 @@ def vector_steps_of(expression: str, operands: int, fraction_bits: int) -> Vecto
 
 
 def step_expression(step: Step, fraction_bits: int) -> tuple[str, tuple[int, ...]]:
-    """An expression that one instruction computes, and the places of its operands.
+    """The expression that one instruction computes, and the places of its operands.
 
     >>> step_expression(Step("vas", 4, (3,), -128), 8)
     ('x0 + -0.5', (3,))
@@ -106,7 +106,7 @@ def step_expression(step: Step, fraction_bits: int) -> tuple[str, tuple[int, ...
 
 
 def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ...]]:
-    """The expression with further operands in the place of constants, and the constants; those that
+    """The expression with further operands in place of constants, and the constants. Constants that
     an instruction adds stay. Raises ProgramError as `vector_steps_of` does.
 
     >>> with_constants("max(x0 + 1.0, 0.0)", 1)
@@ -134,7 +134,7 @@ def require_steps(expression: str) -> None:
 
 
 def _plain(scalar: Scalar) -> Scalar:
-    """The expression by functions that are instructions, `max` among them."""
+    """The expression in functions that have instructions, including `max`."""
     match scalar:
         case Apply("if", (Apply("<" | "<=" | ">" | ">=" as test, (a, b)), then, orelse)) if {
             then,
@@ -157,7 +157,7 @@ def _plain(scalar: Scalar) -> Scalar:
 
 
 def _folded(function: str, arguments: tuple[Scalar, ...]) -> Scalar:
-    """A function of plain arguments."""
+    """Simplify a function of plain arguments."""
     if all(isinstance(a, Number) for a in arguments):
         return Number(float(Apply(function, arguments).value([])))
     match function, arguments:
@@ -195,7 +195,7 @@ def _folded(function: str, arguments: tuple[Scalar, ...]) -> Scalar:
 
 @dataclass
 class _Builder:
-    """Instructions in order, each on a new place but those that make a constant."""
+    """Instructions in order, each writing a new place except those that make a constant."""
 
     fraction_bits: int
     operands: int
@@ -227,7 +227,7 @@ class _Builder:
                 raise ProgramError(f"{scalar} has no value")
 
     def _number(self, value: float) -> int:
-        """The place of a constant: an element less itself, and the number added to that."""
+        """The place of a constant: an element minus itself, plus the number."""
         any_place, place = 1 if self.operands else RESULT, self._place()
         self.constants.append(Step("vsv", place, (any_place, any_place)))
         if value:
@@ -242,14 +242,14 @@ class _Builder:
         return self.operands + self.count
 
     def append(self, mnemonic: str, sources: tuple[int, ...], immediate: int | None = None) -> int:
-        """Append an instruction; returns the place that it writes."""
+        """Append an instruction; returns the place it writes."""
         place = self._place()
         self.made.append(Step(mnemonic, place, sources, immediate))
         return place
 
 
 def raw_number(value: float, fraction_bits: int) -> int:
-    """The element next to a number: rounded to nearest and even, and saturated.
+    """The element nearest to a number: rounded to nearest and even, and saturated.
 
     >>> raw_number(1.5, 8), raw_number(float("-inf"), 8)
     (384, -32768)
@@ -260,8 +260,8 @@ def raw_number(value: float, fraction_bits: int) -> int:
 
 
 def _with_few_temporaries(operands: int, builder: _Builder) -> VectorSteps:
-    """The steps with each temporary's place free again after its last reader; constants keep
-    theirs. The last step writes the result.
+    """The steps with temporaries' places reused after their last reader; constants keep theirs. The
+    last step writes the result.
     """
     made, kept = builder.made, [step.out for step in builder.constants]
     last = {s: number for number, step in enumerate(made) for s in step.sources}

@@ -1,7 +1,7 @@
-"""Pools whose next rows come in parts: the largest of windows is found where their last rows lie.
+"""Pools that fetch their rows in parts and compute each maximum where its last row is stored.
 
-Two operations run beside a transfer, one in flight before it and one behind it. So the fetches and
-the store of a turn stand apart, each with vector instructions of its own beside it.
+Two operations run beside a transfer, one in flight before it and one after it. The fetches and the
+store of a turn are therefore separated, each with vector instructions of its own beside it.
 
 before:  for tile: fill(y_tile); get(x[tile] -> x_tile); reduce(y_tile, x_tile, function=max)
                    put(y_tile)
@@ -45,20 +45,20 @@ from tilewright.seeds.steps import IN_PARTS
 from tilewright.targets.cambricon.round_elements import part_along
 
 _BEFORE = 2
-"""Windows between the store and the second fetch: one beside each."""
+"""Windows between the store and the second fetch: one beside each of them."""
 _LARGEST = Map("max(x0, x1)")
 
 
 @dataclass(frozen=True)
 class WindowsInParts:
-    """Fetches rows of windows that `stages` has `IN_PARTS`."""
+    """Fetches the rows of windows that `stages` marks `IN_PARTS`."""
 
     name: ClassVar[str] = "windows_in_parts"
     stages: Mapping[str, str]
 
     def apply(self, program: Program) -> Program:
-        """The program with parts, if it has no product, of which weights come in parts. Raises
-        ScheduleError where it gathers no windows.
+        """The program with parts, if it has no product (whose weights come in parts). Raises
+        ScheduleError if it gathers no windows.
         """
         loops, body = chain_of(program.body)
         own = next((tensor for tensor, at in self.stages.items() if at == IN_PARTS), None)
@@ -81,7 +81,7 @@ class WindowsInParts:
 
 @dataclass(frozen=True)
 class _Windows:
-    """The largest of windows in `x`, which a transfer fetches, and its store."""
+    """The maxima of windows in `x`, which a transfer fetches, and their store."""
 
     program: Program
     loops: tuple[For, ...]
@@ -110,7 +110,7 @@ class _Windows:
         return replace(self.program, buffers=tuple(buffers.values()), body=body)
 
     def _body(self, parts: tuple[Transfer, Transfer], first: View, last: View) -> tuple[Stmt, ...]:
-        """A turn, of which the fetches of the next one have slots of their own."""
+        """One turn; the fetches of the next one have slots of their own."""
         loops, (now, following) = self.loops, (slot_of(self.loops, ahead) for ahead in (0, 1))
         level, (row, column) = len(loops) - 1, self.along
         begun = all_of(binary("==", Var(f.var), 0) for f in loops)
@@ -134,8 +134,8 @@ class _Windows:
         return rewrite(found, _waited_for)
 
     def _windows(self, row: View, column: int) -> tuple[Call, If]:
-        """The largest of each window of a row, in the row's place: of the first windows, where one
-        row of them is in the tile, and of those left.
+        """The maximum of each window of a row, stored in the row's place: of the first windows,
+        which need one row of the tile, and of the rest.
         """
         letter = self.x.roles[column - 1]
         d = self.y.roles.index(letter)
@@ -170,7 +170,7 @@ class _Windows:
         return replace(self.fetched, ranges=tuple(ranges), buffer=buffer, slot=now), view
 
     def _buffer(self, view: View) -> Buffer:
-        """Two slots of what a view is of."""
+        """A buffer of two slots for a view."""
         at_first = {loop.var: Const(0) for loop in self.loops}
         elements = round_up(product(substitute(n, at_first) for n in view.shape), SLOT_ELEMENTS)
         like = self.program.buffer(self.x.buffer)

@@ -56,7 +56,7 @@ class _Context:
 
 
 def program_text(program: ir.Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
-    """The source of a program for one core. Raises ProgramError for what has no form here."""
+    """The source of a program for one core. Raises ProgramError for statements without code."""
     if len(tensors) > len(ARGUMENTS):
         raise ProgramError(
             f"a program of {len(tensors)} tensors, the code takes {len(ARGUMENTS)} addresses"
@@ -140,8 +140,8 @@ def _decides_extents(loop: ir.For) -> bool:
 
 
 def _branch(stmt: ir.If, context: _Context) -> None:
-    """Write the branches of a condition that two numbers are equal; of a constant one, only the
-    branch taken. Raises ProgramError for other conditions.
+    """Write the branches of an equality of two numbers; if it is constant, only the branch taken.
+    Raises ProgramError for other conditions.
     """
     match stmt.condition:
         case Const(value):
@@ -272,7 +272,7 @@ def _streamed(streamed: Streamed, tensors: Sequence[ir.Operand], context: _Conte
 
 
 def _vector_address(register: str, operand: ir.Operand, size: int, context: _Context) -> None:
-    """register = where a vector in main memory begins."""
+    """register = the address at which a vector in main memory begins."""
     if not isinstance(operand, ir.Tile) or len(operand.ranges) != 1:
         raise ProgramError("a Torrent maps vectors in main memory")
     start = operand.ranges[0].start
@@ -306,7 +306,7 @@ def _address(context: _Context, register: str, elements: Expr, size: int, start:
 
 
 def _number(e: Expr) -> int:
-    """The value of an extent; raises ProgramError where it depends on something."""
+    """The value of an extent. Raises ProgramError unless it is a constant."""
     return int(evaluate(e, {}))
 
 
@@ -358,11 +358,10 @@ class Cns1Code:
 def run_artifact(
     artifact: Artifact, machine: Machine, inputs: Arrays | None = None, *, interleaved: bool = False
 ) -> CoreRun:
-    """The code on a simulated node, whose memory is refreshed as late as allowed, on zeros where no
-    `inputs` are given; `interleaved`: other codes have run since the last time.
+    """Run the code on a simulated node whose memory is refreshed as late as allowed; on zeros if no
+    `inputs` are given. `interleaved`: other codes have run since the last time.
 
-    Raises ShapeError for inputs that do not fit, CapacityError for tensors that do not fit its
-    memory.
+    Raises ShapeError for inputs that do not fit, CapacityError for tensors that exceed its memory.
     """
     table = with_refresh(node_table(machine), machine)
     places, end = _places(artifact.tensors, machine)
@@ -387,7 +386,7 @@ def run_artifact(
 
 
 def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str, int], int]:
-    """Addresses of the tensors, each from a new line of all chips on, and where they end."""
+    """Addresses of the tensors, each at a new line of all chips, and the end of the last one."""
     lines, end = machine.section(Rdram).open_bytes, 0
     places = {}
     for info in tensors:

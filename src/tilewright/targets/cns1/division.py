@@ -71,10 +71,10 @@ def node_model(machine: Machine) -> CoreModel:
 
 
 def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
-    """The layers of a training step, a product and the maps behind it each. An error that went to
-    the nodes of one layer is there for the update behind it.
+    """The layers of a training step, each a product and the maps behind it. An error sent to the
+    nodes of one layer is kept for the update behind it.
 
-    Raises PartitionError for steps of other networks than `graph.tables` trains, and for sets of
+    Raises PartitionError for steps of networks that `graph.tables` cannot train, and for sets of
     more patterns than kernels take `together`.
     """
     if not looks_up(network):
@@ -110,7 +110,7 @@ def _is_activation(network: Network, name: str) -> bool:
 
 
 def forward_layers(layers: Sequence[Layer]) -> list[Layer]:
-    """Products of activations and weights: of errors the weights are known, updates have none."""
+    """Products of activations and weights; those of errors reuse weights, updates have none."""
     found: list[Layer] = []
     for layer in layers:
         product, had = layer.op.matrix_product, {one.steps[0].operands[1] for one in found}
@@ -133,8 +133,8 @@ def _behind(layer: Layer, forward: Layer, grid: Grid) -> Grid:
 
 @dataclass
 class NodeSpace(ChoiceCosts):
-    """The costs of distributions on nodes that compute while sums are on their way; `behind` are
-    the gradients and updates on the blocks of weights of each layer.
+    """The costs of distributions on nodes that compute while sums are on their way. `behind` has
+    the gradients and updates on the weight blocks of each layer.
     """
 
     machine: Machine = field(kw_only=True)
@@ -142,8 +142,9 @@ class NodeSpace(ChoiceCosts):
     behind: Mapping[int, Sequence[Layer]] = field(default_factory=dict)
 
     def alone(self, number: int) -> Cycles:
-        """Cycles of a layer's grids: products at the price of their text, each message as long as
-        a node's interface is busy, and what of the exchange the products do not hide.
+        """Cycles of a layer's grids: products at the price of their text, each message for as long
+        as it occupies a node's interface, and the part of the exchange that the products do not
+        hide.
         """
         assert self.model is not None, "nodes are those of a machine"
         table, layer = self.tables[number], self.layers[number]
@@ -156,8 +157,8 @@ class NodeSpace(ChoiceCosts):
         return values + self.weights.cycles * cycles
 
     def _through_ports(self, number: int) -> NDArray[np.int64]:
-        """Inputs as if all ports gave as many as the busiest, which serves columns of nodes: what
-        all nodes of a column take goes up once.
+        """Inputs as if all ports delivered as many as the busiest. A port serves columns of nodes;
+        input that all nodes of a column read goes up once.
         """
         table, fabric = self.tables[number], self.machine.fabrics["torrents"]
         made, ports = {layer.output for layer in self.layers}, self.machine.section(Hosts).ports
@@ -177,8 +178,8 @@ class NodeSpace(ChoiceCosts):
         return busiest
 
     def _grid(self, layer: Layer, grid: Grid, exchange: float, *, along: bool = False) -> float:
-        """Cycles of a node's products, and of sending and receiving its sums; weights lie `along`
-        the terms where errors go back.
+        """Cycles of a node's products, and of sending and receiving its sums. Weights lie `along`
+        the terms if errors are propagated back.
         """
         product, parts = layer.op.matrix_product, grid.parts
         assert product is not None
@@ -204,8 +205,8 @@ def node_product_cycles(
     machine: Machine, rows: int, columns: int, terms: int, distance: int, *, along: bool = False
 ) -> float:
     """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
-    take, and as many terms as the cache has room for, by weights whose rows are `distance` apart
-    and lie `along` the terms or along the columns.
+    take, and as many terms as fit the cache. Rows of weights are `distance` apart and lie `along`
+    the terms, or along the columns.
     """
     price, size = (group_cycles, _WEIGHT_BYTES) if along else (round_cycles, 1)
     block = roles.block_of_terms(machine, rows, terms, size, along=along)
@@ -224,7 +225,7 @@ def node_product_cycles(
 
 
 def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> float:
-    """Cycles of a node's update by its text's price, as many columns as its cache holds."""
+    """Cycles of a node's update by the price of its text, with as many columns as fit its cache."""
     if patterns > 1:
         height = roles.set_rows(machine, rows, patterns)
         whole, left = divmod(rows, height)
@@ -282,7 +283,7 @@ class NodeNetwork(DividedNetwork):
         return outputs
 
     def result(self, progress: Progress = silent) -> DividedResult:
-        """The figures, with the time of the last simulated run, of zeros where there was none."""
+        """The figures, with the time of the last simulated run; without one, a run on zeros."""
         if not self.simulated:
             named = (*self.network.inputs, *self.network.weights)
             zeros = {
@@ -323,8 +324,8 @@ class NodeDivider:
         place: bool = False,
         progress: Progress = silent,
     ) -> NodeNetwork:
-        """The plan of least time, or of least traffic and the like where `weights` ask for more
-        than traffic alone, of the grids of `strategy`, by default `blocks`.
+        """The plan of least time by the grids of `strategy`, `blocks` by default; with `weights`
+        other than traffic alone, the plan of least weighted cost.
         """
         if place or most_work > 1:
             raise PartitionError(
@@ -361,9 +362,9 @@ def plans(
     weights: Weights,
     progress: Progress = silent,
 ) -> Iterator[tuple[int, PartitionPlan]]:
-    """For each number of copies of the network that the nodes' memories hold, the best plan of the
-    nodes that each has; a network that is trained has one, on all nodes or some of them, and its
-    plan has the products of activations alone, though it costs what all layers do.
+    """The best plan for each number of copies of the network that the nodes' memories hold, on the
+    nodes of one copy. A network that is trained has one copy, on some or all nodes; its plan has
+    only the products of activations, at the cost of all layers.
     """
     cores, first = machine.cores, forward_layers(layers)
     own = [_choices(layer, machine, strategies) for layer in first]
@@ -401,7 +402,7 @@ def _best(
 def _completed(
     found: PartitionPlan, layers: Sequence[Layer], machine: Machine, weights: Weights
 ) -> PartitionPlan:
-    """A plan of the products of activations with the gradients and updates behind them, too."""
+    """A plan of the products of activations, extended by their gradients and updates."""
     if len(found.layers) == len(layers):
         return found
     grids = {own.layer.name: own.division.grid for own in found.layers}
@@ -421,7 +422,7 @@ def _on_weights(layer: Layer, forward: Layer) -> bool:
 def given_blocks(
     layers: Sequence[Layer], machine: Machine, blocks: Sequence[tuple[int, int]]
 ) -> PartitionPlan:
-    """The best plan of so many parts of each layer's outputs and of its terms."""
+    """The best plan with so many parts of each layer's outputs and of its terms."""
     first = forward_layers(layers)
     own = [
         choice.where((choice.grids.counts[:, CHANNELS] == outputs) & (choice.grids.parts == parts))
@@ -457,7 +458,7 @@ def needed_bytes(layers: Sequence[Layer]) -> int:
 
 
 def _aside(layers: Sequence[Layer]) -> int:
-    """Bytes of a node beside its weights: tables of look-ups and of messages."""
+    """Bytes of a node other than weights: tables of look-ups and of messages."""
     return roles.TABLE_BYTES + _LOOKUP_TABLES * sum(len(layer.steps) - 1 for layer in layers)
 
 
@@ -467,7 +468,7 @@ def _require_plans(
     machine: Machine,
     strategies: Sequence[str],
 ) -> None:
-    """Raise PartitionError where the nodes hold no copy, or a layer has no equal blocks."""
+    """Raise PartitionError if the nodes cannot hold a copy, or a layer has no equal blocks."""
     if found:
         return
     layers = forward_layers(layers)
@@ -510,7 +511,7 @@ def _patterns(network: Network) -> int:
 
 
 def _of_a_pass(network: Network, machine: Machine) -> Network:
-    """The network of as many patterns as go through it together."""
+    """The network with as many patterns as pass through it together."""
     count = min(_patterns(network), machine.section(KernelStripes).patterns)
     return fewer_images(network, count)
 

@@ -1,8 +1,8 @@
 """One node of a CNS-1, simulated: a Torrent program and the node's memories in, a `CoreRun` out.
 
-The instruction table `torrent` with the RDRAM, the caches and the vector unit of a machine. The
-data cache is a memory of its own (`d[...]`): what the report keeps in it is placed there, and
-conflicts of its lines are not simulated.
+It uses the instruction table `torrent` with the RDRAM, the caches and the vector unit of a machine.
+The data cache is a memory of its own (`d[...]`) for the data that the report keeps in it; conflicts
+of its lines are not simulated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Price calls on a node of the CNS-1: the cycles of their text on the node simulator.
 
-The text of a product takes so many cycles for each pair of rows, each stripe, each pass of the loop
-and each line of the RDRAM that it opens: small products on the simulated node say how many.
+The text of a product takes a number of cycles for each pair of rows, each stripe, each pass of the
+loop and each line of the RDRAM that it opens; simulated small products determine these numbers.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def _map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
 
 
 def lookup_cycles(machine: Machine, call: PricedCall[Lookup]) -> Value:
-    """The text on as many sums of zero: all look-ups meet at one port, the worst case of 4.2.3."""
+    """Cycles on as many zero sums: all look-ups meet at one port, the worst case of 4.2.3."""
     lookup = elements.TableLookups(int(np.max(call.dims["k"])), call.primitive.shift)
     return _streamed_cycles(machine, lookup, call.dims["elements"])
 
 
 def _streamed_cycles(machine: Machine, streamed: Streamed, elements: Value) -> Value:
-    """Tensors in sequence share open lines or not, by the lines that those before them take."""
+    """Tensors stored in sequence may share open lines, depending on the tensors before them."""
     rdram, count = machine.section(Rdram), np.asarray(elements, np.int64)
     lines = [-(-size // rdram.open_bytes) for size in streamed.tensor_bytes(count)[:-1]]
     before = np.stack(np.broadcast_arrays(0 * count, *lines))
@@ -77,9 +77,9 @@ def _streamed_cycles(machine: Machine, streamed: Streamed, elements: Value) -> V
 
 @dataclass(frozen=True, eq=False)
 class ElementsCycles:
-    """Cycles of a map or of look-ups: `samples` are numbers of passes and what their text takes,
-    each pass beyond takes `pass_cycles`, elements behind the last whole pass, or without one,
-    `rest_cycles`.
+    """Cycles of a map or of look-ups. `samples` are numbers of passes and the cycles they take;
+    each further pass takes `pass_cycles`. `rest_cycles` are those of elements after the last whole
+    pass, or without any whole pass.
     """
 
     samples: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -98,8 +98,8 @@ class ElementsCycles:
 def elements_timing(
     machine: Machine, streamed: Streamed, places: tuple[int, ...], *, looped: bool
 ) -> ElementsCycles:
-    """The cycles of the text, twice as far as all places of open lines have been passed; where no
-    count is `looped` over, those of less than a pass, so that no loop is scheduled.
+    """Cycles of the text, sampled up to twice the passes that visit all places of open lines.
+    Unless a count is `looped` over, only counts below a pass, so that no loop is scheduled.
 
     Each tensor begins in an open line at one of the `places` of its chip.
     """
@@ -129,7 +129,7 @@ def elements_timing(
 
 
 def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np.float64]:
-    """Cycles that each number of elements beyond whole passes adds: within a vector, look-ups are
+    """Cycles that each number of elements beyond whole passes adds. Within a vector, look-ups are
     charged one by one, other elements together.
     """
     rest, vectors = np.arange(PASS), np.arange(0, PASS, VECTOR)
@@ -145,15 +145,15 @@ def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np
 _NOTHING: Value = 0
 _PASSES = 4
 _SHIFT = 6
-"""Of an update whose loop is priced: sets are scaled."""
+"""Shift of an update whose loop is priced: updates by sets are scaled."""
 _ROW, _ISSUE = 6, 4
-"""Instructions around a row of a copy or a fill, cycles that a vector keeps a pipe busy."""
+"""Instructions around a row of a copy or a fill; cycles that a vector keeps a pipe busy."""
 
 
 @dataclass(frozen=True)
 class ProductCycles:
-    """A product of one or two rows: `round_cycles`, of each stripe `stripe_cycles`, of each pass
-    over four rows of weights `pass_cycles`, and of each row that opens a line `line_cycles`.
+    """Cycles of a product of one or two rows: `round_cycles` once, `stripe_cycles` per stripe,
+    `pass_cycles` per pass over four rows of weights, and `line_cycles` per row that opens a line.
     """
 
     round_cycles: float
@@ -163,9 +163,9 @@ class ProductCycles:
 
 
 def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """As many rows together as kernels take, and the rows that are left, each with all stripes;
-    with weights along the terms with all groups of four rows of weights. An update goes over groups
-    of rows, too.
+    """As many rows together as kernels take, then the remaining rows, each time with all stripes,
+    or for weights along the terms with all groups of four rows of weights. An update also goes over
+    groups of rows.
     """
     dims = call.dims
     if "result_distance" in dims:
@@ -175,7 +175,7 @@ def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def all_patterns(machine: Machine, patterns: Value, each: Callable[[int], Value]) -> Value:
-    """Cycles of `patterns` where `each` number of them together takes some cycles."""
+    """Cycles of `patterns`, as many at a time as kernels take; `each` gives those of a round."""
     together, cycles = machine.section(KernelStripes).patterns, _NOTHING
     rounds, left = np.divmod(patterns, together)
     for some, count in ((together, rounds), *((few, left == few) for few in range(1, together))):
@@ -220,9 +220,9 @@ def group_cycles(
     distance: Value,
     from_zero: bool = False,
 ) -> Value:
-    """Some patterns times so many rows of weights along the terms. A group opens the lines of its
-    rows in every chip, and on average every other time those of its sums of each pattern and of the
-    weights that they close: three accesses.
+    """Some patterns times rows of weights along the terms. A group opens the lines of its rows in
+    every chip and, every other time on average, the lines of each pattern's sums and of the weights
+    that these close: three accesses.
     """
     cycles, n, k = group_timing(machine, patterns, from_zero=from_zero), columns, terms
     rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
@@ -234,8 +234,8 @@ def group_cycles(
 
 
 def weight_update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
-    """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
-    finds there one that was written.
+    """Cycles of updating m x n weights by groups of four rows and the remaining rows. A load that
+    opens a line finds a written one there.
     """
     rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
     groups, left = np.divmod(m, ROWS)
@@ -252,8 +252,8 @@ def weight_update_cycles(machine: Machine, m: Value, n: Value, distance: Value) 
 
 
 def opened_lines(machine: Machine, rows: Value, columns: Value) -> Value:
-    """Lines of the RDRAM that a stripe of so many rows opens in the chips of a port: rows a
-    multiple of all chips' blocks apart lie in one chip, others in several in turn.
+    """Lines of the RDRAM that a stripe of so many rows opens in the chips of a port. Rows a
+    multiple of all chips' blocks apart lie in one chip; others visit several chips in turn.
     """
     rdram = machine.section(Rdram)
     row_bytes = WEIGHT_BYTES * columns
@@ -263,7 +263,7 @@ def opened_lines(machine: Machine, rows: Value, columns: Value) -> Value:
 
 
 def fill_cycles(machine: Machine, call: PricedCall[Fill]) -> Value:
-    """For each row a loop over vectors, whose stores go through all ports at once."""
+    """For each row, a loop over vectors whose stores use all ports at once."""
     vectors, rows = call.dims["elements"] / VECTOR, call.dims["a"]
     write = write_cycles(machine, VECTOR_BYTES)
     lines = _streamed_lines(machine, SUM_BYTES * VECTOR * vectors)
@@ -271,7 +271,7 @@ def fill_cycles(machine: Machine, call: PricedCall[Fill]) -> Value:
 
 
 def matrix_copy_cycles(machine: Machine, shape: TransferShape) -> Value:
-    """For each row groups of vectors, the vectors that are left, and a shorter one."""
+    """For each row, groups of vectors, the remaining vectors, and a shorter one."""
     read = read_cycles(machine, VECTOR_BYTES)
     groups, rest = np.divmod(shape.block_bytes, GROUP * VECTOR)
     vectors, tail = np.divmod(rest, VECTOR)
@@ -307,7 +307,7 @@ def _product_timing(machine: Machine, patterns: int, *, from_zero: bool = False)
 
 @cache
 def group_timing(machine: Machine, patterns: int, *, from_zero: bool = False) -> ProductCycles:
-    """`product_timing` for weights along the terms: a stripe is a group of four rows of them."""
+    """`_product_timing` for weights along the terms: a stripe is a group of four rows of them."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
@@ -326,7 +326,7 @@ def group_timing(machine: Machine, patterns: int, *, from_zero: bool = False) ->
 def _by_samples(
     cycles: Callable[[int, int], int], line_cycles: float = 0, groups: int = 1
 ) -> ProductCycles:
-    """The terms of cycles that some `groups` of some passes take: of one more, of twice as many."""
+    """The terms of the cycles of some `groups`, by one more group and twice the passes."""
     few, longer = cycles(groups, _PASSES), cycles(groups, 2 * _PASSES)
     each, group = (longer - few) / (groups * _PASSES), cycles(groups + 1, _PASSES) - few
     return ProductCycles(few - groups * group, group - _PASSES * each, each, line_cycles)
@@ -334,7 +334,7 @@ def _by_samples(
 
 @cache
 def update_timing(machine: Machine, rows: int) -> ProductCycles:
-    """`product_timing` for an update: a stripe is a group of `rows` rows, a pass 64 columns."""
+    """`_product_timing` for an update: a stripe is a group of `rows` rows, a pass 64 columns."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
@@ -372,7 +372,7 @@ def set_update_timing(machine: Machine, patterns: int) -> ProductCycles:
 
 
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int, from_zero: bool) -> int:
-    """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
+    """Cycles of a product whose rows of weights are as far apart as all open lines of the chips."""
     row_bytes = machine.section(Rdram).open_bytes
     product = NodeProduct(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns,
                       from_zero=from_zero)  # fmt: skip
@@ -380,7 +380,7 @@ def _simulated(machine: Machine, patterns: int, columns: int, rows: int, from_ze
 
 
 def product_text_cycles(machine: Machine, product: NodeProduct, weights: int) -> int:
-    """Cycles of a product's text, its sums behind so many bytes of weights, on the node."""
+    """Cycles of a product's text on the node, with its sums after so many bytes of weights."""
     writer = started()
     write_product(writer, machine, product)
     sums = product.m * product.sum_row_bytes
@@ -388,7 +388,7 @@ def product_text_cycles(machine: Machine, product: NodeProduct, weights: int) ->
 
 
 def _hitting(machine: Machine) -> Machine:
-    """The machine whose lines are all open."""
+    """The machine with all lines open, so that every access hits."""
     rdram = machine.section(Rdram)
     hits = structs.replace(
         rdram,
@@ -430,7 +430,7 @@ class Cns1Prices(Prices):
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
         """The report's questions about a node (sections 2.3, 5.1.3, 5.2, 7.1.2 and 8.2): a memory
-        twice as fast, misses as fast as hits, multiplication and addition apart, scalars in the
+        twice as fast, misses as fast as hits, separate multiplication and addition, scalars in the
         scalar unit, stripes of one vector, one pattern at a time.
         """
         rdram = machine.section(Rdram)
@@ -455,7 +455,7 @@ class Cns1Prices(Prices):
 
 
 def started() -> Writer:
-    """A text with the vector length and its bytes set."""
+    """A new text that sets the vector length and its bytes."""
     writer = Writer()
     writer.add("$28 = 32", "vlr = $28", "$30 = 128")
     return writer
@@ -464,7 +464,7 @@ def started() -> Writer:
 def finished(
     machine: Machine, writer: Writer, main_bytes: int, registers: Mapping[str, int] | None = None
 ) -> int:
-    """Cycles of a text on so many zeros."""
+    """Cycles of a text, finished and run on so many zero bytes."""
     writer.add("goto $31", "nop")
     program, main = assembled(writer.text(), node_table(machine)), np.zeros(main_bytes, np.uint8)
     return run_node(program, main=main, registers=registers).cycles

@@ -1,4 +1,4 @@
-"""Priced cycles of a program, and those that its text takes on the simulated node."""
+"""Priced cycles of a program, and the cycles that its text takes on the simulated node."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Cns1Routines:
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """The whole source, as calls are written where they stand; and the same where codes that
-        run between its parts have taken a line of each set of the instruction cache (4.2.5).
+        """The whole source, since calls are written inline; and the source after codes that run
+        between its parts have taken a line of each set of the instruction cache (4.2.5).
         """
         artifact = CODE.emit(program, machine)
         priced = simulate(program, machine).cycles
@@ -38,8 +38,8 @@ class Cns1Routines:
 
 
 def fetch_cycles(artifact: Artifact, machine: Machine) -> int:
-    """Cycles to fetch again the lines that codes in between have evicted: all lines of a set that
-    they leave too few ways of, where each line replaces the one needed next.
+    """Cycles to fetch the lines again that codes in between have evicted: all lines of a set with
+    too few ways left, since each line replaces the one needed next.
     """
     caches, (text,) = machine.section(NodeCaches), artifact.files.values()
     table = node_table(machine)

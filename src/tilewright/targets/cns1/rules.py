@@ -1,8 +1,8 @@
-"""How programs are lowered for a node of the CNS-1.
+"""Lowering rules of a node of the CNS-1.
 
-The vector unit takes weights and sums from main memory, where they lie; what is broadcast, a factor
-for each row of the weights, is copied to the data cache. Products are of whole stripes of columns
-and whole words of factors.
+The vector unit reads weights and sums in place in main memory. A broadcast operand, with a factor
+for each row of the weights, is copied to the data cache. Products take whole stripes of columns and
+whole words of factors.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _ELEMENTS = frozenset(("i8", "i16", "i32"))
 
 @dataclass(frozen=True)
 class PlaceOperands:
-    """Buffers lie in the data cache; a product takes its first factor there, by rows, and weights
-    that lie along n or along k. One that is added to weights takes both factors there.
+    """Puts buffers into the data cache. A product takes its first factor there, by rows, and
+    weights that lie along n or along k; a product that is added to weights takes both factors
+    there.
 
     before:  a_tile: buffer("i8", 1024)
     after:   a_tile: buffer("i8", 1024, space="cache")
@@ -38,10 +39,8 @@ class PlaceOperands:
     name: ClassVar[str] = "place_operands"
 
     def apply(self, program: Program) -> Program:
-        """The program with the memory of each buffer.
-
-        Raises ScheduleError for calls whose operands are of other types, lie elsewhere or lie the
-        other way round.
+        """The program with the memory of each buffer. Raises ScheduleError for calls whose operands
+        have other types or orientations, or lie elsewhere.
         """
         for call, _ in calls_of(program.body, Map):
             _check_map(call, program)
@@ -57,17 +56,17 @@ class PlaceOperands:
 
 
 _MOST_OPERANDS = 2
-"""Tensors that the code of a map has addresses for, beside its result."""
+"""Tensors that the code of a map has addresses for, in addition to its result."""
 
 
 def updates_weights(call: Call, program: Program) -> bool:
-    """True if a product is added to what C holds before the program runs."""
+    """True if a product is added to the values that C holds before the program runs."""
     c = call.operands[0]
     return isinstance(c, Tile) and program.tensor(c.tensor).kind == "updated"
 
 
 def _check_map(call: Call, program: Program) -> None:
-    """Elements are read and written where they lie, and wrap to 32 bits."""
+    """Check that elements are read and written in place; they wrap to 32 bits."""
     kinds = [program.element_type(operand) for operand in call.operands]
     if not set(kinds) <= _ELEMENTS:
         raise ScheduleError(
@@ -87,7 +86,7 @@ def _check_map(call: Call, program: Program) -> None:
 
 
 def _check_lookup(call: Call, program: Program) -> None:
-    """Sums, a table of bytes and results lie in main memory."""
+    """Check that sums, a table of bytes and results lie in main memory."""
     kinds = [program.element_type(operand) for operand in call.operands]
     if kinds != ["i8", "i32", "i8"]:
         raise ScheduleError(
@@ -102,7 +101,7 @@ def _check_lookup(call: Call, program: Program) -> None:
 
 
 def _check_product(placed: list[str], product: MatrixProduct, call: Call, program: Program) -> None:
-    """Rows of factors of one or two bytes in the cache; weights of two, sums of four in memory."""
+    """Check factors of one or two bytes by rows in the cache, weights and sums in memory."""
     if any(len(tensor.shape) > 2 for tensor in program.tensors):
         raise ScheduleError(
             "a Torrent multiplies matrices, found tensors of more than two dimensions",
@@ -158,7 +157,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
 
 @dataclass(frozen=True)
 class Cns1Rules:
-    """A cache for factors, weights and sums in place, whole stripes."""
+    """A cache for factors; weights and sums in place; whole stripes."""
 
     def lowering(self, machine: Machine) -> Lowering:
         return Lowering(

@@ -16,10 +16,10 @@ from tilewright.machine.model import Contradiction, Machine, Section
 from tilewright.machine.sections import Sections
 
 AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
-"""Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
+"""Time of an access. Scheduling loops around longer ones, cycle by cycle, would take minutes."""
 
 MOST_PATTERNS = 3
-"""Patterns that a loop takes together: more leave a node no registers."""
+"""Patterns that a loop can take together; more would leave a node no registers."""
 _LENGTH, _LANES, _REGISTERS = 32, 8, 32
 """Elements of a vector, lanes of a pipe, registers of each file, as in the table `torrent`."""
 
@@ -62,7 +62,7 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
         return self.chips * self.line_bytes
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Blocks, lines and ports that do not go together."""
+        """Blocks, lines and ports that do not match."""
         stripe = self.ports * self.port_block_bytes
         if self.chip_block_bytes != stripe:
             wanted = f"ports * port_block_bytes = {stripe}"
@@ -92,7 +92,7 @@ class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
     data_line_bytes: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Ways that the lines cannot be divided into, lines of two sizes."""
+        """Ways that do not divide the lines; lines of two sizes."""
         lines = self.instruction_bytes // self.instruction_line_bytes
         if not lines or lines % self.instruction_ways:
             wanted = f"a divisor of the {lines} lines"
@@ -106,9 +106,9 @@ class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
 class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     """The vector unit: `length` elements of a register, 32 as everywhere in the report.
 
-    `multiply_accumulate` is 1 where one instruction of the first pipe multiplies and adds, 0 where
-    the second pipe adds. `scalar_registers` of the vector unit hold the scalars of vector
-    instructions; with 0 they are read from the scalar unit.
+    `multiply_accumulate` is 1 if one instruction of the first pipe multiplies and adds, 0 if the
+    second pipe adds. `scalar_registers` of the vector unit hold the scalars of vector instructions;
+    with 0 they are read from the scalar unit.
     """
 
     key: ClassVar[str] = "core.vectors"
@@ -119,7 +119,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     scalar_registers: parts.NonNegativeInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Numbers that a Torrent's instructions do not have."""
+        """Numbers that a Torrent's instructions do not support."""
         given = machine.core.arithmetic
         wanted = (
             (f"{self.key}.length", self.length, (_LENGTH,)),
@@ -139,7 +139,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
 
 
 class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
-    """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for
+    """How kernels traverse a matrix: `stripe_columns` together, of one or two vectors, for
     `patterns` vectors of activations or errors at a time, up to `MOST_PATTERNS`.
     """
 
@@ -149,7 +149,7 @@ class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
     patterns: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Stripes or patterns that there is no loop for."""
+        """Stripes or patterns without a loop."""
         length = machine.section(Vectors).length
         if self.stripe_columns not in (length, 2 * length):
             wanted = f"{length} or {2 * length}, one or two vectors"
@@ -175,7 +175,7 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
     hidden_sharers: parts.PositiveInt
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """No network, or groups that do not divide a ring."""
+        """A missing network, or groups that do not divide a ring."""
         if "torrents" not in machine.fabrics:
             yield "fabrics.torrents", "the network of the nodes", "none"
         fabric, key = machine.fabrics["torrents"], "fabrics.torrents"
@@ -192,7 +192,7 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
         yield from self._cycles_problems(fabric, key)
 
     def _cycles_problems(self, fabric: parts.Fabric, key: str) -> Iterator[Contradiction]:
-        """Parts of cycles, and interfaces that are done before their processors."""
+        """Fractions of cycles, and interfaces that finish before their processors."""
         for name in ("hop_cycles", "gap_cycles", "send_cycles", "receive_cycles"):
             found = getattr(fabric, name)
             own = f"processor_{name}"
@@ -218,8 +218,10 @@ class Hosts(Section, frozen=True, forbid_unknown_fields=True):
 
 
 class Runtime(Section, frozen=True, forbid_unknown_fields=True):
-    """Cost of calling a procedure and of handling a thread. The report gives no numbers; these are
-    derived from its tables, which do not agree on one cost of a procedure.
+    """Cost of calling a procedure and of handling a thread.
+
+    The report gives no numbers; these are derived from its tables, which do not agree on a single
+    cost of a procedure.
     """
 
     key: ClassVar[str] = "runtime"
@@ -231,8 +233,8 @@ class Runtime(Section, frozen=True, forbid_unknown_fields=True):
 
 class Codes(Section, frozen=True, forbid_unknown_fields=True):
     """Lines of the instruction cache that the report's codes take: products, look-ups, handlers
-    that send and receive, products with the transposed matrix, scaling, updates; and those of the
-    I/O node with a port: all, its loop, its handlers.
+    that send and receive, products with the transposed matrix, scaling, updates; and for the I/O
+    node with a port: all of its code, its loop, its handlers.
     """
 
     key: ClassVar[str] = "codes"

@@ -1,4 +1,4 @@
-"""The simulator's rule for transfers: the processor of a node makes them itself."""
+"""The simulator's rule for transfers: a node's processor makes them itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.targets.cns1.prices import matrix_copy_cycles
 
 
 class OwnCopies(EngineRule):
-    """A transfer takes what its text takes."""
+    """A transfer takes the cycles of its text."""
 
     def service_cycles(
         self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool

@@ -81,15 +81,14 @@ class Sw26010Code:
         )
 
     def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
-        """Run the code on the emulated cores.
-
-        Raises SimulationError where it does something illegal, ToolError where it cannot be built.
+        """Run the code on the emulated cores. Raises SimulationError if it does something illegal,
+        ToolError if it cannot be built.
         """
         mesh = (machine.mesh.rows, machine.mesh.columns)
         return emulation.run_emulated(artifact, inputs, mesh=mesh)
 
     def make_ready(self, machine: Machine) -> None:
-        """Compile the runtime of the emulation where the cache lacks it; raises ToolError."""
+        """Compile the runtime of the emulation unless it is cached. Raises ToolError."""
         sources = {"tw_primitives.h": primitives_header(), "tw_primitives.c": primitives_source()}
         runtime_objects(sources, mesh_flags((machine.mesh.rows, machine.mesh.columns)))
 

@@ -1,11 +1,11 @@
 """Lines of the instruction cache that the calls of a program execute.
 
-In: a program and a machine. Out: `CodeLines`, for what routines evict of each other. A call
-executes the lines that its routine does on the simulated cores with the call's extents: on the
-slowest core, whose cycles are the price, and each mode's in its share of the calls. The length
-of the GEMM primitive's program (`kernel`) follows from its `GemmPlan` without writing it:
-scheduling moves instructions and adds none, so that the unrolling, the parts of an iteration in
-each role, and how many instructions steps of the pointers take, decide it.
+In: a program and a machine. Out: `CodeLines`, to determine which lines routines evict of each
+other. A call executes the lines that its routine executes on the simulated cores with the call's
+extents: those of the slowest core, whose cycles are the price, each mode weighted by its share of
+the calls. The length of the GEMM primitive's program (`kernel`) follows from its `GemmPlan` without
+generating it. Scheduling moves instructions and adds none, so only the unrolling, the parts of an
+iteration in each role, and the number of instructions per pointer step matter.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def kernel_length(plan: GemmPlan) -> int:
 
 
 def executed_length(plan: GemmPlan) -> int:
-    """Number of instructions, from the first on, that some core executes: changes of blocks stand
+    """Number of instructions, from the first on, that some core executes. Changes of blocks stand
     last, and rows of one block have none.
     """
     return kernel_length(plan) - (_blocks(plan) if plan.scalar_blocks == 1 else 0)
@@ -107,7 +107,7 @@ def _blocks(plan: GemmPlan) -> int:
 
 
 def _around(plan: GemmPlan) -> int:
-    """Of the tables of jump targets, and of the loop over rows of blocks."""
+    """Instructions of the tables of jump targets, and of the loop over rows of blocks."""
     if plan.shape.links > 1:
         pointers, rows = chain_pointers(plan, ROW, COLUMN), chain_rows(plan)
         distances = len(chain_distances(plan))
@@ -123,13 +123,13 @@ def _advance(step_bytes: int) -> int:
 
 
 def _parts(plan: GemmPlan, role: Role) -> tuple[int, int, int]:
-    """Of an iteration: those before the jump, behind it, and beside the iteration before."""
+    """Instructions of an iteration: before the jump, behind it, and beside the iteration before."""
     late = len(last_iteration(plan, role))
     return len(ending(plan, role, 0)) - late, late, len(ahead(plan, role, 0))
 
 
 def _loop(plan: GemmPlan, role: Role) -> int:
-    """All iterations of a step but the last, with the jump behind them."""
+    """All iterations of a step except the last, with the jump behind them."""
     how, parts = unrolling(plan), _parts(plan, role)
     length = (how.body * bool(how.trips) + how.rest) * sum(parts) + parts[0] + 1
     if how.trips:
@@ -191,21 +191,19 @@ def _passed(plan: GemmPlan, now: Role) -> int:
 _Places: TypeAlias = npt.NDArray[np.int64]
 _Routine: TypeAlias = GemmInstance | AnyRoutine
 _ORDER = (Routine, MapRoutine, ReduceRoutine, GemmInstance)
-"""Kinds of routines as their texts stand: those of expressions behind the others, products last."""
+"""Kinds of routines in the order of their texts: expressions behind others, products last."""
 _Runs: TypeAlias = Sequence[tuple[_Routine, float, Callable[[str], _Places]]]
 """The routines of a call, the share of such calls in which each runs, and what it executes then."""
 
 
 def code_lines(program: Program, machine: Machine) -> CodeLines | None:
-    """The lines that a program's calls execute; None where the core has no instruction cache or no
-    instruction table, a product has no routine, or all routines fit together.
-
-    Routines stand as their texts do, those of a kind in the order of their calls. Loops that a
-    compiler makes have no lines.
+    """The lines that a program's calls execute. None if the core has no instruction cache or no
+    instruction table, a product has no routine, or all routines fit together. Routines are in the
+    order of their texts, those of a kind in the order of their calls. Compiled loops have no lines.
     """
     try:
         return _lines(program, machine)
-    except (CapacityError, ProgramError, ScheduleError):  # simulated, but not to be emitted
+    except (CapacityError, ProgramError, ScheduleError):  # simulated, but not emitted
         return None
 
 
@@ -249,7 +247,7 @@ def _symbol(routine: _Routine) -> str:
 
 
 def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance], table: str) -> _Runs:
-    """The routines that a call runs; none for a loop that a compiler makes."""
+    """The routines that a call runs; none for a compiled loop."""
     dims = call.dims
     if isinstance(call.primitive, MatrixProduct):
         links = int(dims.get("links", 1))
@@ -261,8 +259,8 @@ def _runs(call: PricedCall[Primitive], instances: Sequence[GemmInstance], table:
     return [(u.routine, min(float(u.calls), 1.0), partial(_of_use, u)) for u in uses]
 
 
-# Whether a loop goes on and what is left of a row decide what a call executes, not how long a loop
-# goes on: the shortest call that executes the same is simulated.
+# A call's code depends on whether loops go on and on the rest of a row, not on how long a loop goes
+# on: the shortest call that executes the same code is simulated.
 _WHOLE_GROUPS = 32
 """A multiple of the elements of every group that a row or a run is done in."""
 
@@ -298,7 +296,7 @@ def _of_use(use: RoutineUse, table: str) -> _Places:
 
 @cache
 def _executed(use: RoutineUse, table: str) -> _Places:
-    """The instructions that a call executes, kept beside the texts of routines."""
+    """The instructions that a call executes, cached beside the texts of routines."""
     key = digest("executed", own_sources(), repr((table, use.routine, use.mode, use.sample)))
     found = ROUTINES.value(key, list[int], lambda: np.flatnonzero(use.run(table).executed).tolist())
     return np.array(found, np.int64)
@@ -318,7 +316,7 @@ def _frame(instance: GemmInstance) -> int:
 
 @cache
 def _instructions(routine: _Routine) -> int:
-    """Instructions of a routine, kept beside the texts of routines."""
+    """Instructions of a routine, cached beside the texts of routines."""
     key = digest("instructions", own_sources(), repr(routine))
     return ROUTINES.value(key, int, partial(_instruction_count, routine))
 

@@ -1,8 +1,8 @@
 """Limits of fields, for one program at emission and, as arrays, for the candidates of a search.
 
-A DMA descriptor (athread_get / athread_put in PE_MODE) holds so much; of each call of the matrix
-primitive in a staged program the largest displacement has to fit an instruction, which `shape`
-refuses by the same arithmetic.
+The fields of a DMA descriptor (athread_get / athread_put in PE_MODE) have limits. In each call of
+the matrix primitive in a staged program, the largest displacement must fit an instruction; `shape`
+checks it by the same arithmetic.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def request_fields(
     program: Program, machine: Machine, env: Mapping[str, Value]
 ) -> Iterator[RequestField]:
     """The fields of the program's transfers that may exceed a limit, for candidates with these
-    values, of the regions of the first iterations on the first core, which are the largest.
+    values. The regions of the first iterations on the first core are used, since they are the
+    largest.
     """
     limits, room = machine.dma.limits, machine.spm.available_bytes
     if limits is None:
@@ -97,7 +98,7 @@ def _largest(e: Expr, env: Mapping[str, Value]) -> int:
 
 
 def first_value(e: Expr, env: Mapping[str, Value]) -> Value:
-    """The value in the first iteration of loops and on the first core, where `env` has neither."""
+    """The value in the first iteration of loops and on the first core, if `env` has none."""
     if free_vars(e) <= env.keys():
         return evaluate(e, env)
     return evaluate(e, {**dict.fromkeys(free_vars(e), 0), **env})
@@ -122,7 +123,7 @@ class Reach:
     limit_bytes: int = LARGEST_DISPLACEMENT
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """The error for a nest that no tile fits, with the shortest rows' displacement."""
+        """The error for a nest that no tile fits, with the displacement of the shortest rows."""
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one with the shortest rows adds "
             f"to {self.buffer!r} {int(self.found_bytes)} bytes from a pointer, a displacement "
@@ -132,7 +133,7 @@ class Reach:
 
 
 def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
-    """The reach of each product in the scratchpad, where all loops begin: the largest."""
+    """The largest reach of each product in the scratchpad, where all loops begin."""
     for call in (s for s in walk(program.body) if isinstance(s, Call)):
         strides = _strides(call)
         if strides is not None:

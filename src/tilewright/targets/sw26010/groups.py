@@ -1,10 +1,11 @@
 """The driver of a kernel: starts it on all core groups, each on its piece of the operator.
 
-In: the kernel's artifact and how whole operands are cut for the groups. Out: the artifact with
-`<name>_groups.h`, `<name>_groups.c` and the programs that arrange tensors. A thread for each group
-initialises it and waits for work. In every call the group's cores write its operands in the
-kernel's storage order, zeros around them, run the kernel, and put the result into its place; what
-all groups read is arranged by the first one. A tensor that lies as the kernel takes it stays there.
+In: the kernel's artifact and the cuts of whole operands for the groups. Out: the artifact with
+`<name>_groups.h`, `<name>_groups.c` and the programs that rearrange tensors. A thread for each
+group initialises it and waits for work. In every call the group's cores write its operands in the
+kernel's storage order with zeros around them, run the kernel, and move the result to its place; the
+first group rearranges operands that all groups read. A tensor already in the kernel's layout stays
+in place.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from tilewright.targets.sw26010.emit.launch import (
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """`program` adds up one group's share of the partial results that the tensor `result` has."""
+    """`program` adds up one group's share of the partial results of the tensor `result`."""
 
     program: Launched
     result: TensorInfo
@@ -53,7 +54,7 @@ class _Sums:
     @property
     def stored(self) -> TensorInfo:
         """The tensor of a result, extended so that all shares have one size; the extra part is
-        added up like the rest and not used.
+        added up like the rest but not used.
         """
         return TensorInfo(
             self.result.name, self.result.identifier, self.result.dtype, "scratch",
@@ -182,9 +183,8 @@ class Sw26010Groups:
     """Generates the driver of a kernel."""
 
     def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> GroupsArtifact:
-        """The kernel with its driver, whose entry is `<name>_groups`.
-
-        Raises ProgramError where a tensor of the kernel lies otherwise than its form says.
+        """The kernel with its driver, whose entry is `<name>_groups`. Raises ProgramError if a
+        tensor of the kernel lies otherwise than its form says.
         """
         single = one_group(machine)
         cuts = tuple(_by_tensor(kernel, work))
@@ -384,7 +384,7 @@ def _piece(writer: CWriter, driver: Driver) -> None:
 
 
 def _moves(writer: CWriter, driver: Driver, info: TensorInfo, cut: CutTensor) -> None:
-    """The launches that arrange a tensor, by groups that do it alike."""
+    """The launches that rearrange a tensor, with groups that do so alike together."""
     alike = groupby(enumerate(cut.stages), lambda group: [id(s.candidate) for s in group[1]])
     runs = [list(run) for _, run in alike]
     if len(runs) == 1:
@@ -428,7 +428,9 @@ def _threads(writer: CWriter, driver: Driver) -> None:
 
 
 def _add_up(writer: CWriter, driver: Driver) -> None:
-    """No group changes what the others ask before all have asked; then the first has the sum."""
+    """Add up the partial results. No group changes its `failed` before all have read it; then the
+    first one has the sum.
+    """
     name = driver.name
     writer.line(f"pthread_barrier_wait(&{name}_arranged);")
     writer.line(f"failed = {name}_sums(group);")

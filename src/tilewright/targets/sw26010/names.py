@@ -1,6 +1,4 @@
-"""The identifiers of the generated files: one place says what each thing of a program is called in
-C.
-"""
+"""The identifiers of the generated files: the one place that names each part of a program in C."""
 
 from __future__ import annotations
 

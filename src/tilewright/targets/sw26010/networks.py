@@ -27,7 +27,7 @@ else:  # heavy: the assembler, and what builds and runs code
     code = Deferred("tilewright.targets.sw26010.network.code")
 
 _LONGEST_SECONDS = 1800
-"""After this time the code is taken to hang."""
+"""Seconds after which the code is considered to hang."""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,15 @@
 routines for others, and scalar C loops for those without a routine; and the lines of the
 instruction cache that the routines of a program lie on.
 
-Cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
+Also: cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
 
-In: a call and the core's instruction table. Out: cycles. What the vendor's compiler makes of such a
-loop is an assumption: one element in each iteration, loads, the operations of the expression in
-their order, a store, a pointer for each operand, a counter and a taken branch, ordered well for the
-core's two pipes but neither unrolled nor pipelined, so that an element waits for its own results. A
-function of the C library is assumed to take as many multiply-adds, one after the other, as
-`ir.scalar` counts operations. The latencies, the time of a division and that of a taken branch are
-those of the table. Integers take the same loops with integer instructions.
+In: a call and the core's instruction table. Out: cycles. The code that the vendor's compiler makes
+of such a loop is an assumption: one element in each iteration, with loads, the operations of the
+expression in order, a store, a pointer step for each operand, a counter and a taken branch; ordered
+well for the core's two pipes but neither unrolled nor pipelined, so that an element waits for its
+own results. A function of the C library is assumed to take as many multiply-adds, one after the
+other, as `ir.scalar` counts operations. Latencies and the times of a division and a taken branch
+are those of the table. Integers take the same loops with integer instructions.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _map_element(table: str, scalar: Scalar, operands: int, integers: bool) -> f
 
 @cache
 def _reduce_element(table: str, scalar: Scalar, function: str) -> float:
-    """Cycles of one element that is taken in."""
+    """Cycles of gathering one element."""
     body, gathered = _Body(load_table(table)), _COUNTER - 2
     body.add("fldd", [_POINTERS], _VALUES)
     value = _computed(body, scalar, [0], integers=False)
@@ -110,7 +110,7 @@ def _reduce_element(table: str, scalar: Scalar, function: str) -> float:
 
 @cache
 def _reduce_result(table: str) -> float:
-    """Cycles of one result, without its elements."""
+    """Cycles of one result, excluding its elements."""
     body = _Body(load_table(table))
     body.add("fldd", [_POINTERS], _VALUES)
     body.add("fstd", [_VALUES, _POINTERS])
@@ -124,7 +124,7 @@ def _row(table: str, operands: int) -> float:
 
 
 def _computed(body: _Body, scalar: Scalar, inputs: Sequence[int], integers: bool) -> int:
-    """The register of the expression's value; its operations are in the body."""
+    """The register of the expression's value, whose operations are added to the body."""
     sums = Sums(count=len(inputs))
     result = ExpressionOperations(sums, inputs, library=True).value(scalar)
 
@@ -180,13 +180,13 @@ else:  # heavy: the assembler
 
 
 ROUTINE_BYTES = 16 * 1024
-"""The most that generated routines take, whatever the machine (`gemm.steps`)."""
+"""Most bytes that generated routines take, whatever the machine (`gemm.steps`)."""
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
-    + per block), and packing where the call has a workspace to pack its vector operand into. Of a
-    chain of several links roles change once for each block and step, too.
+    + per block), and packing if the call has a workspace to pack its vector operand into. In a
+    chain of several links, too, roles change once for each block and step.
     """
     gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
     rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))
@@ -205,7 +205,7 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 def _single_cycles(
     machine: Machine, call: PricedCall[MatrixProduct], rows: Value, columns: Value
 ) -> Value:
-    """Cycles of a product over `rows` and `columns` of register blocks, no chain."""
+    """Cycles of a single product, no chain, over `rows` and `columns` of register blocks."""
     gemm, product, terms = machine.section(GemmPrimitive), call.primitive, call.dims["k"]
     timing, blocks = product_timing(machine, call.dtype), rows * columns
     each = terms * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
@@ -238,7 +238,7 @@ class MeshPrices(Prices):
     costs = COSTS
 
     def refill_note(self, machine: Machine) -> str:
-        """Of a core without a cache in an instruction table, and of one smaller than a routine."""
+        """A note if a core's instruction table has no cache, or one smaller than a routine."""
         name = machine.core.instruction_table
         cache = load_table(name).instruction_cache if name else None
         if cache is None:
@@ -258,7 +258,7 @@ class MeshPrices(Prices):
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
     ) -> Iterable[Limited]:
-        """The fields of DMA descriptors, and how far the products reach from their pointers."""
+        """The fields of DMA descriptors, and how far products reach from their pointers."""
         yield from request_fields(program, machine, env)
         yield from reaches(program, env)
 

@@ -58,10 +58,9 @@ class Sw26010Routines:
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """The distinct calls of matrix routines, of elementwise ones, and of loops that a compiler
-        makes, which are not simulated.
-
-        None for machines without an instruction table, which no code's cycles are known for.
+        """The distinct calls of matrix routines, of elementwise ones, and of compiled loops, which
+        are not simulated. None for machines without an instruction table, since the cycles of their
+        code are unknown.
         """
         table = machine.core.instruction_table
         if table is None:
@@ -71,7 +70,7 @@ class Sw26010Routines:
 
 
 def _together(found: Iterable[RoutineCycles]) -> tuple[RoutineCycles, ...]:
-    """Merge equal calls, keep those of one routine together, in the order of its first call."""
+    """Merge equal calls and group those of one routine, in the order of its first call."""
     by_name: dict[str, dict[RoutineCycles, int]] = {}
     for one in found:
         own = by_name.setdefault(one.name, {})
@@ -111,7 +110,7 @@ class _Calls:
             yield from self._used(uses, group.count)
 
     def _used(self, uses: Iterable[RoutineUse], count: int) -> Iterator[RoutineCycles]:
-        """One entry per use; calls of the primitive are divided by the uses' shares of them."""
+        """One entry per use; a primitive's calls are divided among its uses by their shares."""
         share, before = 0.0, 0
         for use in uses:
             share += float(use.calls)
@@ -159,7 +158,7 @@ class _Calls:
         return RoutineCycles(routine.name, what, self._price(call), exact)
 
     def _compiled(self, call: PricedCall[Primitive]) -> RoutineCycles:
-        """A loop of C, whose time is an assumption."""
+        """A compiled C loop, whose time is an assumption."""
         primitive = call.primitive
         taken = f" of {call.dims['k']}" if isinstance(primitive, Reduce) else ""
         what = f"compiled C, assumed: {call.dims['elements']} elements{taken}"
@@ -187,8 +186,8 @@ class RoutineUse:
 
 
 def uses_of(call: PricedCall[Any], table: str) -> list[RoutineUse]:
-    """The routines that a call of an elementwise primitive takes, on the slowest core of this
-    instruction table; none for a loop that a compiler makes.
+    """The routines of an elementwise primitive's call on the slowest core, by this instruction
+    table; none for a compiled loop.
     """
     match call.primitive:
         case Map():
@@ -256,12 +255,12 @@ def _repack_uses(call: PricedCall[Repack], table: str) -> Iterator[RoutineUse]:
 
 
 def mode_of(rows: NestRows) -> str:
-    """The mode in which the rows of a nest are done."""
+    """The mode of a nest's rows."""
     return MODES[0] if rows.by_vectors else MODES[1]
 
 
 def counts_of(rows: NestRows) -> tuple[int, ...]:
-    """Iterations of a nest's loops that have several, outermost first, and the items of a row."""
+    """Iterations of a nest's loops with several, outermost first, and the items of a row."""
     inside = [int(rows.rows), *(int(count) + 1 for count in rows.around), 1]
     loops = [around // inner for around, inner in pairwise(inside)]
     while loops and loops[-1] == 1:

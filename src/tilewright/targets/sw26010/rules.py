@@ -1,4 +1,4 @@
-"""How programs are lowered for machines like the SW26010."""
+"""Lowering rules of machines like the SW26010."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sw26010Rules:
     """Scratchpads that DMA fills."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine: without the matrix product where its mesh is not square."""
+        """The rules of one machine; without the matrix product if its mesh is not square."""
         gemm = machine.section(GemmPrimitive)
         lacking: dict[type[Primitive], TilewrightError] = {}
         try:

@@ -1,7 +1,7 @@
 """Sections of an SW26010's description beyond those of every machine: its primitives.
 
-The routines are written for one kind of core, and priced by their own code. A number of which they
-have a copy cannot be another one: it would change prices and not the code.
+The routines are written for one kind of core, and priced by their own code. Numbers that are also
+in the code cannot be changed here: that would change prices and not the code.
 """
 
 from __future__ import annotations

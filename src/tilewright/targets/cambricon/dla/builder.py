@@ -1,12 +1,8 @@
-"""Statements of a block as they are written: registers for numbers, scratchpads, loops.
+"""Statements of a block under construction: registers for numbers, scratchpads, loops.
 
-Blocks use the registers from `$32` on and both scratchpads from address 0; whoever calls a block
-keeps nothing there.
-
-Registers of a block's numbers: those that recur keep one, others are moved before their use.
-
-In: lines with uses of numbers between them. Out: statements. Blocks use the registers from `$32`
-on. Loops within loops take registers that numbers have in other blocks.
+Blocks use the registers from `$32` on and both scratchpads from address 0; callers keep nothing
+there. Numbers that recur in a block keep a register, others are moved to one before use. Registers
+of nested loops may hold numbers in other blocks.
 """
 
 from __future__ import annotations
@@ -21,10 +17,10 @@ from tilewright.asm.diagnostics import Fault
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 PREFETCH = "prefetch"
-"""The parameter that says when blocks load a tile: by its number one of `ORDERS`."""
+"""The parameter that selects when blocks load a tile, by index into `ORDERS`."""
 NATURAL, AHEAD, HALVED = ORDERS = ("natural", "ahead", "halved")
-"""Just before it is computed; before the one ahead of it is; or one half of its loads beside each
-half of that one's computation.
+"""Just before its computation; before the previous tile's computation; or half of the loads before
+each half of the previous tile's computation.
 """
 
 
@@ -39,13 +35,15 @@ class ScratchpadBuffer:
 
 
 Place = ScratchpadBuffer | str
-"""A buffer, or the register that holds where elements begin."""
+"""A buffer, or a register with the address of elements."""
 
 
 @dataclass
 class Builder:
-    """The statements of one block. `capacities` are elements of each scratchpad; `serial` tells the
-    labels of this block from those of others; tiles are loaded in one of the `ORDERS`.
+    """The statements of one block.
+
+    `capacities` are the elements of each scratchpad; `serial` distinguishes labels of this block
+    from others'; tiles are loaded in one of the `ORDERS`.
     """
 
     capacities: Mapping[str, int]
@@ -60,13 +58,13 @@ class Builder:
     # ---------------------------------------------------------------- registers
 
     def constant(self, value: int | str) -> str:
-        """Placeholder, in statements, of a register that holds a number or a symbol's address."""
+        """Placeholder for a register with a number or a symbol's address."""
         use = NamedNumber(len(self._lines), str(value))
         self._lines.append(use)
         return use.place
 
     def variable(self, value: int | str) -> str:
-        """A register of its own that starts with a number."""
+        """A register of its own, initialised with a number."""
         register = VARIABLES[self._variables]
         self._variables += 1
         self._most_variables = max(self._most_variables, self._variables)
@@ -74,7 +72,7 @@ class Builder:
         return register
 
     def start(self, place: Place) -> str:
-        """A register of its own that starts where a buffer begins."""
+        """A register of its own, initialised with a buffer's address."""
         if isinstance(place, ScratchpadBuffer):
             return self.variable(place.address)
         register = self.variable(0)
@@ -86,7 +84,7 @@ class Builder:
         return self._variables
 
     def release(self, mark: int) -> None:
-        """End the variables that came after a mark."""
+        """End the variables created since a mark."""
         self._variables = mark
 
     def write(self, statement: str) -> None:
@@ -94,31 +92,31 @@ class Builder:
         self._lines.append(statement)
 
     def text(self) -> tuple[str, ...]:
-        """The whole block: its numbers first."""
+        """The whole block, with its numbers set first."""
         return statements(self._lines, self._most_variables)
 
     # ---------------------------------------------------------------- scratchpads
 
     def buffer(self, name: str, memory: str, size: int) -> ScratchpadBuffer:
-        """Elements behind those taken before."""
+        """Allocate elements after those allocated before."""
         address = sum(b.size for b in self.buffers if b.memory == memory)
         found = ScratchpadBuffer(name, memory, address, size)
         self.buffers.append(found)
         return found
 
     def two(self, name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
-        """Two buffers that tiles take in turns."""
+        """Two buffers that tiles alternate between."""
         return self.buffer(f"{name} 0", memory, size), self.buffer(f"{name} 1", memory, size)
 
     def scratch(self, name: str, size: int) -> ScratchpadBuffer:
-        """Elements of the vector scratchpad that are taken once, whoever asks for them."""
+        """Elements of the vector scratchpad, allocated once per name and shared."""
         for buffer in self.buffers:
             if buffer.name == name and buffer.size >= size:
                 return buffer
         return self.buffer(name, "vector", size)
 
     def check(self, fix: str) -> None:
-        """Refuse buffers that do not fit. Raises Fault with the map of the scratchpad."""
+        """Refuse buffers that do not fit. Raises Fault with the scratchpad's map."""
         for memory, capacity in self.capacities.items():
             live = [buffer for buffer in self.buffers if buffer.memory == memory]
             size = sum(buffer.size for buffer in live)
@@ -134,16 +132,16 @@ class Builder:
     # ---------------------------------------------------------------- statements
 
     def load(self, buffer: Place, size: int, symbol: str, offset: int, memory: str) -> None:
-        """Load elements from a place known now."""
+        """Load elements from a known place."""
         self.transfer("load", memory, buffer, size, f"#{symbol}+{offset}")
 
     def store(self, buffer: Place, size: int, symbol: str, offset: int) -> None:
-        """Store elements of a scratchpad, the vector one for a register, to a place known now."""
+        """Store elements of a scratchpad (the vector one for a register) to a known place."""
         memory = buffer.memory if isinstance(buffer, ScratchpadBuffer) else "vector"
         self.transfer("store", memory, buffer, size, f"#{symbol}+{offset}")
 
     def transfer(self, way: str, memory: str, local: Place, size: int, place: str) -> None:
-        """Load or store elements; `place` is an address as statements have it."""
+        """Load or store elements; `place` is an address as statements write it."""
         self.write(f"{memory[0]}{way} {self.place(local)}, {self.constant(size)}, {place}")
 
     def vector(self, mnemonic: str, out: Place, size: int, *sources: Place) -> None:
@@ -186,7 +184,7 @@ class Builder:
         self.vector("vas", out, size, out, f"#{value}")
 
     def place(self, buffer: Place) -> str:
-        """The register that holds where a buffer begins."""
+        """The register that holds a buffer's address."""
         return buffer if isinstance(buffer, str) else self.constant(buffer.address)
 
     def add(self, register: str, amount: int) -> None:
@@ -200,9 +198,11 @@ class Builder:
 
     @contextmanager
     def loop(self, count: int, *, counts_down: bool = True) -> Iterator[str]:
-        """Execute the statements written inside `count` times; their variables end with the loop.
-        Yields the counter ("" if `count` is 1); with `counts_down` false, they count it down
-        themselves.
+        """Repeat the statements written inside `count` times; variables created inside end with the
+        loop.
+
+        Yields the counter, or "" if `count` is 1. Unless `counts_down`, the statements count it
+        down.
         """
         if count == 1:
             yield ""
@@ -219,7 +219,7 @@ class Builder:
 
     @contextmanager
     def where_positive(self, register: str) -> Iterator[None]:
-        """Execute the statements written inside only if a register is greater than zero."""
+        """Execute the statements written inside only if a register is positive."""
         inside, behind = self._label(), self._label()
         self.write(f"cb {register}, {inside}")
         self.write(f"jump {behind}")
@@ -228,22 +228,22 @@ class Builder:
         self.write(f"{behind}:")
 
     def _label(self) -> str:
-        """A label that no other place has."""
+        """A unique label."""
         self._labels += 1
         return f".Lblock_{self.serial}_{self._labels - 1}"
 
 
 VARIABLES = tuple(f"${n}" for n in (*range(48, 58), *range(47, 39, -1)))
-"""Registers for addresses and counters, in the order in which they are taken."""
+"""Registers for addresses and counters, in order of allocation."""
 _CONSTANTS = tuple(f"${n}" for n in range(32, 48))
 _TURNS = tuple(f"${n}" for n in range(58, 64))
-"""Registers for numbers that found none of their own; a statement reads at most five."""
+"""Registers for numbers without one of their own; a statement reads at most five."""
 _PLACE = re.compile(r"\{(\d+)\}")
 
 
 @dataclass(frozen=True)
 class NamedNumber:
-    """A number, or the address of a symbol, that statements from here on have as `{index}`."""
+    """A number or a symbol's address, which later statements refer to as `{index}`."""
 
     index: int
     number: str
@@ -255,7 +255,7 @@ class NamedNumber:
 
 
 def statements(lines: Sequence[str | NamedNumber], variables: int) -> tuple[str, ...]:
-    """The statements of a block that takes so many variables: the numbers that stay come first."""
+    """A block's statements, behind moves of the numbers that keep registers free of variables."""
     free = [register for register in _CONSTANTS if register not in VARIABLES[:variables]]
     numbers = dict.fromkeys(line.number for line in lines if isinstance(line, NamedNumber))
     kept = dict(zip(numbers, free, strict=False))
@@ -265,7 +265,7 @@ def statements(lines: Sequence[str | NamedNumber], variables: int) -> tuple[str,
 
 @dataclass
 class _Turns:
-    """Numbers without a register of their own: `held` are the registers of uses just now."""
+    """Assigns registers in turn to numbers without one; `held` maps each to its current use."""
 
     kept: dict[str, str]
     uses: dict[int, NamedNumber] = field(default_factory=dict)
@@ -273,7 +273,7 @@ class _Turns:
     turns: Iterator[str] = field(default_factory=lambda: cycle(_TURNS))
 
     def written(self, lines: Sequence[str | NamedNumber]) -> Iterator[str]:
-        """The lines with registers, and moves before those that need them."""
+        """The lines with registers in place, and moves inserted before their uses."""
         for line in lines:
             if isinstance(line, NamedNumber):
                 self.uses[line.index] = line

@@ -46,7 +46,7 @@ class ArgumentText:
 
 
 def argument_texts(text: str, column: int) -> list[ArgumentText]:
-    """The arguments between commas outside brackets, without the comment."""
+    """The comma-separated arguments outside brackets, without the comment."""
     text = COMMENT.split(text)[0]
     if not text.strip():
         return []
@@ -68,7 +68,7 @@ ELEMENT_BYTES = 2
 ALIGNMENT_BYTES = 64
 _LARGEST = 1 << 29
 MOST_TILES = 1 << 16
-"""Segments of data, and tiles of a block: each is a value while a block is written."""
+"""Most segments of data and tiles of a block; each is a value while a block is written."""
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 
@@ -85,12 +85,12 @@ class Data(msgspec.Struct, frozen=True):
 
     @property
     def layout(self) -> Layout:
-        """Where its elements lie."""
+        """The layout of its elements."""
         return _layout(self.extents, self.segments)
 
     @property
     def places(self) -> str:
-        """How messages show its sizes."""
+        """Its sizes as messages show them."""
         sizes = "x".join(map(str, self.extents))
         return f"{self.kind} {self.name} ({sizes} in segments of {_extents_text(self.segments)})"
 
@@ -107,7 +107,7 @@ def _extents_text(numbers: Sequence[int]) -> str:
 def name_of(
     kind: str, pieces: Sequence[ArgumentText], word: Span, refused: set[str]
 ) -> tuple[ArgumentText, Sequence[ArgumentText]]:
-    """A declaration's name, refused until its numbers are right, and what follows. Raises Fault."""
+    """The name of a declaration, refused until its numbers are valid, and the rest; or Fault."""
     name = NAME.match(pieces[0].text) if pieces else None
     if name is None:
         span = pieces[0].span if pieces else word
@@ -129,7 +129,7 @@ def name_of(
 def data_of(
     kind: str, name: str, numbers: Sequence[int], section: str, spans: Sequence[Span]
 ) -> Data:
-    """A checked declaration; `spans` are those of the numbers. Raises Fault."""
+    """A validated declaration; `spans` are the places of its numbers. Raises Fault."""
     if len(numbers) == 4:
         numbers = [*numbers, *numbers]
     if len(numbers) != 8:
@@ -167,12 +167,12 @@ def data_of(
 
 
 def declared_in(image: Object) -> dict[str, Data]:
-    """Data declared by the sources of an object, by name. Errors: AssemblyError."""
+    """Data declared by the sources of an object, by name. Raises AssemblyError."""
     return {data.name: data for data in json_records(image, SECTION, Data)}
 
 
 def json_records(image: Object, section: str, kind: type[Record]) -> list[Record]:
-    """The values of a section that holds a line of JSON for each. Errors: AssemblyError."""
+    """The values of a section with one line of JSON each. Raises AssemblyError."""
     if not any(found.name == section for found in image.sections):
         return []
     rows = image.section(section).data.split(b"\n")
@@ -185,7 +185,7 @@ def json_records(image: Object, section: str, kind: type[Record]) -> list[Record
 
 
 def stored_records(section: str, values: Sequence[msgspec.Struct]) -> tuple[str, ...]:
-    """The lines that put values into a section of the object."""
+    """The lines that store values in a section of the object."""
     if not values:
         return ()
     texts = (msgspec.json.encode(one).decode() for one in values)
@@ -198,7 +198,7 @@ Index = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Four extents, each divided into segments of one size, the last one perhaps smaller."""
+    """Four extents, each divided into segments of one size, the last perhaps smaller."""
 
     extents: Index
     segments: Index
@@ -214,7 +214,7 @@ class Layout:
         return tuple(-(-x // s) for x, s in zip(self.extents, self.segments, strict=True))
 
     def indices(self) -> Iterator[Index]:
-        """The segments in the order in which they lie."""
+        """The segments' indices in storage order."""
         return product(*map(range, self.counts))
 
     def shape(self, index: Index) -> Index:
@@ -223,10 +223,10 @@ class Layout:
         return tuple([s if (left := x - i * s) > s else left for x, s, i in sizes])
 
     def offset(self, index: Index) -> int:
-        """The first element of a segment.
+        """Offset of a segment's first element.
 
-        Along each extent lies what is before the segment, as thick as the segment is along the
-        extents before.
+        Along each extent, the segments before this one come first, cut to this segment's size along
+        the outer extents.
         """
         offset, thickness = 0, 1
         for i, size, extent in zip(index, self._sizes, self.shape(index), strict=True):
@@ -236,12 +236,12 @@ class Layout:
 
     @cached_property
     def _sizes(self) -> Index:
-        """Elements of one segment of each extent, with all of the extents behind it."""
+        """Elements of one segment's slice of each extent, over all inner extents."""
         behind = [prod(self.extents[axis + 1 :]) for axis in range(len(self.extents))]
         return tuple(s * n for s, n in zip(self.segments, behind, strict=True))
 
     def element(self, place: Index) -> int:
-        """Where an element lies."""
+        """Offset of an element."""
         index = tuple(p // s for p, s in zip(place, self.segments, strict=True))
         inside = 0
         for p, s, extent in zip(place, self.segments, self.shape(index), strict=True):
@@ -249,11 +249,11 @@ class Layout:
         return self.offset(index) + inside
 
     def arranged(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The elements of an array of the extents, as they lie."""
+        """The elements of an array of these extents in storage order."""
         return np.concatenate([array[self._slices(i)].reshape(-1) for i in self.indices()])
 
     def restored(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """The array of the extents, from its elements as they lie."""
+        """The array of these extents, from elements in storage order."""
         array = np.empty(self.extents, flat.dtype)
         for index in self.indices():
             shape, first = self.shape(index), self.offset(index)

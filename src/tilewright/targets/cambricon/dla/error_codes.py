@@ -1,4 +1,4 @@
-"""The codes of what can be wrong in a program of DLA-AL, besides those of every source."""
+"""Error codes of DLA-AL programs, in addition to those of every source."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The front end of DLA-AL: declarations, macros, blocks and fusion become lines of the assembler.
+"""The front end of DLA-AL: declarations, macros, blocks and fusion become assembler lines.
 
-In: lines of a source, twice: for what they declare, and to be expanded. Out: directives and basic
-statements, each a child of the line that it stands for.
+In: the lines of a source, twice: for declarations, then for expansion. Out: directives and basic
+statements, each a child of the line it replaces.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class DlaFrontEnd:
     data: dict[str, Data] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
-    """Names of wrong declarations: what uses them is not looked at."""
+    """Names of invalid declarations; their uses are not checked."""
     macros: dict[str, BlockMacro] = field(default_factory=dict)
     uses: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Name -> the blocks that have it as an argument, with their lines."""
+    """Name -> blocks that have it as an argument, with their lines."""
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
     _buffers: list[PlacedBuffer] = field(default_factory=list)
@@ -77,7 +77,7 @@ class DlaFrontEnd:
     _fusion: FusedBlocks | None = None
 
     def begin(self, *, declaring: bool) -> None:
-        """Begin to see the source from its first line; what was declared stays known."""
+        """Restart at the first line of the source; declarations stay known."""
         self.declaring = declaring
         self.macros.clear()
         self._placed.clear()
@@ -86,7 +86,7 @@ class DlaFrontEnd:
         self._serial, self._fusion = 0, None
 
     def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
-        """The lines that a line stands for; None for one that stands for itself. Raises Fault."""
+        """The expansion of a line; None for a line that is kept. Raises Fault."""
         if "@" in line.text:
             match = _AT.match(line.text)
             if match:
@@ -112,7 +112,7 @@ class DlaFrontEnd:
         return None
 
     def closing(self) -> Iterable[str]:
-        """The declarations for the runtime. Raises Fault for a fusion that is left open."""
+        """The declarations for the runtime. Raises Fault for an unclosed fusion."""
         if self._fusion is not None and not self._fusion.is_interrupted:
             where = f"{self._fusion.line.file}:{self._fusion.line.number}"
             raise Fault(
@@ -164,7 +164,7 @@ class DlaFrontEnd:
     def _call(
         self, word: str, pieces: list[ArgumentText], span: Span, context: Expansion
     ) -> tuple[BlockCall, Block]:
-        """A built-in block with its arguments looked up. Raises Fault."""
+        """A built-in block with its arguments resolved. Raises Fault."""
         block = BLOCKS.get(word.removeprefix("block_"))
         if block is None:
             known = [*AXES, "parameter", "fuse", "endfuse", *self.macros, *BLOCKS]
@@ -365,7 +365,7 @@ class DlaFrontEnd:
             return ()
 
     def _fused_lines(self, fusion: FusedBlocks, context: Expansion) -> Iterable[SourceLine]:
-        """A block whose results go through activations before they are stored. Raises Fault."""
+        """A block with activations fused into its stores. Raises Fault."""
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
         last, stages, inside = call.output(), [], [_place_text(word, first_line)]
@@ -396,7 +396,7 @@ def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[Sourc
 
 @dataclass
 class FusedBlocks:
-    """Blocks between `@fuse` and `@endfuse`; a fault was reported where others interrupt them."""
+    """Blocks between `@fuse` and `@endfuse`; `is_interrupted` by any other line, a fault."""
 
     line: SourceLine
     calls: list[tuple[SourceLine, str, list[ArgumentText], Span]] = field(default_factory=list)
@@ -404,8 +404,8 @@ class FusedBlocks:
 
 
 def stage_of(call: BlockCall, block: Block, previous: Data, users: Sequence[str]) -> Stage:
-    """The computation of a call on tiles of `previous`, which it has to take; `users` are the other
-    blocks that take or write it. Raises Fault.
+    """The computation of a call on tiles of `previous`, which it must read; `users` are the other
+    blocks that read or write that. Raises Fault.
     """
     if block.stage is None:
         raise Fault(

@@ -1,6 +1,6 @@
-"""The host's program: what it does around a launch, stored beside the device's program.
+"""The host's program around a launch, stored beside the device's program.
 
-In: the statements of section `.host`. Out: a section of the object with a line of JSON for each, so
+In: the statements of section `.host`. Out: a section of the object with one line of JSON each, so
 that one executable holds both programs (Lan et al. 2019, Fig. 6 and section 3).
 """
 
@@ -26,13 +26,13 @@ FORMS: Mapping[Action, str] = {
     "launch": "@launch",
     "download": "@download name",
 }
-"""How the host's statements are written."""
+"""Syntax of the host's statements."""
 _SMALLEST, _LARGEST = -(2**15), 2**15 - 1
 
 
 class HostStep(msgspec.Struct, frozen=True):
-    """One statement: data set to one element, an array put into main memory, the device's program
-    run to its end, an array fetched.
+    """One statement: initialise data with one element, upload an array, launch the device's
+    program, or download an array.
     """
 
     action: Action
@@ -46,7 +46,7 @@ class HostStep(msgspec.Struct, frozen=True):
 
 
 def host_step(word: str, values: Sequence[Data | int], before: Sequence[HostStep]) -> HostStep:
-    """A checked statement behind others. Raises Fault without a place."""
+    """A validated statement after others. Raises Fault without a place."""
     action = next((known for known in ACTIONS if known == word), None)
     if action is None:
         fix = did_you_mean(word, ACTIONS) or f"the host has @{', @'.join(ACTIONS)}"
@@ -80,14 +80,14 @@ def _check_order(action: Action, data: Data | None, before: Sequence[HostStep]) 
 
 
 def check_host(steps: Sequence[HostStep]) -> None:
-    """Refuse a host program that launches nothing. Raises Fault."""
+    """Refuse a host program without a launch. Raises Fault."""
     if steps and not any(step.action == "launch" for step in steps):
         raise Fault(DlaError.HOST, "the host program has no @launch", fix="write @launch")
 
 
 def host_program(image: Object, given: Sequence[str]) -> tuple[HostStep, ...]:
-    """The statements of an image; without any, the `given` arrays are uploaded, and all that the
-    program may write is fetched. Errors: AssemblyError.
+    """The host statements of an image; by default, upload the `given` arrays, launch, and download
+    all data that the program may write. Raises AssemblyError.
     """
     stored = json_records(image, SECTION, HostStep)
     if stored:

@@ -1,7 +1,7 @@
-"""Macros of one kind and blocks of one's own: definitions, their rule, their expansion.
+"""Typed macros and user-defined blocks: definitions, their rule, their expansion.
 
-`C-Macro` computes, `IO-Macro` moves data between memories, `Block` does both and may call the two.
-In the body `\\name` is a parameter; labels belong to each call.
+`C-Macro` computes, `IO-Macro` moves data between memories, `Block` does both and may call the other
+two. In the body, `\name` is a parameter; labels are local to each call.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:")
 _WORD = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*(@?[A-Za-z_][\w.]*)", re.ASCII)
 _KINDS = {"c": "C-Macro", "io": "IO-Macro", "block": "Block"}
 _MOVES = "copy"
-"""The operation of instructions that compute nothing: they may stand in macros of both kinds."""
+"""The operation of instructions that only copy: they may occur in both kinds of macros."""
 _DOES = {"C-Macro": "computes", "IO-Macro": "moves data"}
 
 
 @dataclass(frozen=True)
 class BlockMacro:
-    """A definition; `line` is where it begins."""
+    """A definition; `line` is its first line."""
 
     kind: str
     name: str
@@ -42,7 +42,7 @@ class BlockMacro:
     line: SourceLine
 
     def expanded(self, call: SourceLine, values: tuple[str, ...], serial: int) -> list[SourceLine]:
-        """Its lines for one call, parameters replaced and labels renamed."""
+        """Its lines for one call, with parameters replaced and labels renamed."""
         bound = dict(zip(self.parameters, values, strict=True))
         labels = {
             match[1]: f".L{match[1]}_{serial}"
@@ -83,7 +83,7 @@ def _replaced(
 
 
 def macro_header(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
-    """Kind, name and parameters of the line that begins a definition. Raises Fault."""
+    """Kind, name and parameters from the first line of a definition. Raises Fault."""
     kind = _KINDS["".join(match["kind"].lower().split()).removesuffix("-macro")]
     column = match.start("rest")
     text = re.split(r";|//", match["rest"])[0].strip()
@@ -110,9 +110,9 @@ def macro_header(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tupl
 def body_of(
     line: SourceLine, kind: str, context: Expansion
 ) -> tuple[list[SourceLine], list[SourceLine]]:
-    """The body of the definition that begins at a line, and lines taken that are not part of it.
+    """The body of the definition that starts at a line, and lines consumed that are not part of it.
 
-    Without `mend` the body ends where a line looks like it, or begins a definition or section.
+    Without `mend`, the body ends at a line that resembles it or starts a definition or section.
     """
     body: list[SourceLine] = []
     for following in iter(context.next_line, None):
@@ -169,7 +169,7 @@ def check_kind(
 
 
 def _kind_of(word: str, macros: Mapping[str, BlockMacro], table: InstructionTable) -> str:
-    """The kind of macro that a word belongs into, "" for any."""
+    """The kind of macro that an instruction belongs in; "" for any."""
     if word.startswith("@"):
         called = macros.get(word[1:])
         return called.kind if called else "Block"

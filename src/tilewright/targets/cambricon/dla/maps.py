@@ -1,7 +1,7 @@
-"""Maps of an object: the segments of its data, and the buffers of its blocks in the scratchpads.
+"""Maps of an object: the segments of its data, and the scratchpad buffers of its blocks.
 
-In: what blocks took, while they are expanded. Out: a section of the object with a line of JSON for
-each buffer, and the maps as text, for people.
+In: the buffers recorded while blocks were expanded. Out: a section of the object with one line of
+JSON per buffer, and the maps as readable text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_SEGMENTS = 8
 
 
 class PlacedBuffer(msgspec.Struct, frozen=True):
-    """Elements of a scratchpad that a block, called at a line, works in."""
+    """Scratchpad elements used by a block that is called at a line."""
 
     block: str
     file: str
@@ -49,12 +49,12 @@ def placed_buffers(block: str, line: SourceLine, builder: Builder) -> list[Place
 
 
 def stored(buffers: Sequence[PlacedBuffer]) -> tuple[str, ...]:
-    """The lines that put buffers into the object."""
+    """The lines that store buffers in the object."""
     return stored_records(SECTION, buffers)
 
 
 def maps(source: Object) -> tuple[str, ...]:
-    """Rows for segments of data, scratchpads of each block, and the host. Errors: AssemblyError."""
+    """Rows for data segments, each block's scratchpads, and the host. Raises AssemblyError."""
     data = declared_in(source).values()
     found = json_records(source, SECTION, PlacedBuffer)
     rows: list[str] = []

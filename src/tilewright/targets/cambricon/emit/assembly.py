@@ -1,8 +1,8 @@
-"""Statements of DLA-AL as they are written: registers for expressions, loops, conditions.
+"""Statements of DLA-AL under construction: registers for expressions, loops, conditions.
 
 In: integer expressions over loop variables. Out: lines of text. A value is computed once, as far
-out as its loop variables allow while registers are plenty, and keeps its register until the scope
-that it was computed in ends. Registers come round in turn, so that statements can change places.
+outside as its loop variables permit while registers are plenty, and keeps its register until its
+scope ends. Registers are reused in rotation, so that statements can be reordered.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from tilewright.targets.cambricon.emit.places import added, short
 
 REGISTERS = 64
 _PLENTY = 12
-"""Free registers above which values are computed outside the loops that they do not depend on."""
+"""Free registers above which values are computed outside all loops they do not depend on."""
 _SOME = 6
-"""Free registers above which values are computed outside the innermost loop around them."""
+"""Free registers above which values are computed outside the innermost loop."""
 _MANY = 24
-"""Free registers above which a loop keeps places that move."""
+"""Free registers above which a loop keeps moving places in registers."""
 _IN_TURN = 12
-"""How many free registers are taken before one that has just become free."""
+"""Free registers used before one that was just released."""
 _IN_FLIGHT = 2
 """Operations in flight while addresses are computed."""
 _PLAYED = 3
-"""Turns of a loop after which operations are as far apart as in all later ones."""
+"""Turns of a loop after which the spacing of operations is steady."""
 _VECTOR_CYCLES = 6
 _UNITS = {
     **dict.fromkeys(("vload", "mload", "vstore", "mstore"), ("transfer", 100)),
     **dict.fromkeys(("mmv", "vmm", "op"), ("matrix", 300)),
 }
-"""The units of operations and about their cycles; of others the vector unit's."""
+"""Unit and approximate cycles of operations; others use the vector unit."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "sand", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
 
 
 _Moving = tuple[Expr, Expr, int | Expr]
-"""A number that moves in a loop: its first value, and its stride or the sum of two in turn."""
+"""A number that moves in a loop; its first value; its stride or two successive values' sum."""
 
 
 @dataclass
 class _Scope:
-    """Statements between the begin and the end of a loop or a branch, the variables that change
-    from here on, the registers that end with it, and all that its statements write and read.
-    `moving` are sums without their constant that registers hold with the constant that is named.
+    """Statements of a loop or branch, the variables that change inside it, the registers that end
+    with it, and the registers its statements write and read. `moving` maps sums without their
+    constant to a register that holds them plus a given constant.
     """
 
     variables: frozenset[str]
@@ -73,8 +73,8 @@ class _Scope:
 
 @dataclass
 class ProgramText:
-    """The text of a program, statement after statement, with labels that begin with `prefix`. A
-    `frugal` one keeps fewer values in registers, for statements that need many.
+    """The text of a program, statement by statement, with labels that start with `prefix`. If
+    `frugal`, it keeps fewer values in registers, for statements that need many.
     """
 
     prefix: str = ".L"
@@ -108,7 +108,7 @@ class ProgramText:
         self._scopes[depth].lines.append(_INDENT + text)
 
     def _pointer(self) -> Var:
-        """A variable for a place that moves."""
+        """A variable for a moving place."""
         self._pointers += 1
         return Var(f"pointer {self._pointers}")
 
@@ -119,26 +119,26 @@ class ProgramText:
     # ---------------------------------------------------------------- values
 
     def constant(self, e: Expr) -> int | None:
-        """The value of an expression that is the same for all iterations in sight, else None."""
+        """The value of an expression that is constant in the current scope, else None."""
         low, high = interval(substitute(e, self._known), self.bounds)
         return low if low == high else None
 
     def folded(self, e: Expr) -> Expr:
-        """The expression with the parts of it replaced that have one value."""
+        """The expression with its constant parts replaced by their values."""
         known = self.constant(e)
         if known is not None:
             return Const(known)
         return short(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, BinaryExpr) else e
 
     def register(self, e: Expr) -> str:
-        """A register that holds the value of an expression, for the present instruction."""
+        """A register with the value of an expression, for the current instruction."""
         register, _ = self._valued(self.folded(e))
         self._used.add(register)
         self._note_read(register, len(self._scopes))
         return register
 
     def _valued(self, e: Expr) -> tuple[str, int]:
-        """The register of a value, and the scope in which it is computed."""
+        """The register of a value, and the scope that computes it."""
         for depth, scope in enumerate(self._scopes):
             if e in scope.values:
                 return scope.values[e], depth
@@ -157,7 +157,7 @@ class ProgramText:
         return register, depth
 
     def _near(self, e: Expr) -> Expr:
-        """The expression by a place that moves in a loop and is apart from it by a constant."""
+        """The expression relative to a moving place from which it differs by a constant."""
         part, more = constant_apart(e)
         for scope in self._scopes:
             if part in scope.moving:
@@ -166,16 +166,16 @@ class ProgramText:
         return e
 
     def begin(self) -> None:
-        """Begin an instruction: it uses no register of the one before."""
+        """Start an instruction, which uses no register of the previous one."""
         self._used.clear()
 
     def _note_read(self, register: str, scopes: int) -> None:
-        """Note that a statement of the innermost of the outer `scopes` reads a register."""
+        """Record that a statement inside the outer `scopes` scopes reads a register."""
         for scope in self._scopes[:scopes]:
             scope.read.add(register)
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
-        """Registers or immediates of an expression's operands, and the innermost of the scopes."""
+        """Registers or immediates of an expression's operands, and their innermost scope."""
         if not isinstance(e, BinaryExpr):
             return (), 0
         immediate = e.a if e.op == "<" else e.b
@@ -191,7 +191,7 @@ class ProgramText:
         return tuple(found), depth
 
     def _depth(self, e: Expr) -> int:
-        """The scope in which a value is computed best."""
+        """The best scope in which to compute a value."""
         if len(self._free) < (_PLENTY if self.frugal else _SOME):
             return len(self._scopes) - 1
         names = free_vars(e)
@@ -202,9 +202,10 @@ class ProgramText:
         return depth
 
     def _take(self, depth: int) -> tuple[str, int]:
-        """A free register for a value of a scope, or of one further inside where the scope has
-        none: what is written inside it up to now comes behind the value, so that it must leave the
-        register alone.
+        """Take a free register for a value in a scope, or in an inner one if there is none.
+
+        Statements already written inside that scope come after the value and must not use the
+        register.
         """
         if not self._free:
             self._forget()
@@ -223,9 +224,9 @@ class ProgramText:
         )
 
     def _forget(self) -> None:
-        """Free registers of values that the present instruction does not use, of the innermost loop
-        or branch that has any: they are computed anew where they are needed again. Of a value of
-        an outer loop the inner ones must not have read any, as they read it in their next turn.
+        """Free the registers of values that the current instruction does not use, in the innermost
+        loop or branch that has any; they are recomputed when needed. A value of an outer loop is
+        kept if inner loops have read it, since they will in their next turn.
         """
         inside = set[str](self._used)
         for scope in reversed(self._scopes):
@@ -236,8 +237,8 @@ class ProgramText:
                 inside |= scope.read
 
     def _forget_in(self, scope: _Scope, used: Collection[str], enough: int) -> None:
-        """Free registers of values of a scope that are not `used`, the earliest first, until there
-        are `enough`.
+        """Free registers of a scope's values that are not `used`, oldest first, until `enough` are
+        free.
         """
         for e, register in list(scope.values.items()):
             if len(self._free) >= enough:
@@ -248,14 +249,14 @@ class ProgramText:
                 self._free.append(register)
 
     def _end(self, scope: _Scope, values: Iterable[Expr]) -> None:
-        """Forget values of a scope, and release the registers that it has for them."""
+        """Forget values of a scope and release their registers."""
         registers = [scope.values.pop(e) for e in sorted(values, key=str)]
         own = [r for r in registers if r in scope.owned]
         scope.owned = [r for r in scope.owned if r not in own]
         self._release(own)
 
     def _release(self, registers: Sequence[str]) -> None:
-        """Free registers, to be taken after others."""
+        """Return registers to the end of the free list."""
         place = max(0, len(self._free) - _IN_TURN)
         self._free[place:place] = registers
 
@@ -275,10 +276,11 @@ class ProgramText:
         used: bool = True,
         alone: bool = False,
     ) -> Iterator[None]:
-        """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
-        the statements are the same in each turn. The `places` that move with the variable
-        (`places.moved`) keep registers that one statement moves on, while registers are many. What
-        a single turn `alone` computes just outside the loop ends with it where they are few.
+        """Execute the statements written inside for `variable` = low .. high - 1; `used` is False
+        if they are the same in every turn. `places` that move with the variable (`places.moved`)
+        stay in registers, advanced by one statement per turn, while registers are plenty. With
+        `alone`, values that a single turn computes just outside the loop end with it if registers
+        are few.
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
@@ -307,8 +309,8 @@ class ProgramText:
     def turns(
         self, count: int, starts: Sequence[Expr], strides: Sequence[int]
     ) -> Iterator[tuple[Expr, ...]]:
-        """Execute what is written inside `count` times, for places that move by their strides from
-        turn to turn; yields the places. What all turns share is computed before them.
+        """Execute the statements written inside `count` times, with places that advance by their
+        strides; yields the places. Values that all turns share are computed first.
         """
         found, moving = list(starts), list[_Moving]()
         for number, (start, stride) in enumerate(zip(starts, strides, strict=True)):
@@ -322,7 +324,7 @@ class ProgramText:
 
     @contextmanager
     def _turns(self, count: int, moving: Sequence[_Moving]) -> Iterator[None]:
-        """A loop, with registers for what moves in it."""
+        """A loop, with registers for the numbers that move in it."""
         values = [self.register(start) for _, start, _ in moving]
         sums = {i: self.register(m) for i, (*_, m) in enumerate(moving) if not isinstance(m, int)}
         registers = [self._inmost() for _ in moving]
@@ -366,7 +368,7 @@ class ProgramText:
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """One instruction with what it needs: registers that are computed here end with it."""
+        """One instruction; registers computed inside end with it."""
         scope = _Scope(frozenset(), is_statement=True)
         self._scopes.append(scope)
         self.begin()
@@ -375,7 +377,7 @@ class ProgramText:
         self._scopes[-1].lines += scope.lines
 
     def choice(self, condition: str, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Execute what one of two functions writes: the first where the register exceeds zero."""
+        """Write a branch: the first function's statements if the register is positive."""
         yes, no = _Scope(frozenset()), _Scope(frozenset())
         for scope, write in ((yes, then), (no, orelse)):
             no.written |= yes.written
@@ -402,9 +404,9 @@ class ProgramText:
 
 
 def _spread_scalars(lines: Sequence[str]) -> list[str]:
-    """The statements of a loop's turn with those on scalars spread over the operations between two
-    places that branches reach, as far as their registers allow it: addresses are computed while
-    operations wait for the ones in flight. Loops inside have been spread before.
+    """A loop turn with its scalar statements spread among the operations between branch targets, as
+    far as their registers permit, so that addresses are computed while operations are in flight.
+    Inner loops are already spread.
     """
     found: list[str] = []
     straight: list[str] = []
@@ -422,7 +424,7 @@ def _spread_scalars(lines: Sequence[str]) -> list[str]:
 
 
 def _spread(lines: Sequence[str], *, is_turn: bool) -> list[str]:
-    """Lines without branches, those on scalars where operations wait to issue."""
+    """Straight-line code with scalar statements placed where operations wait to issue."""
     words = [line.replace(",", " ").split() for line in lines]
     operations = [i for i, w in enumerate(words) if not _is_scalar(w) and w[0][0] != ";"]
     scalars = [i for i, w in enumerate(words) if _is_scalar(w)]
@@ -446,8 +448,8 @@ def _spread(lines: Sequence[str], *, is_turn: bool) -> list[str]:
 def _gaps(
     words: Sequence[Sequence[str]], operations: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The earliest and the latest gap for each statement on scalars by its number: gap i is before
-    operation i, the last one behind all.
+    """The earliest and the latest gap of each scalar statement, by its number; gap i is before
+    operation i, the last gap after all.
     """
     earliest, latest = dict[int, int](), dict[int, int]()
     scalars = [i for i, w in enumerate(words) if _is_scalar(w)]
@@ -463,13 +465,13 @@ def _gaps(
 
 
 def _meet(first: Sequence[str], second: Sequence[str]) -> bool:
-    """True if one of two statements on scalars writes a register that the other names."""
+    """True if one of two scalar statements writes a register that the other names."""
     return first[1] in second[1:] or second[1] in first[1:]
 
 
 def _waits(mnemonics: Sequence[str], *, is_turn: bool) -> list[int]:
-    """About how many cycles each operation waits to issue behind the one before it, and one behind
-    all of them; of turns that follow each other the last.
+    """Approximate cycles that each operation waits to issue after the previous one, plus one entry
+    after all; for turns in steady state.
     """
     issued, free, freed, waits = 0, dict[str, int](), [0] * _IN_FLIGHT, list[int]()
     turns = _PLAYED if is_turn else 1
@@ -483,8 +485,8 @@ def _waits(mnemonics: Sequence[str], *, is_turn: bool) -> list[int]:
 
 
 def _evened(waits: Sequence[int], statements: int) -> list[int]:
-    """The waits without what is more than so many statements take, spread as evenly as they fit:
-    of a first turn not all waits are those of later ones.
+    """The waits capped so that together they hold no more than `statements`, spread evenly: a first
+    turn does not have all the waits of later ones.
     """
     most = next((n for n in range(statements) if sum(min(w, n) for w in waits) >= statements), None)
     return list(waits) if most is None else [min(wait, most) for wait in waits]
@@ -499,7 +501,7 @@ def _is_branch(line: str) -> bool:
 
 
 def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, ...]:
-    """The statements that put a value into a register."""
+    """The statements that compute a value into a register."""
     match e:
         case Const(value):
             return (f"smove {register}, #{value}",)
@@ -518,7 +520,7 @@ def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, .
 
 
 def _plain(e: Expr) -> Expr:
-    """The expression by operations that are statements."""
+    """The expression in terms of operations that are statements."""
     match e:
         case BinaryExpr("min", a, b):
             return a - binary("<", b, a) * (a - b)

@@ -1,7 +1,7 @@
 """Calls of primitives as instructions on spans of the scratchpads.
 
 In: a call whose extents have one value each, and the addresses of buffers. Out: statements, in
-loops where an operand is not one span.
+loops if an operand is not one span.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tilewright.targets.cambricon.primitives import (
 from tilewright.targets.cambricon.vector_steps import Step
 
 UNROLLED_TURNS = 2
-"""Turns of an innermost loop, and of one around an instruction, that are written out."""
+"""Turns up to which a loop innermost or around an instruction is unrolled."""
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """Extent of one dimension of an operand and the distance of its indices in elements."""
+    """Extent of an operand's dimension, and the stride of its indices in elements."""
 
     extent: int
     stride: int
@@ -44,13 +44,13 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Span:
-    """An operand: where it begins, its dimensions of several indices by letter, outermost first."""
+    """An operand: its start, and its dimensions of extent above 1 by letter, outermost first."""
 
     start: Expr
     axes: tuple[tuple[str, _Axis], ...]
 
     def of(self, letter: str) -> tuple[_Axis, ...]:
-        """The dimensions of one letter, those joined that count through as one."""
+        """The dimensions of one letter, joined where contiguous."""
         found: list[_Axis] = []
         for own, a in self.axes:
             if own != letter:
@@ -64,20 +64,20 @@ class _Span:
 
 @dataclass(frozen=True)
 class Context:
-    """Where statements are written, and the program that they are of."""
+    """The output, and the program it belongs to."""
 
     program: Program
     out: ProgramText
 
     def number(self, e: Expr) -> int:
-        """The value of an extent. Raises ProgramError if it has several."""
+        """The value of an extent. Raises ProgramError if it varies."""
         found = self.out.constant(e)
         if found is None:
             raise ProgramError(f"{e} has several values where one instruction takes it")
         return found
 
     def work(self, name: str) -> Expr:
-        """The first element of a buffer of temporaries."""
+        """The address of a buffer of temporaries."""
         buffer = self.program.buffer(name)
         return Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
 
@@ -101,7 +101,7 @@ class Context:
 
 
 def write_call(call: Call, context: Context) -> None:
-    """Write the statements of a call. Raises ProgramError for a primitive without any."""
+    """Write the statements of a call. Raises ProgramError for an unsupported primitive."""
     emit = _EMITTERS.get(type(call.primitive))
     if emit is None:
         known = ", ".join(kind.name for kind in _EMITTERS)
@@ -119,7 +119,7 @@ def repeated(
     write: Callable[[Sequence[Expr]], None],
 ) -> None:
     """Write statements for each index of `axes`, (extent, strides of the operands), outermost
-    first; `write` is given where each operand starts.
+    first; `write` receives the start of each operand.
     """
     if not axes:
         with context.out.statement():
@@ -136,7 +136,7 @@ def repeated(
 
 
 def _product(primitive: RoundedProduct, spans: Sequence[_Span], context: Context) -> None:
-    """One `mmv` or `vmm` for each index across the vectors."""
+    """One `mmv` or `vmm` per index across the vectors."""
     c, a, b = spans
     along, across = primitive.along, primitive.across
     matrix, vector = (a, b) if primitive.loaded == 1 else (b, a)
@@ -177,7 +177,7 @@ def _outer_product(primitive: OuterProduct, spans: Sequence[_Span], context: Con
 
 
 def _turned(primitive: Turned, spans: Sequence[_Span], context: Context) -> None:
-    """One `mmv` for each index along m: by zeros around a one, which moves from turn to turn."""
+    """One `mmv` per index along m, with a unit vector whose one moves from turn to turn."""
     y, x = spans
     out, size, rows = context.out, _extent(x.of("m")), _extent(x.of("n"))
     unit = context.work(primitive.work)
@@ -209,8 +209,8 @@ def _extent(axes: Sequence[_Axis]) -> int:
 
 
 def _paired(*operands: Sequence[_Axis]) -> list[tuple[int, tuple[int, ...]]]:
-    """One list of (extent, strides) for the same index in several operands, whose dimensions may
-    be cut in different ways. Raises ProgramError where no cut suits all.
+    """(extent, strides) of the same index in several operands, whose dimensions may be split
+    differently. Raises ProgramError where no common split exists.
     """
     found: list[tuple[int, tuple[int, ...]]] = []
     rest = [list(axes) for axes in operands]
@@ -230,7 +230,7 @@ def _paired(*operands: Sequence[_Axis]) -> list[tuple[int, tuple[int, ...]]]:
 
 def _runs(spans: Sequence[_Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]]:
     """Elements of the run that is contiguous in all operands, and the indices around it. An operand
-    that lacks a letter of the first is repeated along it.
+    without a letter of the first is repeated along it.
     """
     letters = dict.fromkeys(letter for letter, _ in spans[0].axes)
     axes: list[tuple[int, tuple[int, ...]]] = []
@@ -249,7 +249,7 @@ def _runs(spans: Sequence[_Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]
 
 
 def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
-    """One instruction for each run, with the operands in this order behind the size."""
+    """One instruction per run, with operands in this order after the size."""
 
     def emit(_: Primitive, spans: Sequence[_Span], context: Context) -> None:
         size, around = _runs(spans)
@@ -265,7 +265,7 @@ def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
 
 
 def _fill(primitive: Fill, spans: Sequence[_Span], context: Context) -> None:
-    """The span less itself, and the value added to that."""
+    """Subtract the span from itself, then add the value."""
     _elementwise("vsv", (0, 0))(primitive, spans, context)
     if primitive.value:
         size, around = _runs(spans)
@@ -284,7 +284,7 @@ def _rounded_map(primitive: RoundedMap, spans: Sequence[_Span], context: Context
 
 
 def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[_Span], context: Context) -> None:
-    """The steps for each run, for one gathered index after the other."""
+    """The steps for each run, one gathered index after the other."""
     y, x = spans
     kept = _Span(x.start, tuple((letter, a) for letter, a in x.axes if letter != "k"))
     size, around = _runs((y, kept))
@@ -300,7 +300,7 @@ def _in_steps(
     size: int,
     context: Context,
 ) -> None:
-    """The constants once, other steps for each index of `around`; temporaries in sequence."""
+    """Emit the constants once, and the other steps for each index of `around`."""
     out, unit = context.out, -(-size // SLOT_ELEMENTS) * SLOT_ELEMENTS
     work = context.work(primitive.work) if primitive.work else Const(0)
     steps = primitive.steps(len(spans) - 1)

@@ -1,8 +1,8 @@
-"""Places of operands in few statements on scalars.
+"""Places of operands in few scalar statements.
 
-In: integer expressions over loop variables. Out: such of the same value whose constants are added
-last, so that places that are a constant apart share what is before it, and for a loop the parts of
-places that one statement moves from turn to turn.
+In: integer expressions over loop variables. Out: equal expressions that add constants last, so that
+places a constant apart share the rest; and, for a loop, the parts of places that one statement per
+turn can advance.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, constan
 
 
 def short(op: str, a: Expr, b: Expr) -> Expr:
-    """`a op b` in few statements, of which few change in a loop: constants are added last, and
-    factors of a modulus left out.
+    """`a op b` in few statements, few of which change in a loop: constants are added last, and
+    multiples of a modulus dropped.
     """
     (a_part, a_more), (b_part, b_more) = constant_apart(a), constant_apart(b)
     match op, b:
@@ -38,12 +38,12 @@ def short(op: str, a: Expr, b: Expr) -> Expr:
 
 
 def added(e: Expr, constant: int) -> Expr:
-    """The sum, a difference where the constant is negative."""
+    """The sum, written as a difference if the constant is negative."""
     return binary("+", e, constant) if constant >= 0 else binary("-", e, -constant)
 
 
 def _residue(e: Expr, modulus: int) -> Expr:
-    """An expression, not negative where `e` is not, with the same remainder."""
+    """An expression with the same remainder, nonnegative if `e` is."""
     match e:
         case Const(value):
             return Const(value % modulus)
@@ -58,8 +58,8 @@ def _residue(e: Expr, modulus: int) -> Expr:
 
 
 def moved_places(places: Sequence[Expr], variable: str) -> Iterator[tuple[Expr, int | Expr]]:
-    """The parts of places that take several statements in each turn of a loop and could take one,
-    with how they move; one of those that are a constant apart.
+    """Parts of places that take several statements per turn of a loop but could take one, with
+    their movement; one for all parts that differ by a constant.
     """
     found = dict[Expr, tuple[Expr, int | Expr]]()
     todo = [*places]
@@ -77,7 +77,7 @@ def moved_places(places: Sequence[Expr], variable: str) -> Iterator[tuple[Expr, 
 
 
 def _stride(e: Expr, variable: str) -> int | None:
-    """How far a place moves in each turn, None where that is not always the same."""
+    """Distance that a place moves per turn; None if it varies."""
     if variable not in free_vars(e):
         return 0
     match e:
@@ -96,8 +96,8 @@ def _stride(e: Expr, variable: str) -> int | None:
 
 
 def _sum_of_two(e: Expr, variable: str) -> Expr | None:
-    """The sum of a place in two turns one after the other, None where that is not always the same:
-    of one that is in one of two slots in turn.
+    """The sum of a place in two successive turns if it is constant, as for one that alternates
+    between two slots; else None.
     """
     if variable not in free_vars(e):
         return short("*", e, Const(2))

@@ -1,8 +1,8 @@
 """A program of the loop IR as DLA-AL: its loops, transfers and calls in order.
 
-In: an explicit program. Out: the text of a source file, and what each line is of. Hardware keeps
-the order of operations that use the same elements, so that waits are no statements. Loops whose
-last turn is shorter are written twice: instructions have sizes that are known.
+In: an explicit program. Out: the text of a source file, and the statement that each line belongs
+to. Hardware orders operations on the same elements, so waits need no statements. Loops with a
+shorter last turn are written twice, since instructions need known sizes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,12 @@ _MNEMONICS = {
 
 
 def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") -> tuple[str, ...]:
-    """The statements of a program; `symbols` are the names of its tensors in the source, `labels`
-    begin its labels.
-
-    Raises ProgramError for what has no instructions.
+    """The statements of a program; `symbols` name its tensors in the source, `labels` prefixes its
+    labels. Raises ProgramError for operations without instructions.
     """
     try:
         return _Writer(program, symbols, ProgramText(labels)).whole()
-    except ProgramError:  # perhaps for want of registers
+    except ProgramError:  # perhaps for lack of registers
         return _Writer(program, symbols, ProgramText(labels, frugal=True)).whole()
 
 
@@ -102,8 +100,8 @@ class _Writer:
                 self.body(loop.body)
 
     def _condition(self, loop: For) -> Expr | None:
-        """A condition in the innermost of loops that are all the others have inside, of which no
-        turn of these decides anything: with it outside turns have no branch, and places move.
+        """A condition in a perfect loop nest's innermost body that depends on none of the loops, if
+        any. Moved outside, it leaves turns without branches, and places can move.
         """
         variables, body = {loop.var}, _executed(loop.body)
         while len(body) == 1 and isinstance(inner := body[0], For):
@@ -115,14 +113,14 @@ class _Writer:
         return next((e for e in same if self.out.constant(e) is None), None)
 
     def _written_parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
-        """The parts of a loop, few turns each by itself where none inside has many."""
+        """The parts of a loop; in innermost loops, parts of few turns are written turn by turn."""
         inmost = not self._has_many_turns(loop.body)
         for low, high in self._parts(loop, count):
             step = 1 if inmost and high - low <= UNROLLED_TURNS else max(1, high - low)
             yield from ((turn, turn + step) for turn in range(low, high, step))
 
     def _in_periods(self, loop: For, count: int, period: int) -> None:
-        """A loop whose turns repeat after some: these are written one after the other."""
+        """A loop whose turns repeat with a period: the turns of one period are written out."""
         whole = count // period
         turns = (_turn(loop, period, number) for number in range(period))
         self._loop(replace(loop, extent=Const(whole), body=tuple(s for t in turns for s in t)))
@@ -131,8 +129,8 @@ class _Writer:
                 self.body(loop.body)
 
     def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
-        """Turns that have the same extents, and of a loop of at most one more inside the same
-        branches: all, or all but the first or some last ones, or each.
+        """Ranges of turns with equal extents and, if at most one loop is inside, equal branches:
+        all turns, all but the first or some last ones, or single turns.
         """
         for last, first in product(range(_LAST + 1), (0, 1)):
             self.out.bounds[loop.var] = (first, max(first, count - 1 - last))
@@ -146,8 +144,8 @@ class _Writer:
         yield from ((i, i + 1) for i in range(count))
 
     def _is_even(self, body: Sequence[Stmt], variable: str) -> bool:
-        """True if no extent in the body differs from turn to turn of the loop, nor any branch where
-        it is one of the two innermost or has none of many turns inside.
+        """True if no extent in the body varies over the loop's turns, and no branch does if the
+        loop is one of the two innermost or its inner loops have few turns.
         """
         statements = [*walk(tuple(body))]
         loops = sum(isinstance(s, For) for s in statements)
@@ -157,7 +155,7 @@ class _Writer:
         return all(variable not in free_vars(self.out.folded(e)) for e in known)
 
     def _has_many_turns(self, body: Sequence[Stmt]) -> bool:
-        """True if a loop inside has more turns than are written out."""
+        """True if a loop inside has more turns than are unrolled."""
         turns = (self.out.constant(s.extent) for s in walk(tuple(body)) if isinstance(s, For))
         return any(count is None or count > UNROLLED_TURNS for count in turns)
 
@@ -173,8 +171,8 @@ class _Writer:
         return moved_places(self._places(loop.body), loop.var)
 
     def _places(self, body: Sequence[Stmt]) -> list[Expr]:
-        """Where the operands begin of the statements that are executed whenever the body is, those
-        in loops whose turns are all written out among them, and in one that is all there is.
+        """Starts of operands of the statements executed whenever the body is, including those in
+        fully unrolled loops and in a loop that is the whole body.
         """
         found: list[Expr] = []
         for stmt in body:
@@ -198,7 +196,7 @@ class _Writer:
         return [self.out.folded(e) for e in found]
 
     def _ends(self, stmt: Transfer) -> tuple[Expr, Expr]:
-        """Where a transfer begins in its buffer's memory and in its tensor."""
+        """Starts of a transfer in its buffer's memory and in its tensor."""
         tensor, buffer = self.program.tensor(stmt.tensor), self.program.buffer(stmt.buffer)
         place = Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
         start: Expr = Const(0)
@@ -209,7 +207,7 @@ class _Writer:
         return place + stmt.slot * buffer.elements + stmt.first, start
 
     def _transfer(self, stmt: Transfer) -> None:
-        """One instruction for each contiguous block."""
+        """One instruction per contiguous block."""
         context, program = self.context, self.program
         tensor, buffer = program.tensor(stmt.tensor), program.buffer(stmt.buffer)
         repeats: list[Repeat] = []
@@ -245,12 +243,12 @@ class _Writer:
 
 
 def _executed(body: Sequence[Stmt]) -> list[Stmt]:
-    """The statements that are written."""
+    """The statements that produce code."""
     return [s for s in body if not isinstance(s, Wait | Barrier)]
 
 
 def _where(loop: For, condition: Expr, holds: bool) -> Stmt:
-    """The loop where a condition in it holds, or does not."""
+    """The loop specialised for a condition that holds, or does not."""
 
     def taken(stmt: Stmt) -> tuple[Stmt, ...] | None:
         if not isinstance(stmt, If) or stmt.condition != condition:
@@ -261,7 +259,7 @@ def _where(loop: For, condition: Expr, holds: bool) -> Stmt:
 
 
 def _period(loop: For) -> int:
-    """After how many turns the conditions in a loop repeat."""
+    """Turns after which the conditions in a loop repeat."""
     found = 1
     for stmt in walk(loop.body):
         if isinstance(stmt, If):
@@ -270,7 +268,7 @@ def _period(loop: For) -> int:
 
 
 def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
-    """The body in one of the turns after which it repeats; the loop counts periods."""
+    """The body in one turn of a period; the loop then counts periods."""
 
     def own(e: Expr) -> Expr:
         match e:
@@ -292,7 +290,7 @@ def _title(call: Call) -> str:
 
 
 def _extents(stmt: Stmt) -> Iterator[Expr]:
-    """Expressions that have to be known where a statement is written."""
+    """Expressions that must be known where a statement is written."""
     match stmt:
         case For():
             yield stmt.extent

@@ -1,9 +1,9 @@
 """Products, updates, fills, copies, and expressions and tables over the elements of tensors in main
 memory, as text of the Torrent: rows, stripes, pipelined loops.
 
-The code writes over scalar registers but those of `writer` and of the arguments. `$28` has the
+The code overwrites scalar registers except those of `writer` and of the arguments. `$28` has the
 vector length, `$30` the bytes of a vector of sums. Whole passes over 128 elements are a pipelined
-loop; what is left are vectors, the last of them shorter.
+loop; the remaining elements are vectors, the last of them shorter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VECTOR = 32
 WEIGHT_BYTES, SUM_BYTES = 2, 4
 STRIPE_BYTES = WEIGHT_BYTES * STRIPE
 _LENGTHS = ("$3", "$18", "$19", "$24", "$2")
-"""Registers with the lanes that are left when sums are reduced, the last of them one."""
+"""Registers with the numbers of lanes left in each step of a sum's reduction, the last one 1."""
 GROUP = 4
 """Number of vectors that are copied together."""
 ROUNDING = "$v29"
@@ -45,9 +45,10 @@ ROUNDING = "$v29"
 
 @dataclass(frozen=True)
 class NodeProduct:
-    """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
-    the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k. Stripes of 64
-    columns may lie `stripe_bytes` apart. Sums `from_zero` are written and not added to.
+    """m x n sums over k. The first factor is in the cache, weights and sums are in main memory,
+    each with a distance in bytes between rows. Rows of weights lie along n or, with `along_terms`,
+    along k. Stripes of 64 columns may lie `stripe_bytes` apart. With `from_zero`, sums are written
+    instead of added to.
     """
 
     m: int
@@ -94,9 +95,9 @@ def write_product(writer: Writer, machine: Machine, product: NodeProduct) -> Non
 
 @dataclass(frozen=True)
 class Update:
-    """m x n weights in main memory, rows and stripes of 64 columns so many bytes apart, plus the
-    outer product of m bytes and n halves, summed over `patterns`; with a `shift` what is added is
-    shifted, rounded and clipped.
+    """m x n weights in main memory plus the outer product of m bytes and n halves, summed over
+    `patterns`. Rows and stripes of 64 columns are so many bytes apart. With a `shift`, the product
+    is shifted, rounded and clipped before it is added.
     """
 
     m: int
@@ -134,7 +135,7 @@ def write_update(writer: Writer, machine: Machine, update: Update) -> None:
 
 
 def _prepare_update(writer: Writer, machine: Machine, update: Update) -> None:
-    """Half a unit to round by, and the bytes of a row."""
+    """Load half a unit for rounding, and the bytes of a row."""
     if update.patterns > 1 and not machine.section(Vectors).scalar_registers:
         raise ProgramError(
             f"{update.patterns} patterns update weights by scalars in the vector unit, found none",
@@ -174,7 +175,7 @@ def write_set_update(writer: Writer, machine: Machine, update: Update) -> None:
 def _updated_rows(
     writer: Writer, machine: Machine, update: Update, rows: int, *, again: bool
 ) -> None:
-    """Write an update of `rows` rows with all columns, repeated until `$29` is zero if `again`."""
+    """Write an update of `rows` rows with all columns; `again` repeats it until `$29` is zero."""
     group, loop = writer.label("group"), writer.label("loop")
     writer.constant("$27", 2 * STRIPE - (rows - 1) * update.row_bytes)
     writer.constant("$26", rows * update.row_bytes)
@@ -204,7 +205,7 @@ def _rounds(
     *,
     more: bool,
 ) -> None:
-    """`rounds` times some rows of A with all of B; `more`: others follow."""
+    """Write `rounds` products of some rows of A with all of B; with `more`, others follow."""
     again, along = writer.label("round"), product.along_terms
     if rounds > 1:
         writer.constant("$29", rounds)
@@ -271,7 +272,7 @@ def _sums(writer: Writer, patterns: int, vectors: int, access: str) -> None:
 
 
 def _prepare_groups(writer: Writer, product: NodeProduct) -> None:
-    """Constants of `_groups`: steps from row to row and over a group, lanes that are left."""
+    """Load the constants of `_groups`: steps between rows and over a group, and lane counts."""
     writer.constant("$27", 2 * STRIPE - (bodies.ROWS - 1) * product.weight_row_bytes)
     writer.constant("$26", bodies.ROWS * product.weight_row_bytes)
     writer.add(*(f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS)))
@@ -279,8 +280,8 @@ def _prepare_groups(writer: Writer, product: NodeProduct) -> None:
 
 
 def _groups(writer: Writer, machine: Machine, product: NodeProduct, patterns: int) -> None:
-    """Write all groups of four rows of weights, one after the other; the first lanes start from C
-    or from zero, and the others from zero.
+    """Write all groups of four rows of weights, one after the other. The first lanes start from C
+    or from zero, the others from zero.
     """
     group = writer.label("group")
     sums = [f"$v{bodies.FIRST_SUM + i}" for i in range(bodies.ROWS * patterns)]
@@ -340,8 +341,8 @@ def write_fill(writer: Writer, rows: int, columns: int, row_bytes: int) -> None:
 def write_get(
     writer: Writer, rows: int, size_bytes: int, row_bytes: int, *, as_words: bool = False
 ) -> None:
-    """Copy rows of `size_bytes` from `$15` in main memory, `row_bytes` apart, to `$16` on in the
-    cache, where they follow each other, `as_words` each byte as a signed word.
+    """Copy rows of `size_bytes`, `row_bytes` apart, from `$15` in main memory to `$16` in the
+    cache, where they follow each other; `as_words` makes each byte a signed word.
     """
     row = writer.label("row")
     groups, rest = divmod(size_bytes, GROUP * VECTOR)
@@ -370,16 +371,16 @@ def _copies(vectors: int, step: str, step_into: str, kind: str) -> list[str]:
 
 
 _SCHEDULED_OPERATIONS = 6
-"""Longer loops stay as they stand: the solver takes minutes, and four vectors in turn leave the
-arithmetic few gaps.
+"""Longest loop to schedule. The solver takes minutes for longer ones, and four vectors in turn
+leave the arithmetic few gaps.
 """
 Streamed: TypeAlias = Elements | TableLookups
 """Element-wise computation: an expression, or a table look-up."""
 
 
 def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: int) -> None:
-    """`count` elements: the first pointer of each tensor has its place, `$30` is 128. The start of
-    a table is in `MIDDLE`, which the code moves on.
+    """Write the computation of `count` elements. The first pointer of each tensor has its address,
+    and `$30` is 128; `MIDDLE` has the start of a table and is moved on to its middle.
     """
     _constants(writer, machine, streamed)
     for tensor, size in enumerate(streamed.sizes):

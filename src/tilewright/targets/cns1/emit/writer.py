@@ -1,7 +1,7 @@
-"""Text of a Torrent as it grows: labels of its own, constants of any size, addresses.
+"""Text of a Torrent as it grows: unique labels, constants of any size, addresses.
 
-The scalar unit adds, subtracts and shifts, with literals of ten bits; a copy takes fifteen. What is
-larger, and products with constants, are shifts and additions.
+The scalar unit adds, subtracts and shifts, with literals of ten bits; a copy takes fifteen. Larger
+constants, and products with constants, are shifts and additions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Writer:
         self._lines.append(f"// {' '.join(text.split())}")
 
     def label(self, name: str) -> str:
-        """A label that no other has; it is not placed yet."""
+        """A new label, not yet placed."""
         self._labels += 1
         return f"{name}{self._labels}"
 
     def place(self, label: str) -> None:
-        """The next instruction has this label."""
+        """Place a label at the next instruction."""
         self._lines.append(f"{label}:")
 
     def text(self) -> str:

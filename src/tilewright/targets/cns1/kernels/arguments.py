@@ -1,4 +1,4 @@
-"""Check the kernels' arguments: integers of a type, shapes that go together, numbers in range."""
+"""Check the kernels' arguments: integers of a type, matching shapes, numbers in range."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _MOST_PATTERNS = 2
 
 
 def integers(name: str, given: Array, kind: str, *shape: int) -> Array:
-    """The array in `kind`, such as `<i2`.
-
-    Raises ShapeError for another shape, what are no integers, and numbers that `kind` cannot hold.
+    """The array in `kind`, such as `<i2`. Raises ShapeError for another shape, for anything but
+    integers, and for numbers that `kind` cannot hold.
     """
     if given.shape != shape:
         raise ShapeError(
@@ -39,7 +38,7 @@ def integers(name: str, given: Array, kind: str, *shape: int) -> Array:
 
 
 def matrix(weights: Array) -> Array:
-    """Weights of two bytes. Raises ShapeError for what is no matrix of such."""
+    """Weights of two bytes. Raises ShapeError for anything but such a matrix."""
     if weights.ndim != 2 or not weights.size:
         raise ShapeError(
             f"weights: expected rows and columns, found {_sizes(weights.shape)} elements"

@@ -16,15 +16,15 @@ from tilewright.targets.cns1.sections import MOST_PATTERNS
 ROWS = 4
 WORD_BYTES = 4
 _EFFORT_UNITS, _SET_UPDATE_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 120.0, 480.0
-"""The loops of sets fill two units at a time: the solver takes minutes for them."""
+"""Solver effort. The loops of sets fill two units at a time; the solver takes minutes for them."""
 LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 
 
 @dataclass(frozen=True)
 class Body:
-    """A loop: its text, and which pointer registers use which ports. Registers of `objects` never
-    address the same element in iterations that overlap. The solver looks for a schedule for
-    `effort_units` of its own deterministic time.
+    """A loop: its text, and the ports each pointer register uses. Registers of `objects` never
+    address the same element in overlapping iterations. The solver searches for a schedule for
+    `effort_units` of its deterministic time.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Body:
 
 
 WORDS, INPUTS = ("$11", "$19", "$27"), ("$13", "$18", "$26")
-"""Hold a word of factors of each pattern, and point to the next."""
+"""Registers that hold a word of factors of each pattern, and those that point to the next word."""
 _FEW_PARTS = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
 _PARTS = (("$1", "$2"), ("$3", "$12"), ("$24", "$25"))
-"""Hold factors on their way to the vector unit: of each pattern a register for each row, or rows
-in turn where registers are few.
+"""Registers that hold factors on their way to the vector unit: one for each row of a pattern, or
+shared by rows in turn if registers are scarce.
 """
 
 
@@ -51,9 +51,9 @@ def forward_body(
     vector_scalars: bool = True,
     vectors: int = 2,
 ) -> Body:
-    """The product of a matrix with up to three vectors of bytes or halves: a word gives the factors
-    of four or two rows. Without `accumulate` a multiplication and an addition are two instructions,
-    without `vector_scalars` factors stay in the scalar unit. A row has one or two `vectors`.
+    """The product of a matrix with up to three vectors of bytes or halves; a word has the factors
+    of four or two rows. Without `accumulate`, multiplication and addition are two instructions;
+    without `vector_scalars`, factors stay in the scalar unit. A row has one or two `vectors`.
     """
     parts = _PARTS if patterns == MOST_PATTERNS else _FEW_PARTS
     apart = 0 if accumulate else max(21, 17 + 2 * patterns)
@@ -81,7 +81,7 @@ def forward_body(
 
 
 def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
-    """The sum `total` plus weight * factor, by way of the vector `product` unless that is 0."""
+    """`total` plus weight * factor, computed through the vector `product` unless that is 0."""
     if not product:
         return [f"$v{total} += {weight} * {factor}"]
     return [f"$v{product} = {weight} * {factor}", f"$v{total} = $v{total} + $v{product}"]
@@ -89,7 +89,7 @@ def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
 
 FIRST_SUM, _VECTOR_REGISTERS = 17, 32
 ERRORS = ("$13", "$12", "$25")
-"""Point to the vectors that rows of weights are multiplied by."""
+"""Pointers to the vectors that multiply rows of weights."""
 
 
 def backward_body(patterns: int = 1, *, accumulate: bool = True, factor_bytes: int = 2) -> Body:
@@ -115,16 +115,16 @@ def backward_body(patterns: int = 1, *, accumulate: bool = True, factor_bytes: i
 
 
 FACTORS = tuple(f"$vs{1 + r}" for r in range(ROWS))
-"""Hold the factors of an update."""
+"""Registers that hold the factors of an update."""
 SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
-"""Hold those factors where the vector unit has no registers for them."""
+"""Registers for these factors if the vector unit has none for them."""
 _UPDATE_PORTS = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
 _OLD_AND_NEW = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
 
 
 def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS, rounding: str = "") -> Body:
     """Rows plus the error vector times a factor of each row: all loads, then all stores. With a
-    vector of `rounding` what is added is shifted, rounded and clipped to 15 bits first.
+    vector of `rounding`, the product is first shifted, rounded and clipped to 15 bits.
     """
     loads = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"]
     sums, stores, first = [], [], 3
@@ -149,8 +149,8 @@ _SET_PARTS = ("$1", "$2", "$3", "$11", "$12", "$15", "$19", "$21", "$22", "$23",
 
 def set_update_body(patterns: int, rounding: str = "") -> Body:
     """Four rows plus the sum over patterns of the pattern's errors of 64 columns, which stay in
-    registers, times a factor of each row, which is a word; `rounding` as in `update_body`. Passes
-    go down the rows, so that no pass ends before the last one.
+    registers, times a factor of each row, a word; `rounding` as in `update_body`. Passes go down
+    the rows, so that none ends before the last one.
     """
     loads, sums, stores, errors = [], [], [], 1 + 2 * patterns
     parts = iter(_SET_PARTS)

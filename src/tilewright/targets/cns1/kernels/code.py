@@ -82,8 +82,8 @@ def backward_code(machine: Machine, trips: int) -> str:
 
 
 def lane_sums(lengths: Sequence[str], count: int) -> Iterator[str]:
-    """Each of the sums of `backward_body` of 32 lanes to one in its first lane: `lengths` hold 16,
-    8, 4, 2, 1. The last of them stays the vector length.
+    """Reduce each of the 32-lane sums of `backward_body` to its first lane. `lengths` hold 16, 8,
+    4, 2, 1; the last of them stays the vector length.
     """
     for length in lengths:
         yield f"vlr = {length}"
@@ -122,8 +122,8 @@ def updated_rows(
     factors: Sequence[str] = bodies.FACTORS,
     rounding: str = "",
 ) -> Iterator[str]:
-    """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
-    from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
+    """Some rows of weights at `$14` and `$20`, plus the outer product of the errors from `$17` to
+    `$10` and the bytes of the word at `$7`; moves `$7` to the next word.
     """
     loop = pipelined_lines(bodies.update_body(rows, factors, rounding), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
@@ -132,7 +132,7 @@ def updated_rows(
 
 
 def _factors(loop: Sequence[str], factors: Sequence[str]) -> dict[str, list[str]]:
-    """The instructions that make each factor of a word, before its first use in a loop."""
+    """The instructions that make each factor of a word, each before its first use in a loop."""
     used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors)}
     needs, load = {}, ["$11 = d[$7].w", "$7 = $7 + 4"]
     for use in sorted(used, key=lambda u: next(i for i, x in enumerate(loop) if _has(x, u))):
@@ -149,8 +149,9 @@ def _has(line: str, text: str) -> bool:
 
 
 def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The loop with instructions just before the first line that has the text that needs them, or
-    before its label: what is made while the first loads are under way costs nothing.
+    """The loop with instructions inserted just before the first line that has the text needing
+    them, or before its label: instructions that run while the first loads are under way cost
+    nothing.
     """
     open_needs = dict(needs)
     for line in loop:
@@ -160,7 +161,7 @@ def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterat
 
 
 def _first_pass_apart(loop: list[str]) -> list[str]:
-    """A loop without prologue, its first pass in front: other instructions can stand inside it."""
+    """A loop without prologue, its first pass in front so that other instructions fit inside."""
     return [*_once(loop), *loop] if loop[0].startswith(_LABEL) else loop
 
 
@@ -171,7 +172,7 @@ def _once(loop: list[str]) -> list[str]:
 
 
 def _steps() -> tuple[str, ...]:
-    """`$26` has the bytes of four rows, `$27` the way back over three and on by 64 columns."""
+    """`$26` has the bytes of four rows, `$27` the way back over three rows and on by 64 columns."""
     return ("$26 = $9 << 2", "$27 = $9 - $26", "$27 = $27 + 128")
 
 

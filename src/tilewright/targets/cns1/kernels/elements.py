@@ -1,10 +1,10 @@
 """Loops of expressions over elements and of look-ups in a table of bytes, as text of the Torrent: a
 pass over four vectors.
 
-In: an expression over integers and the bytes of the elements of the result and of the operands; or
-a shift. Out: a `Body` for 128 elements, one vector through each memory port, or the text of a few
-vectors. The sums that are looked up, table and results lie in main memory (ICSI TR-93-046, 4.2.3,
-where results go to the data cache).
+In: an expression over integers and the element sizes in bytes of the result and the operands; or a
+shift. Out: a `Body` for 128 elements, one vector through each memory port, or the text of a few
+vectors. The sums to look up, the table and the results are in main memory (unlike ICSI TR-93-046,
+4.2.3, where results go to the data cache).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ POINTERS = (
 )
 """Registers that point into the tensors; the first one counts the passes."""
 SCALAR_CONSTANTS = ("$1", "$2", "$3", "$7", "$8", "$9", "$29")
-"""Hold the constants where the vector unit has no registers for them."""
+"""Registers that hold the constants if the vector unit has none for them."""
 FACTOR_CONSTANTS = tuple(f"$vs{1 + i}" for i in range(len(SCALAR_CONSTANTS)))
 _REGISTERS = 7
-"""Vector registers that each of the four vectors has to itself."""
+"""Vector registers reserved for each of the four vectors."""
 _CLIPPED = 1 << 14
 _KINDS = {1: "b", 2: "h", 4: "w"}
 
@@ -116,8 +116,8 @@ def elements_body(elements: Elements, *, vector_scalars: bool = True) -> Body:
 
 
 def _effort_units(operations: int) -> float:
-    """Up to three operations the least interval is proven in seconds. Of more the solver finds no
-    better loop in minutes than in seconds, and proves none.
+    """Solver effort. With up to three operations the solver proves the least interval in seconds;
+    with more, it finds no better loop in minutes than in seconds and proves none.
     """
     return 14.0 if operations <= 3 else 3.0 if operations == 4 else 1.0
 
@@ -125,8 +125,8 @@ def _effort_units(operations: int) -> float:
 def vector_lines(
     elements: Elements, vectors: Sequence[int], *, vector_scalars: bool = True
 ) -> list[str]:
-    """All loads, then the arithmetic, an instruction for each vector in turn, then all stores.
-    Narrow elements come first: each of their vectors leaves the other ports to the others.
+    """All loads, then the arithmetic, one instruction for each vector in turn, then all stores.
+    Narrow elements come first: each of their vectors leaves the other ports free.
     """
     code, sizes = _lowered(elements.expression), elements.operand_bytes
     constants = FACTOR_CONSTANTS if vector_scalars else SCALAR_CONSTANTS
@@ -150,7 +150,7 @@ def _registers(vector: int) -> dict[str, str]:
 
 
 def _place(elements: Elements, tensor: int, vector: int) -> str:
-    """A vector of a tensor; its pointer moves on."""
+    """The address of a vector of a tensor; its pointer moves on."""
     pointers = elements.pointers(tensor)
     pointer, kind = pointers[vector % len(pointers)], _KINDS[elements.sizes[tensor]]
     return f"m[{pointer}+=$30].{kind}"
@@ -158,9 +158,9 @@ def _place(elements: Elements, tensor: int, vector: int) -> str:
 
 @dataclass
 class _Code:
-    """Vector instructions as result, operator and operands: registers `v0`, `v1`, ..., of which the
-    first hold the elements, constants `c0`, `c1`, ..., and `zero`. `left` counts the uses to come
-    of elements.
+    """Vector instructions as result, operator and operands. The first of the registers `v0`, `v1`,
+    ... hold the elements; others are constants `c0`, `c1`, ... and `zero`. `left` counts the
+    remaining uses of elements.
     """
 
     left: dict[int, int]
@@ -184,7 +184,7 @@ class _Code:
         return f"c{self.constants.index(wrapped)}"
 
     def value(self, scalar: Scalar) -> int:
-        """The register of a value that is no constant."""
+        """The register of a value that is not constant."""
         match scalar:
             case Element(index):
                 return index
@@ -214,11 +214,11 @@ class _Code:
                 )
 
     def negated(self, scalar: Scalar) -> int:
-        """Zero less the value."""
+        """Zero minus the value."""
         return self.apply("-", "zero", self.value(scalar))
 
     def apply(self, operator: str, *operands: int | str) -> int:
-        """A register for the result; it may be that of an operand that is not needed again."""
+        """A register for the result, which may be that of an operand no longer needed."""
         for operand in (o for o in operands if isinstance(o, int)):
             if operand in self.left:
                 self.left[operand] -= 1
@@ -253,7 +253,7 @@ def _lowered(expression: str) -> _Code:
 
 
 def _clipping(scalar: Scalar) -> Scalar:
-    """The expression over integers, with `addap0` for what is shifted and clipped to 15 bits."""
+    """The expression over integers, with `addap0` for values shifted and clipped to 15 bits."""
     match scalar:
         case Apply("clip", (Apply(">>", (value, Number(shift))), low, high)):
             if [_folded(limit) for limit in (low, high)] == [
@@ -298,7 +298,7 @@ SUM_BYTES, RESULT_BYTES = 4, 1
 ENTRIES = 1 << 15
 """Entries of the table that `addap0` clips to."""
 MIDDLE, SHIFT = "$1", "$2"
-"""Hold the address of the element for zero, and how far sums are shifted."""
+"""Registers with the address of the element for zero, and the shift of sums."""
 
 
 @dataclass(frozen=True)

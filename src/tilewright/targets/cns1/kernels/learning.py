@@ -64,9 +64,10 @@ def _update(weights: Array, data: Array, errors: Array, bits: Array) -> None:
 def learn(
     a: Array, b: Array, inputs: Array, wanted: Array, order: Array, table: Array, bits: Array
 ) -> None:
-    """Change both matrices of i16 by one set of patterns after the other, `order` [sets, patterns];
-    all other numbers are i64. `bits`: shift of sums, rate, shifts of step 7 (before and behind) and
-    of updates, the 1 of activations, 0 for none of these shifts.
+    """Change both matrices of i16 by one set of patterns after the other, in the `order` [sets,
+    patterns]; all other numbers are i64. `bits` are the shift of sums, the rate, the shifts of step
+    7 (before and behind) and of updates, the 1 of activations, and 0 to leave out the last three
+    shifts.
     """
     size = order.shape[1]
     hidden, outputs = np.zeros((size, a.shape[1]), np.int64), np.zeros((size, b.shape[1]), np.int64)

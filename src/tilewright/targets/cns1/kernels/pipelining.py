@@ -1,6 +1,6 @@
 """A loop in the obvious order in, its software pipeline with a proof of its interval out.
 
-The memory ports are what the shared scheduler knows no unit for: accesses that share two ports are
+The shared scheduler has no unit for the memory ports. Accesses that share two ports are therefore
 given a register that each reads and writes, usable again when the ports are, so that the bound of
 the memory is a recurrence (four rows of 64 columns: 4 r_h for loads, 4 r_h + 4 w_h with stores).
 """
@@ -37,8 +37,8 @@ from tilewright.targets.cns1.timing.layers import (
 
 @dataclass(frozen=True)
 class PortCycles:
-    """Cycles of a read and a write that hit, through a port, and of a vector's look-ups, spread
-    evenly over the ports: all the times that a schedule depends on.
+    """Cycles of a read and a write that hit through a port, and of a vector's look-ups spread
+    evenly over the ports: all times that a schedule depends on.
     """
 
     read: int
@@ -83,8 +83,8 @@ def shipped() -> dict[str, _Times]:
 
 @cache
 def scheduled_loop(body: Body, ports: PortCycles) -> ModuloSchedule:
-    """The schedule of a loop; equal loops on equal memories are scheduled once. Those of the
-    family's machines are `SHIPPED`, what the solver finds for others is kept for other processes.
+    """The schedule of a loop; equal loops on equal memories are scheduled once. Schedules for the
+    family's machines are `SHIPPED`; those for others are cached for other processes.
     """
     asked = asked_of(body, ports)
     times = shipped().get(asked.key)
@@ -106,7 +106,7 @@ class Asked:
 
     @property
     def key(self) -> str:
-        """A digest of all that a schedule depends on but the scheduler."""
+        """A digest of everything a schedule depends on except the scheduler."""
         rules = load_table(TABLE).issue
         parts = (repr(part) for part in (self.operations, rules, self.aliases, self.effort))
         return digest(*parts)[:32]
@@ -119,7 +119,7 @@ class Asked:
 
 
 def asked_of(body: Body, ports: PortCycles) -> Asked:
-    """The loop with what its accesses take, for the scheduler."""
+    """The loop with the cycles of its accesses, for the scheduler."""
     numbers = load_table(TABLE).register_numbers
     objects = {numbers[name]: what for name, what in body.objects}
     operations = tuple(_with_ports(_instructions(body), body, ports))
@@ -146,9 +146,8 @@ def least_interval(body: Body, ports: PortCycles) -> IntervalBounds:
 
 
 def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
-    """The loop's sections for at least `trips` iterations, as few as its stages if need be.
-
-    Raises ScheduleError where the loop may run fewer times than it has stages.
+    """The loop's sections for at least `trips` iterations, which may be as few as its stages.
+    Raises ScheduleError if the loop may run fewer times than it has stages.
     """
     schedule = scheduled_loop(body, port_cycles(machine))
     register = load_table(TABLE).register_numbers["$13"]
@@ -156,9 +155,8 @@ def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
 
 
 def pipelined_lines(body: Body, machine: Machine, trips: int) -> list[str]:
-    """The text of a loop that runs `trips` times, as it stands where the pipeline has more stages.
-
-    Its label is that of the body; the branch is followed by its delay slot.
+    """The text of a loop that runs `trips` times, unpipelined if the pipeline has more stages. Its
+    label is that of the body; the branch is followed by its delay slot.
     """
     if trips < scheduled_loop(body, port_cycles(machine)).stages:
         return plain_lines(body)
@@ -166,7 +164,7 @@ def pipelined_lines(body: Body, machine: Machine, trips: int) -> list[str]:
 
 
 def plain_lines(body: Body) -> list[str]:
-    """The text of a loop as it stands."""
+    """The text of a loop, unpipelined."""
     _, *lines = body.text.splitlines()
     return [line.strip() for line in (f"loop: {lines[0].strip()}", *lines[1:], "nop")]
 
@@ -184,7 +182,7 @@ def _instructions(body: Body) -> tuple[Instruction, ...]:
 def _with_ports(
     instructions: Sequence[Instruction], body: Body, ports: PortCycles
 ) -> list[Operation]:
-    """The operations, accesses to main memory in the order of their ports."""
+    """The operations, with accesses to main memory ordered by their ports."""
     table = load_table(TABLE)
     names = sorted({shared for _, shared in body.ports})
     numbers = {name: table.register_count + i for i, name in enumerate(names)}

@@ -14,7 +14,7 @@ from tilewright.targets.cns1.kernels import arguments
 
 Array = NDArray[Any]
 _ROWS_AT_ONCE = 256
-"""Rows of weights that are doubles at a time, so that these stay few."""
+"""Rows of weights converted to doubles at a time, to bound the memory they take."""
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
@@ -30,7 +30,7 @@ def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
 
 
 def _sums(inputs: Array, weights: Array) -> Array:
-    """inputs x weights: doubles hold the sums of up to 2^22 products of halves without rounding."""
+    """inputs x weights. Doubles hold the sums of up to 2^22 products of halves exactly."""
     found = np.zeros((len(inputs), weights.shape[1]))
     for first in range(0, len(weights), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)

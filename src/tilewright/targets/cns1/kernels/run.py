@@ -52,7 +52,7 @@ def forward(
     """sigmoid of inputs x weights: [patterns, rows] i8 x [rows, columns] i16 -> [.., columns] i8.
 
     `table` has 2^15 bytes; a sum, shifted right and clipped, is its index from the middle. Raises
-    CapacityError where a memory is too small.
+    CapacityError if a memory is too small.
     """
     weights, table = arguments.matrix(weights), arguments.sigmoid(table, shift)
     inputs = arguments.patterns(inputs, len(weights))

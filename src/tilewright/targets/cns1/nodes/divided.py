@@ -1,7 +1,8 @@
 """A divided network as programs of all nodes and the I/O nodes below them, and its simulated run.
 
-In: a network of some patterns, a plan of its layers. Out: `NodePrograms`; with numbers the outputs,
-and the run with every message. Several copies of the plan's nodes take passes in turn.
+In: a network with the patterns of a pass, and a plan of its layers. Out: `NodePrograms`; for given
+numbers the outputs, and the run with every message. Several copies of the plan's nodes take passes
+in turn.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ class NodePrograms:
 
     @cached_property
     def states(self) -> dict[str, str]:
-        """The weights that are updated where they lie, by the name of their next value."""
+        """The weights that are updated in place, by the name of their next value."""
         return {state.next: state.tensor for state in self.network.states}
 
     @cached_property
     def striped(self) -> frozenset[str]:
-        """The states of sets that lie stripe by stripe, as products and updates go through them:
-        those that no errors go back through.
+        """The states of sets that are stored stripe by stripe, in the order of products and
+        updates: those that no errors are propagated through.
         """
         together = self.rows > 1 and self.machine.section(KernelStripes).stripe_columns == STRIPE
         products = [layer.op.matrix_product for layer in (one.layer for one in self.plan.layers)]
@@ -75,7 +76,7 @@ class NodePrograms:
         return frozenset(t.name for t in self.network.inputs) - {*self.states.values()}
 
     def activations(self, share: NodeShare) -> dict[str, Box]:
-        """Regions of inputs and layers that a node reads: by products, then by steps behind."""
+        """Regions of inputs and layers that a node reads, for products first, then for steps."""
         made = self.outside | {one.layer.output for one in self.plan.layers}
         layer, part = share.layer, share.part
         needed = layer.op.needed(layer.op.computable(part.summed, part.terms), part.terms)
@@ -86,7 +87,7 @@ class NodePrograms:
 
     @cached_property
     def passed(self) -> list[list[Passed]]:
-        """The messages before each layer: what a node has had once is not sent again."""
+        """The messages before each layer; a region is sent to a node only once."""
         have: dict[str, Held] = {}
         found = []
         for planned, shares in zip(self.plan.layers, self.shares, strict=True):
@@ -105,10 +106,9 @@ class NodePrograms:
 
     @cached_property
     def kinds(self) -> dict[int, int]:
-        """The kind of a message by the bits in which the numbers of its nodes differ: so a node
-        takes none for another, as those of one sender come in order. Inputs have kind 0.
-
-        Raises PartitionError for more kinds than nodes tell apart.
+        """The kind of a message, by the bits in which the numbers of its nodes differ. A node thus
+        never mistakes one for another, since messages of one sender come in order. Inputs have kind
+        0. Raises PartitionError for more kinds than nodes distinguish.
         """
         found = {one.away for own in self.passed for one in own}
         for shares in self.shares:
@@ -132,8 +132,8 @@ class NodePrograms:
         return self.plan.layers[0].layer.shape[0]
 
     def run(self, given: Arrays) -> tuple[dict[str, Array], int]:
-        """The outputs for inputs of any number of patterns and weights, and the cycles of all runs:
-        as many patterns at a time as the ports' memories hold. Errors: those of `run_nodes`.
+        """The outputs for inputs of any number of patterns and weights, and the cycles of all runs,
+        each of as many patterns as the ports' memories hold. Raises the errors of `run_nodes`.
         """
         names, together = sorted(self.outside), self._together
         patterns = len(given[names[0]])
@@ -154,7 +154,7 @@ class NodePrograms:
 
     @property
     def _together(self) -> int:
-        """Patterns whose inputs and outputs the memory of a port holds, at the least."""
+        """The number of patterns whose inputs and outputs fit the memory of any port."""
         room = load_table(TABLE).memory("host").capacity_bytes
         tensors = [self.network.tensors[name] for name in (*self.outside, *self._returned)]
         rows = sum(-(-t.shape[1] * dtype(t.dtype).size_bytes // BLOCK) for t in tensors)
@@ -215,8 +215,8 @@ class NodePrograms:
         ).timing()  # fmt: skip
 
     def _hops(self, full: NodePlaces, number: int, passes: int) -> tuple[int, tuple[Int64, Int64]]:
-        """A node, how far its messages go, and their kinds. Cores of one text send to the cores
-        whose numbers differ in the same bits, and to the I/O node of their column.
+        """A node, the distances of its messages, and their kinds. Cores of one text send to the
+        cores whose numbers differ in the same bits, and to the I/O node of their column.
         """
         fabric, core = full.fabric, number % self.cells
         aways = {kind: away for away, kind in self.kinds.items()}
@@ -233,7 +233,7 @@ class NodePrograms:
         return node, (ways, np.array(kinds * passes, np.int64))
 
     def exchanged(self, core: int, copy: int) -> tuple[list[Given], list[Wanted]]:
-        """Tensors that a node takes from outside in a pass, and those that it gives."""
+        """Tensors that a node takes from outside in a pass, and those that it returns."""
         given: list[Given] = []
         wanted = []
         for shares in self.shares:
@@ -265,7 +265,7 @@ class NodePrograms:
         return found
 
     def _padded(self, values: Array, passes: int) -> Array:
-        """Inputs of whole passes: [pass, pattern, ...], zeros behind the last."""
+        """Inputs of whole passes: [pass, pattern, ...], padded with zeros."""
         total = passes * self.copies * self.rows
         found = np.zeros((total, *values.shape[1:]), values.dtype)
         found[: len(values)] = values
@@ -285,7 +285,7 @@ class NodePrograms:
 def node_programs(
     network: Network, machine: Machine, plan: PartitionPlan, copies: int
 ) -> NodePrograms:
-    """The programs of a plan. Raises PartitionError where a node's memory is too small for them."""
+    """The programs of a plan. Raises PartitionError if they do not fit a node's memory."""
     found = NodePrograms(network, machine, plan, copies)
     role, room = NodePlaces(found, 0, 0, 1).role, machine.main.capacity_bytes
     if role.end > room:

@@ -1,11 +1,11 @@
-"""The Hydrants, the I/O nodes below the mesh, as programs: a port to the outside world is read, and
-blocks go up the columns (Tables 4.2 and 4.3 of ICSI TR-93-046).
+"""The Hydrants, the I/O nodes below the mesh, as programs: they read a port to the outside world
+and send blocks up the columns (Tables 4.2 and 4.3 of ICSI TR-93-046).
 
-In: a machine. Out: the cycle in which each of four neighbouring Hydrants sends its first block up;
-and for a divided network, of what the nodes of each column take and give in a pass, the programs of
-all Hydrants. One with a port reads the blocks of several columns, sends each to its column, and
-writes what comes back. The inputs of a pass go up while the one before is computed, where the nodes
-have room for them.
+In: a machine, and for a divided network the inputs and outputs of each column's nodes in a pass.
+Out: the cycle in which each of four neighbouring Hydrants sends its first block up; for a network,
+the programs of all Hydrants. A Hydrant with a port reads the blocks of several columns, sends each
+to its column, and writes the blocks that come back. The inputs of a pass go up while the one before
+is computed, if the nodes have room for them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ COLUMNS, BLOCKS = 4, 3
 
 
 def host_startup_cycles(machine: Machine, height: int, *, apart: bool) -> list[int]:
-    """When each Hydrant starts its first multicast to `height` rows of Torrents. With `apart` two
-    columns share a vector: the second Hydrant reads two, and all four forward (Table 4.2). Else the
-    first reads one for all (Table 4.3).
+    """The cycle in which each Hydrant starts its first multicast to `height` rows of Torrents. With
+    `apart`, two columns share a vector: the second Hydrant reads two, and all four forward (Table
+    4.2). Otherwise the first reads one for all (Table 4.3).
     """
     fabric = msgspec.structs.replace(
         machine.fabrics["torrents"], topology="ring_mesh", rows=height + 1, columns=COLUMNS
@@ -62,7 +62,7 @@ def host_startup_cycles(machine: Machine, height: int, *, apart: bool) -> list[i
 
 
 def _two_vectors() -> Sequence[str]:
-    """Hydrant b: a vector for two neighbours above, one for the neighbour below and itself."""
+    """Hydrant b: a vector for its two upper neighbours, one for itself and its lower neighbour."""
     first = (
         f"$v1 = {_READ}", f"$v2 = {_READ}", "bcast($0, $6, $v1, 0)", "send($0, $7, $v2, 0)",
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _forwarding() -> Sequence[str]:
 
 
 _AHEAD = 24
-"""Blocks of the next pass that wait at a node at most."""
+"""Most blocks of the next pass that wait at a node."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Given:
     copy: int
 
     def blocks(self, values: Array) -> NDArray[np.uint8]:
-        """Blocks of a pass, each row in blocks of its own: [block, byte]."""
+        """Blocks of a pass; each row has blocks of its own: [block, byte]."""
         rows = np.ascontiguousarray(values[self.box.slices]).view(np.uint8)
         count = -(-rows.shape[1] // BLOCK)
         found = np.zeros((len(rows), count * BLOCK), np.uint8)
@@ -109,7 +109,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A region of an output that a node of a copy gives in each pass, in rows of so many bytes."""
+    """A region of an output that a node of a copy returns in each pass, in rows of some bytes."""
 
     tensor: str
     box: Box
@@ -122,23 +122,23 @@ class Wanted:
         return self.box.shape[0] * -(-self.row_bytes // BLOCK)
 
     def put(self, blocks: NDArray[np.uint8], found: Array) -> None:
-        """The region out of its blocks."""
+        """Reassemble the region from its blocks."""
         rows = blocks.reshape(self.box.shape[0], -1)[:, : self.row_bytes]
         found[self.box.slices] = np.ascontiguousarray(rows).view(found.dtype)
 
 
 @dataclass
 class HostColumn:
-    """The nodes of a column: their rows, from the I/O nodes on, with what they take and give."""
+    """The nodes of a column: their rows, from the I/O nodes on, with their inputs and outputs."""
 
     nodes: list[tuple[int, tuple[Given, ...], tuple[Wanted, ...]]] = field(default_factory=list)
 
     def add(self, row: int, given: Sequence[Given], wanted: Sequence[Wanted]) -> None:
-        """One more node."""
+        """Add a node."""
         self.nodes.append((row, tuple(given), tuple(wanted)))
 
     def sent(self, rows: int) -> list[tuple[str, int, Given]]:
-        """Messages upwards with the last row: by `bcast` what all nodes take first, then `send`."""
+        """Messages upwards with their last rows: by `bcast` those for all nodes, then by `send`."""
         every, alike = [given for _, given, _ in self.nodes], 0
         if len(self.nodes) == rows > 1:
             while alike < len(every[0]) and len({given[alike : alike + 1] for given in every}) == 1:
@@ -164,7 +164,7 @@ class Outside:
 
     @property
     def served(self) -> int:
-        """Columns of a port."""
+        """Columns that a port serves."""
         ports = self.machine.section(Hosts).ports
         return -(-len(self.columns) // ports)
 
@@ -173,7 +173,7 @@ class Outside:
         return [self._node(column, inputs) for column in range(len(self.columns))]
 
     def take(self, core: CoreRun, found: Arrays) -> None:
-        """Put what an I/O node has written into the outputs [pass, pattern, ...]."""
+        """Put the blocks written by an I/O node into the outputs [pass, pattern, ...]."""
         first = core.core
         if first % self.served:
             return
@@ -231,7 +231,7 @@ class Outside:
     def _up(
         self, target: int, column: int, one: tuple[str, int, NDArray[np.uint8]]
     ) -> Iterator[str]:
-        """A block on its way: read or received, then sent to its column or up in the own."""
+        """A block on its way up: read or received, then sent on to its column, or up its own."""
         how, hops, _ = one
         has_port = column % self.served == 0
         yield "$v1 = h[$4+=$30].w" if has_port else "$v1 = receive(0)"
@@ -241,7 +241,7 @@ class Outside:
             yield from (f"$8 = {hops}", f"{how}($8, $0, $v1, 0)")
 
     def _collected(self, column: int, first: int) -> Iterator[str]:
-        """Writes or sends on what comes down in the column, then what other columns send."""
+        """Write or forward the blocks coming down the column, then those sent by other columns."""
         write = "h[$9+=$30].w = $v1"
         down = [row for row, one in self.columns[column].wanted for _ in range(one.count)]
         for row in down:

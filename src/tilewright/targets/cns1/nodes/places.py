@@ -1,7 +1,7 @@
-"""One node's program as it is made: where its tensors lie, what it sends, receives and computes.
+"""One node's program under construction: its tensors' places, its messages and computations.
 
 In: the shares of all nodes of a divided network and the messages between them. Out: a `NodeRole`
-with the node's text, and the constants and states that lie in its memory at first.
+with the node's text, and the constants and states that its memory holds at the start.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 _Pairs = Iterable[tuple[int | None, int | None]]
 _Arriving = tuple[Passed, tuple[Passed, MemoryRows]]
-"""A message to send, and one to receive, with where it goes."""
+"""A message to send, and one to receive with its destination."""
 
 
 def _is_table(op: Op, number: int) -> bool:
-    """True if each element of the result needs an operand whole."""
+    """True if each element of the result needs all of an operand."""
     follows = op.follows
     return follows is not None and set(follows[1 + number]) == {(None, None)}
 
@@ -70,7 +70,7 @@ def step_part(op: Op, rows: int, columns: int) -> Op:
 
 
 class NodePlaces:
-    """One node's program as it is made: where its tensors lie, layer by layer."""
+    """One node's program under construction: the places of its tensors, layer by layer."""
 
     def __init__(self, programs: NodePrograms, core: int, copy: int, passes: int) -> None:
         self.programs, self.core, self.copy = programs, core, copy
@@ -88,7 +88,7 @@ class NodePlaces:
         self._to_outside()
 
     def _node(self, core: int) -> int:
-        """A core's number with the I/O nodes below."""
+        """A core's number among all nodes, which start with the I/O nodes."""
         return self.copy * self.programs.cells + core + self.fabric.columns
 
     def node(self, numbers: Arrays) -> NodeStart:
@@ -105,7 +105,7 @@ class NodePlaces:
         return NodeStart(text, {"main": main})
 
     def _room_for(self, name: str, box: Box) -> MemoryRows:
-        """Room for a region of a tensor, which the node has from now on."""
+        """Reserve room for a region of a tensor, which the node has from now on."""
         width = dtype(self.programs.network.tensors[name].dtype).size_bytes * box.shape[1]
         rows = MemoryRows(self.role.room(box.shape[0] * width), box.shape[0], width, width)
         self._held.setdefault(name, []).append((rows, box))
@@ -130,7 +130,7 @@ class NodePlaces:
         return rows
 
     def _received(self, share: NodeShare) -> None:
-        """Takes from outside what a layer is the first to read."""
+        """Take from outside the inputs that a layer is the first to read."""
         for name, box in self.programs.activations(share).items():
             if name in self.programs.outside and self._find(name, box) is None:
                 self.role.receive(self._room_for(name, box), 0, adds=False)
@@ -146,8 +146,9 @@ class NodePlaces:
         self._held[share.layer.output] = [(result, share.finished)]
 
     def _gathered(self, number: int, share: NodeShare) -> list[_Arriving]:
-        """Collects what a layer reads: other nodes' results, and the node's own. Returns messages
-        that are left to be sent and received between parts of the product, whose terms they have.
+        """Collect the operands of a layer: other nodes' results, and the node's own. Returns
+        messages still to be sent and received between the parts of the product whose terms they
+        carry.
         """
         places: dict[str, tuple[MemoryRows, Box]] = {}
         for name, box in self.programs.activations(share).items():
@@ -171,7 +172,7 @@ class NodePlaces:
         return []
 
     def _in_parts(self, share: NodeShare, taken: Sequence[Passed]) -> bool:
-        """True if others send equal blocks of terms of rows of weights that fit the cache."""
+        """True if others send equal blocks of terms for rows of weights that fit the cache."""
         product, (first, last) = share.layer.op.matrix_product, share.terms
         assert product is not None
         if product.transpose_a or product.transpose_b or not taken or len(share.group) == 1:
@@ -194,13 +195,13 @@ class NodePlaces:
         self.role.receive(self._placed(rows), self.programs.kinds[one.away], adds=False)
 
     def _placed(self, rows: MemoryRows) -> MemoryRows:
-        """Rows whose address is in the table: that of other nodes is another."""
+        """Rows whose address is in the table, since it differs from node to node."""
         assert isinstance(rows.start, int)
         return replace(rows, start=self.role.word(rows.start))
 
     def _product(self, share: NodeShare, parts: Sequence[_Arriving]) -> MemoryRows:
-        """The sums that the node finishes: chunks for others first, then the own; of the first
-        chunk the terms of each of `parts` when they have come.
+        """The sums that the node finishes: chunks for others first, then its own. The first chunk
+        uses the terms of each of `parts` once they have arrived.
         """
         columns, width = share.chunk, share.piece * SUM_BYTES
         product, weights = self._weights(share)
@@ -237,8 +238,8 @@ class NodePlaces:
         weights: int,
         chunk: int,
     ) -> None:
-        """A chunk by the terms of each node that has some, its own first: a message is on its way
-        to each of the others while the product goes through what has come before.
+        """Compute a chunk by the terms of each node in turn, its own first: messages travel while
+        the product works on the terms that have arrived.
         """
         first, terms, size = share.terms[0], product.k // (len(parts) + 1), product.factor_bytes
         routine = part_routine(replace(product, k=terms), self.programs.machine, product.k)
@@ -256,7 +257,7 @@ class NodePlaces:
             self.role.call(routine, [self.role.word(place) for place in places])
 
     def _swap(self, sent: Passed | None, come: tuple[Passed, MemoryRows] | None) -> None:
-        """Send a region and receive another, one row behind the other, or one of both."""
+        """Send a region and receive another, alternating row by row, or only one of them."""
         if sent is None:
             assert come is not None, "one of both is there"
             self._receive(*come)
@@ -269,8 +270,9 @@ class NodePlaces:
             self.role.swap(*to, self._placed(come[1]), kinds[come[0].away], adds=False)
 
     def _exchanged(self, share: NodeShare, chunk: int, pairs: _Pairs, sums: MemoryRows) -> None:
-        """Send pieces of a chunk to their targets, and add those of senders, which have sent
-        before, to the own piece. Messages for several go in turn: each link has an interface.
+        """Send pieces of a chunk to their targets, and add the pieces of senders, which have sent
+        before, to the node's own. Messages for several targets go in turn, since each link has an
+        interface.
         """
         every, step = list(pairs), share.chunk * SUM_BYTES
         for row in range(share.rows if len(every) > 1 else 1):
@@ -289,13 +291,13 @@ class NodePlaces:
                     self.role.swap(*to, own, self._kind(share, sender), adds=True)
 
     def _kind(self, share: NodeShare, other: int) -> int:
-        """The kind of messages from and to another of the group."""
+        """The kind of messages between this node and another one of the group."""
         return self.programs.kinds[self.core ^ share.group[other]]
 
     def _weights(self, share: NodeShare) -> tuple[NodeProduct, list[int]]:
-        """The product of a chunk, and where the weights of the chunk at each distance begin. Those
-        that are updated lie by rows, others chunk by chunk as distances go: so all nodes read the
-        same addresses in the same order.
+        """The product of a chunk, and the addresses of the weights of the chunk at each distance.
+        Updated weights are stored by rows, others chunk by chunk in the order of distances, so that
+        all nodes read the same addresses in the same order.
         """
         op, (first, last), name = share.layer.op, share.terms, share.layer.steps[0].operands[1]
         product = op.matrix_product
@@ -334,7 +336,7 @@ class NodePlaces:
         return self.blocks[name]
 
     def _update(self, share: NodeShare) -> None:
-        """The node's weights plus the products of activations and errors, where they lie."""
+        """Add the products of activations and errors to the node's weights in place."""
         block = self._block(self.programs.states[share.layer.output], share.part.kept)
         factors = (self._have(*one) for one in self.programs.activations(share).items())
         rows, columns = block.box.shape
@@ -345,7 +347,7 @@ class NodePlaces:
         self.role.call(update_routine(update, self.programs.machine), places)
 
     def _step(self, share: NodeShare, step: LayerStep, before: MemoryRows) -> MemoryRows:
-        """A look-up or map of what the node finishes."""
+        """A look-up or map of the elements that the node finishes."""
         op = step_part(step.op, share.rows, share.piece)
         places: list[int | str] = [before.start]
         for number, name in enumerate(step.operands[1:], 1):
@@ -372,7 +374,7 @@ class NodePlaces:
         return place
 
     def _to_outside(self) -> None:
-        """Outputs go down to the I/O node of the column."""
+        """Send outputs down to the I/O node of the column."""
         row, column = divmod(self.role.node, self.fabric.columns)
         for name in self.programs.network.outputs:
             if name in self._held:
@@ -386,7 +388,7 @@ def _row(rows: MemoryRows, number: int) -> MemoryRows:
 
 
 def _inside(rows: MemoryRows, have: Box, box: Box) -> MemoryRows:
-    """The rows of a region inside those of another."""
+    """The rows of a region as part of another region's rows."""
     assert isinstance(rows.start, int)
     size = rows.size_bytes // have.shape[1]
     inner = box.within(have)

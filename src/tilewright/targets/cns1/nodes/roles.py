@@ -1,10 +1,10 @@
 """The program of a node that has shares of a divided network: products, messages, look-ups, maps.
 
-In: shares and exchanges. Out: text, what lies in main memory at first, and where results are. What
-differs from node to node of one role, hops and addresses, lies in a table at the start of main
-memory, so that all of them run the same text. A pass takes some patterns through the network.
+In: shares and exchanges. Out: text, the initial contents of main memory, and the places of results.
+Numbers that differ between nodes of one role, hops and addresses, are in a table at the start of
+main memory, so that all of them run the same text. A pass takes some patterns through the network.
 
-Registers: `$28` the vector length, `$30` the bytes of a vector; others belong to what is called.
+Registers: `$28` the vector length, `$30` the bytes of a vector; callees may use all others.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tilewright.tune.choose import choose
 
 TABLE_BYTES = 8192
 BLOCK = 128
-"""Bytes that a message carries at most."""
+"""Most bytes of a message."""
 _WORD, _RETURN, _LEFT = 4, 0, 4
 _ALIGNMENT = 128
 
 
 @dataclass(frozen=True)
 class NodeRoutine:
-    """The code of an operator: its `operands` and result by name, in the order of `arguments`; its
-    labels begin with its `kind`.
+    """The code of an operator. `operands` are the names of its operands and result, `arguments`
+    their order in a call; its labels begin with its `kind`.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class NodeRoutine:
 
 
 def node_routine(op: Op, machine: Machine) -> NodeRoutine:
-    """The best code of an operator on a node; raises as `choose` does."""
+    """The best code of an operator on a node. Raises the errors of `choose`."""
     return _routine(cast("Any", op), machine)  # operators are frozen dataclasses
 
 
@@ -67,9 +67,9 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
 
 @cache
 def product_routine(product: calls.NodeProduct, machine: Machine) -> NodeRoutine:
-    """Sums c = a b: factors a of whole rows, weights b and sums c each with the bytes of its rows.
-    As many terms at a time as the data cache has room for; it is not filled again where all fit and
-    the call before had the same factors. Raises CapacityError where it has no room.
+    """Sums c = a b with factors a of whole rows, and weights b and sums c with the bytes of their
+    rows. Takes as many terms at a time as fit the data cache, which is not refilled if all fit and
+    the previous call had the same factors. Raises CapacityError if none fit.
     """
     writer, size = Writer(), product.factor_bytes
     block = block_of_terms(machine, product.m, product.k, size, along=product.along_terms)
@@ -90,7 +90,7 @@ def product_routine(product: calls.NodeProduct, machine: Machine) -> NodeRoutine
 
 @cache
 def part_routine(product: calls.NodeProduct, machine: Machine, terms: int) -> NodeRoutine:
-    """Sums c plus a part of the terms: the cache has rows of all `terms`, `$7` is the place of the
+    """Sums c plus a part of the terms. The cache has rows of all `terms`; `$7` is the place of the
     part in the first of them.
     """
     writer, size = Writer(), product.factor_bytes
@@ -105,16 +105,16 @@ def part_routine(product: calls.NodeProduct, machine: Machine, terms: int) -> No
 
 
 def block_of_terms(machine: Machine, m: int, k: int, size: int, *, along: bool) -> int:
-    """Terms of m rows of factors of so many bytes that the data cache has room for, k at most."""
+    """Terms of m rows of factors of so many bytes that fit the data cache, k at most."""
     unit = STRIPE if along else ROWS_AT_ONCE
     return min(k, _room(machine, m * size * unit) * unit)
 
 
 @cache
 def update_routine(update: calls.Update, machine: Machine) -> NodeRoutine:
-    """Weights c plus the outer product of m bytes a and n halves b, summed over patterns: as many
-    columns and rows at a time as the data cache has room for; the errors of a set stay in memory.
-    Raises CapacityError where it has no room.
+    """Weights c plus the outer product of m bytes a and n halves b, summed over patterns. Takes as
+    many columns and rows at a time as fit the data cache; the errors of a set stay in memory.
+    Raises CapacityError if none fit.
     """
     writer = Writer()
     if update.patterns > 1:
@@ -138,7 +138,7 @@ def update_routine(update: calls.Update, machine: Machine) -> NodeRoutine:
 
 
 def _set_routine(writer: Writer, machine: Machine, update: calls.Update) -> NodeRoutine:
-    """The update by a set of patterns, as many rows at a time as the data cache has room for."""
+    """The update by a set of patterns, with as many rows at a time as fit the data cache."""
     rows, patterns = set_rows(machine, update.m, update.patterns), update.patterns
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
     for top in range(0, update.m, rows):
@@ -151,17 +151,16 @@ def _set_routine(writer: Writer, machine: Machine, update: calls.Update) -> Node
 
 
 def set_rows(machine: Machine, m: int, patterns: int) -> int:
-    """Rows of an update by a set of patterns whose factors the data cache has room for: as few
-    blocks of them as there can be, which are equal to a group of rows.
+    """Rows of an update by a set of patterns whose factors fit the data cache: as few blocks as
+    possible, equal up to a group of rows.
     """
     blocks = -(-m // (_room(machine, patterns * _WORD * ROWS_AT_ONCE) * ROWS_AT_ONCE))
     return -(-m // (blocks * ROWS_AT_ONCE)) * ROWS_AT_ONCE
 
 
 def update_blocks(machine: Machine, m: int, n: int) -> tuple[int, int]:
-    """Columns and rows of an update by data and errors that the data cache has room for: whole
-    stripes and words, as many columns as leave room for some rows. Raises CapacityError where there
-    is none.
+    """Columns and rows of an update by data and errors that fit the data cache: whole stripes and
+    words, and as many columns as leave room for some rows. Raises CapacityError if none fit.
     """
     fewest = min(m, STRIPE)
     room = _room(machine, 1)
@@ -177,7 +176,7 @@ def update_blocks(machine: Machine, m: int, n: int) -> tuple[int, int]:
 
 
 def _room(machine: Machine, size_bytes: int) -> int:
-    """The number of times that so many bytes fit the data cache. Raises CapacityError for none."""
+    """How many times so many bytes fit the data cache. Raises CapacityError if they do not fit."""
     room = machine.space("cache").available_bytes
     if size_bytes > room:
         raise CapacityError(
@@ -196,7 +195,7 @@ def _cached(
     *,
     as_words: bool = False,
 ) -> None:
-    """Copy rows (their number, bytes, and bytes from one to the next) to a place in the cache."""
+    """Copy rows (their number, bytes and distance in bytes) to a place in the cache."""
     writer.sum("$15", register, offset, "$11")
     writer.constant("$16", place)
     calls.write_get(writer, *rows, as_words=as_words)
@@ -210,8 +209,8 @@ def _returned(writer: Writer, kind: str, *others: str) -> NodeRoutine:
 
 @dataclass(frozen=True)
 class MemoryRows:
-    """Rows of memory: `count` of `size_bytes`, each `step_bytes` behind the one before. The start
-    is an address, or the operand that loads one.
+    """Rows of memory: `count` of `size_bytes` at a distance of `step_bytes`. `start` is an address,
+    or the operand that loads one.
     """
 
     start: int | str
@@ -228,8 +227,8 @@ class MemoryRows:
 
 @dataclass(frozen=True)
 class WeightPlace:
-    """A region of a weight that lies at an address, turned if it is stored the other way round, and
-    repeated to `shape` where it has fewer elements.
+    """A region of a weight at an address, transposed if `turned`, and repeated to `shape` if it has
+    fewer elements.
     """
 
     address: int
@@ -241,7 +240,7 @@ class WeightPlace:
 
 @dataclass(frozen=True)
 class StateBlock:
-    """A region of a state at an address, by rows, or stripe by stripe of them."""
+    """A region of a state at an address, by rows, or stripe by stripe of rows."""
 
     address: int
     box: Box
@@ -256,7 +255,7 @@ class StateBlock:
         return self.row_bytes * self.box.shape[0] if self.striped else calls.STRIPE_BYTES
 
     def places(self, name: str) -> Iterator[WeightPlace]:
-        """Addresses of the rows, or of those of each stripe."""
+        """Addresses of the rows, or of the rows of each stripe."""
         left, right = self.box.sides[1]
         width = STRIPE if self.striped else right - left
         for number, first in enumerate(range(left, right, width)):
@@ -265,7 +264,7 @@ class StateBlock:
 
 
 class Exchange(NamedTuple):
-    """A message that a node sends over so many hops across and along, or else receives."""
+    """A message that a node sends over so many hops across and along, or receives."""
 
     kind: int
     words: int
@@ -311,18 +310,18 @@ class NodeRole:
         self.vectors()
 
     def vectors(self) -> None:
-        """Whole vectors again."""
+        """Restore the length of whole vectors."""
         self.writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
 
     def room(self, size_bytes: int, *, lines: bool = False) -> int:
-        """The address of so many further bytes, with `lines` from a new line of all chips on."""
+        """Reserve so many bytes; returns their address, with `lines` at a new line of all chips."""
         step = self.machine.section(Rdram).open_bytes if lines else _ALIGNMENT
         start = -(-self.end // step) * step
         self.end = start + size_bytes
         return start
 
     def word(self, value: int) -> str:
-        """The operand that loads a number of this node's."""
+        """Add a number that is specific to this node; returns the operand that loads it."""
         self.words.append(value)
         if len(self.words) * _WORD > TABLE_BYTES:
             raise PartitionError(
@@ -341,7 +340,7 @@ class NodeRole:
         self.vectors()
 
     def load(self, register: str, place: int | str) -> None:
-        """register = an address, or what lies in the table."""
+        """register = an address, or a number from the table."""
         if isinstance(place, str):
             self.writer.add(f"{register} = {place}")
         else:
@@ -352,14 +351,14 @@ class NodeRole:
         self._exchange(rows, self._to(target, kind, to_host=to_host), {"$7": rows}, *_sent(kind))
 
     def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
-        """Put what arrives into rows, or add it."""
+        """Store arriving messages in rows, or add them."""
         self._exchange(rows, Exchange(kind, 0), {"$8": rows}, *_received(kind, adds=adds))
 
     def swap(
         self, sent: MemoryRows, target: int, kind: int, rows: MemoryRows, came: int, *, adds: bool
     ) -> None:
-        """Send rows, and behind each message receive one of another kind into as many rows: that
-        takes some of the time that the interface is busy.
+        """Send rows, and after each message receive one of another kind into as many rows; this
+        hides some of the time in which the interface is busy.
         """
         one, lines = self._to(target, kind), (*_sent(kind), *_received(came, adds=adds))
         self._exchange(sent, one, {"$7": sent, "$8": rows}, *lines, behind=Exchange(came, 0))
@@ -413,7 +412,7 @@ class NodeRole:
             writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
 
     def text(self) -> str:
-        """The whole source: the pass again while some are left, then what is called."""
+        """The whole source: passes as long as some are left, then the operators' code."""
         left = f"m[$0+{_LEFT}].w"
         self.writer.add(f"$5 = {left}", "$5 = $5 - 1", f"{left} = $5", "if ($5 != $0) pass", "nop")
         self.writer.add(f"$31 = m[$0+{_RETURN}].w", "goto $31", "nop")
@@ -423,7 +422,7 @@ class NodeRole:
 
 @cache
 def _renamed(routine: NodeRoutine, name: str) -> str:
-    """The lines under a name, with labels of their own."""
+    """The lines of a routine under a name that also prefixes its labels."""
     text = "\n".join(routine.lines)
     labels = set(re.findall(r"^\s*(\w+):", text, re.MULTILINE))
     for label in labels:

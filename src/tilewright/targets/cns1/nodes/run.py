@@ -27,12 +27,12 @@ from tilewright.targets.cns1.sections import NodeCaches
 
 Array = NDArray[np.generic]
 Images = Mapping[str, Mapping[int, Array]]
-"""Of each memory, what lies where at first."""
+"""The initial contents of each memory, by address."""
 
 
 @dataclass(frozen=True)
 class NodeStart:
-    """A node's program, as text, and what its memories and registers hold at first."""
+    """A node's program, as text, and the initial contents of its memories and registers."""
 
     text: str
     images: Images = field(default_factory=dict)
@@ -40,9 +40,9 @@ class NodeStart:
 
 
 IDLE = NodeStart("goto $31\nnop\n")
-"""Takes no part."""
+"""A node that takes no part."""
 _MOST_TRACED = 1 << 21
-"""Instructions of traced nodes that are kept."""
+"""Most instructions of traced nodes that are kept."""
 
 
 def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
@@ -54,7 +54,9 @@ def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
 def run_nodes(
     machine: Machine, nodes: Sequence[NodeStart], fabric: Fabric, *, traced: Sequence[int] = ()
 ) -> MeshRun:
-    """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
+    """Run all nodes until each has returned. Raises the errors of `simulate_mesh`, and
+    SourceErrors.
+    """
     table = node_table(machine)
     texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
     for program in texts.values():
@@ -80,8 +82,8 @@ def run_nodes(
 def cycles_of_labels(
     times: NDArray[np.int64], numbers: NDArray[np.int64], labels: Mapping[str, int]
 ) -> dict[str, int]:
-    """Cycles by the label that an instruction stands behind, of a program's issued instructions:
-    each has those since the one before.
+    """Cycles by label from a program's issued instructions: each counts those since the one before,
+    for the label that it follows.
     """
     ordered = sorted(labels.items(), key=lambda one: one[1])
     places = np.array([place for _, place in ordered])

@@ -28,13 +28,12 @@ from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
 VECTOR, SUM_BITS = 32, 32
 KINDS = 256
-"""Kinds of messages that a node can tell apart; 0 are those of inputs."""
+"""Kinds of messages that a node can distinguish; kind 0 is that of inputs."""
 
 
 def product_of(layer: Layer) -> Gemm:
-    """The product that a layer begins with.
-
-    Raises PartitionError for layers that are none, and for products that nodes do not compute.
+    """The product that a layer begins with. Raises PartitionError for layers without one, and for
+    products that nodes do not compute.
     """
     product = layer.op.matrix_product
     if product is None or len(layer.shape) != 2 or len(layer.reads) != 1:
@@ -54,9 +53,8 @@ def product_of(layer: Layer) -> Gemm:
 
 
 def update_shift(layer: Layer) -> int | None:
-    """The shift of products before they are added to weights, None if they are not.
-
-    Raises PartitionError for other updates than those of `graph.tables`.
+    """The shift of products before they are added to weights; None if they are not added. Raises
+    PartitionError for updates other than those of `graph.tables`.
     """
     step = layer.steps[-1].op
     body = parse_scalar(definitions_in(step)[0].body)
@@ -72,7 +70,7 @@ def update_shift(layer: Layer) -> int | None:
 
 
 def chunk_columns(columns: int, parts: int) -> int:
-    """A chunk's columns: whole stripes and pieces of those who finish it; 0 without such chunks."""
+    """A chunk's columns: whole stripes and whole pieces; 0 if chunks cannot divide `columns` so."""
     piece, left = divmod(columns, parts)
     if left or not piece or piece % ROWS_AT_ONCE or (piece % VECTOR and VECTOR % piece):
         return 0
@@ -98,8 +96,8 @@ def suits(layer: Layer, grid: Grid) -> bool:
 
 @dataclass(frozen=True)
 class NodeShare:
-    """One node's share of a layer; `group` are the nodes that have terms of the same sums, in the
-    order of what they finish, this one as number `own`.
+    """One node's share of a layer. `group` are the nodes that have terms of the same sums, in the
+    order of the pieces they finish; this one is number `own`.
     """
 
     layer: Layer
@@ -150,12 +148,12 @@ class NodeShare:
         return len(self.group) // self.pieces
 
     def chunk_of(self, distance: int) -> int:
-        """The chunk at a distance, in bits that differ, from the one with the node's own piece."""
+        """The chunk at a distance, by differing bits, from the one with the node's own piece."""
         return (self.own // self.pieces) ^ distance
 
     def others(self, distance: int) -> Iterator[int]:
-        """Members of the group that finish the chunk at a distance, this one left out. They compute
-        that of this node at the same distance.
+        """Members of the group that finish the chunk at a distance, except this node. They compute
+        the chunk of this node at the same distance.
         """
         steps = range(distance * self.pieces, (distance + 1) * self.pieces)
         return (self.own ^ step for step in steps if step)
@@ -183,7 +181,7 @@ def _shares(planned: Planned) -> dict[int, NodeShare]:
 
 @dataclass(frozen=True)
 class Passed:
-    """A region of a `tensor` that goes from one node to another."""
+    """A region of a `tensor` that one node passes to another."""
 
     source: int
     target: int

@@ -1,10 +1,11 @@
 """The time of nodes that all run one text, from one of them and the messages of all.
 
-In: the programs of all nodes. Out: the cycles of the run, and when the node in full begins each
-layer. One node runs its whole program; the others wait as long as it does between one message and
-the next, and exchange theirs. Waits are taken from that node until its messages leave it in the
-cycles in which those of a node that only waits do, so that nothing is assumed about the network.
-Values are not computed: of zeros, all nodes take the same cycles but for their messages.
+In: the programs of all nodes. Out: the cycles of the run, and when the full node begins each layer.
+One node, the full one, runs its whole program; the others only wait as long as it works between two
+messages, and exchange their own. The waits are repeatedly measured on the full node until its
+messages leave in the same cycles as those of a node that only waits; nothing is assumed about the
+network. Values are not computed: on zeros, all nodes take the same cycles except for their
+messages.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from tilewright.targets.cns1.nodes.run import cycles_of_labels
 
 Int64 = NDArray[np.int64]
 _ZERO, _REACH = 40, 32
-"""The register that holds zero in a replay, and how many on each side hold one more or less each:
-hops and lengths are read from them.
+"""The register that holds zero in a replay, and the number of registers on each side, which hold
+-1, -2, ... and 1, 2, ...: hops and lengths are read from them.
 """
 _PATTERN = "send($5, $6, $v1, 0)\n$v1 = receive(0)\nvlr = $5\nnop\n"
 _SEND, _RECEIVE, _LENGTH, _WAIT = range(4)
@@ -47,9 +48,9 @@ _MOST_TRACED = 1 << 24
 
 @dataclass(frozen=True)
 class NodeTiming:
-    """Cycles of a run of all nodes; of the node in full the stalls by cause, instructions, the
-    first cycle of each label of its text, and the cycles `spent` on each from its first layer on
-    until its outputs go.
+    """Cycles of a run of all nodes. For the full node: the stalls by cause, the number of
+    instructions, the first cycle of each label of its text, and the cycles `spent` on each label
+    from its first layer until its outputs.
     """
 
     cycles: int
@@ -61,21 +62,21 @@ class NodeTiming:
     """The first cycle and the number of cycles of each wait for a message or an interface."""
 
     def waited(self, first: int, last: int) -> int:
-        """Cycles of such waits that begin from one cycle on until before another."""
+        """Cycles of these waits that begin from cycle `first` up to `last`, excluded."""
         return sum(cycles for start, cycles in self.waits if first <= start < last)
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Exchanges alone, with so many cycles before each and behind the last, as a program of any
-    node: `sends` are the rows of its messages.
+    """Only the exchanges, with the cycles before each and after the last one, as a program of any
+    node; `sends` are the rows of its messages.
     """
 
     program: AssembledProgram
     sends: Int64
 
     def of(self, hops: Int64, kinds: Int64) -> AssembledProgram:
-        """The program of a node whose messages go so far, [message, (across, along)]."""
+        """The program of a node whose messages have these hops, [message, (across, along)]."""
         code = self.program.code.copy()
         across, along = (_ZERO + hops).T
         code["c"][self.sends], code["b"][self.sends], code["value"][self.sends] = (
@@ -104,7 +105,9 @@ def replay_of(pattern: AssembledProgram, own: Sequence[Exchange], waits: Int64) 
 
 
 def pattern_of(table: InstructionTable) -> AssembledProgram:
-    """A program of a replay's instructions, all of one unit, whose results nobody waits for."""
+    """A program of a replay's instructions, all of one unit and with results that nothing waits
+    for.
+    """
     found = assembled(_PATTERN, table)
     code = found.code.copy()
     code["units"] = code["units"][_RECEIVE]
@@ -115,9 +118,9 @@ def pattern_of(table: InstructionTable) -> AssembledProgram:
 
 @dataclass(frozen=True)
 class Alike:
-    """Nodes of one text, one of them in full: its exchanges, and what its main memory begins with;
-    by number how far the messages of the others go and of which kinds they are, and the programs of
-    those that run their own.
+    """Nodes of one text. For the full node, `full`: its text, its exchanges, and the first words of
+    its main memory. For the others by number: the hops and kinds of their messages if they are
+    `alike`, or their own programs.
     """
 
     table: InstructionTable
@@ -130,8 +133,9 @@ class Alike:
     others: Mapping[int, AssembledProgram]
 
     def timing(self) -> NodeTiming:
-        """The run in which waits are those of the node in full. Raises SimulationError where
-        they do not settle, and as `simulate_mesh` does.
+        """The run whose waits equal those of the full node.
+
+        Raises SimulationError if they do not settle, and the errors of `simulate_mesh`.
         """
         program, pattern = assembled(self.text, self.table), pattern_of(self.table)
         waits = np.full(len(self.exchanges) + 1, _FIRST_GUESS)
@@ -150,7 +154,7 @@ class Alike:
     def _run(
         self, program: AssembledProgram, pattern: AssembledProgram, waits: Int64
     ) -> tuple[Arrays, list[int]]:
-        """One run of all nodes, the others with waits as given."""
+        """One run of all nodes, in which the others have the given waits."""
         replay = replay_of(pattern, self.exchanges, waits)
         replays = {number: replay.of(*own) for number, own in self.alike.items()}
         own = {**replays, **self.others, self.full: program}
@@ -164,7 +168,7 @@ class Alike:
         own_numbers = [*replays]
         first, last = _ZERO - _REACH, _ZERO + _REACH + 1
         state.cores["registers_integer"][own_numbers, first:last, 0] = values
-        state.cores["cached"][own_numbers] = False  # waits have the misses of the node in full
+        state.cores["cached"][own_numbers] = False  # waits include the misses of the full node
         main = state.cores[self.full]["memory"].view("<i4")
         start = self.table.memory_origins["main"] // main.itemsize
         main[start : start + len(self.words)] = self.words
@@ -175,7 +179,7 @@ class Alike:
 
 @dataclass(frozen=True)
 class _TracedRun:
-    """The traced run of the node in full."""
+    """The traced run of the full node."""
 
     state: Arrays
     core: int
@@ -183,7 +187,9 @@ class _TracedRun:
     base: int
 
     def waits(self) -> Int64:
-        """Cycles before each exchange and behind the last, without what it waited for it."""
+        """Cycles before each exchange and after the last, without the waits for the exchange
+        itself.
+        """
         issued = self._issued()
         flags = self.program.code["flags"][issued["instruction"] - self.base]
         times = issued["cycle"][flags & (layout.SENDS | layout.AWAITS) != 0]
@@ -223,8 +229,8 @@ class _TracedRun:
 
 
 def trimmed(table: InstructionTable, used_bytes: int) -> InstructionTable:
-    """The table of nodes whose main memory ends behind what is used, so that many fit a host. Sizes
-    are powers of two, as the simulator is compiled for each.
+    """The table of nodes whose main memory ends after its used part, so that many fit a host. Sizes
+    are powers of two, since the simulator is compiled for each.
     """
     size = max(_LEAST_MAIN, 1 << (used_bytes - 1).bit_length())
     kept = [m if m.name != "main" else LocalMemory("main", min(m.capacity_bytes, size))

@@ -1,16 +1,17 @@
 """Transfers alone on the network: cycles of the closed form's terms, by programs (sections 2.2,
 4.1.1 and 4.2.2 of ICSI TR-93-046).
 
-In: a machine. Out: cycles from when the first message is sent until the last one is received.
+In: a machine. Out: cycles from sending the first message to receiving the last one.
 
-Exchanges and global sums of vectors as text of the Torrent: sends, and handlers of messages.
+Also exchanges and global sums of vectors as text of the Torrent: sends, and message handlers.
 
-In: a machine and the exchanges of a sum, one a round. Out: the lines that begin a sum and the
+In: a machine and the exchanges of a sum, one per round. Out: the lines that begin a sum and the
 handler of each round. A node sends its vector to the partner of the round, adds the partner's, and
-sends the sum to the next one (ICSI TR-93-046, section 4.2.2). Vectors are summed one after the
-other: `$v11` is the one at hand, those after it follow. A handler puts aside the scalars that it
-uses; beyond its own instructions it takes what `messages.sum_cycles` charges for administration.
-Registers: `$vs18` has the node's column, `$vs19` its row, `$vs20` the vectors that are left.
+sends the sum to the next partner (ICSI TR-93-046, section 4.2.2). Vectors are summed one after the
+other: `$v11` holds the current one, and the next ones follow. A handler saves the scalars that it
+uses; in addition to its own instructions it takes the cycles that `messages.sum_cycles` charges for
+administration. Registers: `$vs18` has the node's column, `$vs19` its row, `$vs20` the number of
+vectors left.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def text_of(lines: Sequence[str]) -> str:
 
 
 def ring_cycles(machine: Machine, hops: int, *, words: int = VECTOR, cast: bool = False) -> int:
-    """A message along the ring, or a multicast to all on the way: until the farthest has it."""
+    """Cycles of a message along the ring, or of a multicast on the way, to the farthest node."""
     fabric, first = fabric_of(machine), [f"$28 = {words}", "vlr = $28", f"$5 = {hops}"]
     send = f"{'bcast' if cast else 'send'}($0, $5, $v1, 0)"
     nodes = [IDLE] * (fabric.rows * fabric.columns)
@@ -79,8 +80,8 @@ def sum_of_all(
     *,
     in_step: bool = False,
 ) -> tuple[MeshRun, NDArray[np.int64], int]:
-    """A global sum on all nodes of values [node, vector, 32], with `in_step` round by round: the
-    run, the sums, and the cycles from its beginning.
+    """A global sum on all nodes of values [node, vector, 32], round by round with `in_step`: the
+    run, the sums, and the cycles since its beginning.
     """
     one = SumMessages(sharing, values.shape[1], 0, _PENDING, in_step)
     head = list(installed((one,), _SCRATCH))
@@ -119,16 +120,16 @@ KEPT = ("$vs16", "$vs17")
 LEFT = "$vs20"
 WORD_BITS = 32
 _ALL, _MEETING = -1, 2
-"""All places of a line, and cycles from when the last node of a line comes until all go on."""
+"""All places of a line; cycles from the arrival of a line's last node until all go on."""
 _FIRST_OWN, _LAST_OWN = 7, 12
 """Instructions before the first send, and from the last vector's arrival to the sum's end."""
 
 
 @dataclass(frozen=True)
 class SumMessages:
-    """A global sum of `vectors` vectors: its messages have kinds from `first_kind` on. When it is
-    done the register `pending` is zero. With `in_step` no node begins a round before all nodes of
-    its line have ended the one before, as the formula has it, whose rounds add up.
+    """A global sum of `vectors` vectors, whose messages have kinds from `first_kind` on. The
+    register `pending` becomes zero when it is done. With `in_step`, no node begins a round before
+    all nodes of its line have ended the one before; the formula assumes this by adding up rounds.
     """
 
     sharing: GlobalSum
@@ -139,11 +140,11 @@ class SumMessages:
 
     @property
     def kinds(self) -> range:
-        """A kind for each round."""
+        """One kind for each round."""
         return range(self.first_kind, self.first_kind + self.sharing.rounds)
 
     def result(self, vector: int) -> str:
-        """The register of a vector's sum: each but the last is turned to the end of the others."""
+        """The register of a vector's sum: each vector but the last is moved behind the others."""
         turned = 1 if self.sharing.rounds else 0
         return f"$v{SUMMED + (vector + turned) % self.vectors}"
 
@@ -153,7 +154,7 @@ class SumMessages:
 
 
 def direction(sharing: GlobalSum, round_: int, into: str) -> list[str]:
-    """The hops to the partner of a round: `distance` up where the place's bit is 0, else down."""
+    """The hops to the partner of a round: `distance` up if the place's bit is 0, otherwise down."""
     distance, bit = sharing.distances[round_], sharing.distances[round_].bit_length() - 1
     return [
         f"{into} = {PLACES[sharing.axis(round_)]}",
@@ -171,15 +172,15 @@ def sent(sharing: GlobalSum, round_: int, hops: str, vector: str, kind: int) -> 
 
 
 def installed(sums: tuple[SumMessages, ...], scratch: str) -> Iterator[str]:
-    """Make the handlers known."""
+    """Install the handlers."""
     for one in sums:
         for round_, kind in enumerate(one.kinds):
             yield from (f"{scratch} = {kind}", f"handler {scratch} = {one.label(round_)}")
 
 
 def exchange_begun(machine: Machine, one: SumMessages, scratch: str) -> list[str]:
-    """Send the first vector, and only then accept the partner's. Raises MachineError where the
-    administration takes longer than it may (`messages.sum_cycles`).
+    """Send the first vector, and only then accept the partner's. Raises MachineError if the
+    administration takes longer than `messages.sum_cycles` allows.
     """
     if not one.sharing.rounds:
         return [f"{one.pending} = 0"]
@@ -225,7 +226,7 @@ def _handler(machine: Machine, one: SumMessages, round_: int) -> Iterator[str]:
 
 
 def _turned(vectors: int) -> list[str]:
-    """The vector at hand goes behind the others."""
+    """Move the current vector behind the others."""
     numbers = [f"$v{SUMMED + i}" for i in range(vectors)]
     moved = [f"{a} = {b}" for a, b in pairwise(numbers)]
     return [f"{TURNED} = {numbers[0]}", *moved, f"{numbers[-1]} = {TURNED}"] if moved else []

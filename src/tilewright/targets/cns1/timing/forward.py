@@ -38,16 +38,15 @@ class Conditions:
     worst_instruction_misses: bool = False
 
     def evicts_code(self, machine: Machine) -> bool:
-        """True if codes evict each other; several ways of the instruction cache keep them apart."""
+        """True if codes evict each other; an instruction cache of several ways keeps them apart."""
         return self.worst_instruction_misses and machine.section(NodeCaches).instruction_ways == 1
 
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """One layer in rounds of 64 columns; the sums of a round run beside the next product.
-
-    `sum_cycles` is what the global sums of a round take in all, of which the processor itself is
-    busy for `sum_processor_cycles`.
+    """One layer in rounds of 64 columns; the sums of a round run beside the next product. The
+    global sums of a round take `sum_cycles` in total; the processor is busy for
+    `sum_processor_cycles` of them.
     """
 
     rounds: int
@@ -63,7 +62,7 @@ class LayerTimes:
 
     @property
     def in_all(self) -> LayerTimes:
-        """The layer as one round, which takes as long as all of them."""
+        """The layer as one round that takes as long as all of them."""
         return LayerTimes(1, *(self.rounds * cycles for cycles in astuple(self)[1:]))
 
 
@@ -85,7 +84,7 @@ class ForwardTimes:
 
     @property
     def hidden_cycles(self) -> int:
-        """Step 2, with what its last sums take longer than the first product of step 3."""
+        """Step 2, plus the excess of its last sums over the first product of step 3."""
         layer, following = self.hidden, self.outputs.product_cycles
         inside = (layer.rounds - 1) * _beside(layer, layer.product_cycles)
         own = layer.rounds * layer.sigmoid_cycles + layer.product_cycles
@@ -112,7 +111,7 @@ def _beside(layer: LayerTimes, product_cycles: int) -> int:
 
 @dataclass(frozen=True)
 class Round:
-    """Something that the processor or the network does for one round of a step."""
+    """An action of the processor or the network during one round of a step."""
 
     where: Literal["processor", "network"]
     what: Literal["product", "sums", "sigmoid"]
@@ -142,7 +141,7 @@ def interleaving(times: ForwardTimes) -> list[Round]:
 def _after(
     before: tuple[int, int, LayerTimes] | None, start: int, end: int, found: list[Round]
 ) -> int:
-    """The sums that began at `start`, and their sigmoid when the processor is free at `end`."""
+    """The sums that began at `start`, and their sigmoid once the processor is free at `end`."""
     if before is None:
         return end
     step, number, layer = before
@@ -156,7 +155,7 @@ def _after(
 def forward_times(
     machine: Machine, local: Layers, patterns: int, conditions: Conditions
 ) -> ForwardTimes:
-    """T_step2,3 without what procedures and threads cost, in parts."""
+    """T_step2,3 in parts, without the cost of procedures and threads."""
     vectors = patterns * VECTORS_OF_STRIPE
     limit = machine.memory["cache"].capacity_bytes // (2 * patterns)
     blocks = patterns * limit
@@ -204,7 +203,7 @@ def product_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> 
 
 
 def banks_of_stripe(columns: int, rdram: Rdram) -> int:
-    """beta: in how many of the banks the stripe of consecutive rows lies (section 4.2.1)."""
+    """beta: the number of banks that the stripe of consecutive rows touches (section 4.2.1)."""
     blocks = columns * 2 // rdram.chip_block_bytes
     return next(b for b in (1, 2, 4) if b == rdram.chips_per_port or not blocks * b % 4)
 
@@ -231,8 +230,8 @@ def _layer(
     stored: bool,
     blocks: int,
 ) -> LayerTimes:
-    """`fits`: the data cache keeps the activations; else they come in blocks of bytes. `stored`:
-    results go to main memory.
+    """`fits`: the data cache keeps the activations; otherwise they come in blocks of bytes.
+    `stored`: results go to main memory.
     """
     vectors = patterns * VECTORS_OF_STRIPE
     product = product_cycles(machine, rows, columns, patterns)
@@ -260,7 +259,7 @@ def _penalty(
     *,
     first: bool,
 ) -> int:
-    """P_enalty of one step (4.2.5): fetches, weights and sigmoid table that they evict."""
+    """P_enalty of one step (4.2.5): fetches, and the weights and sigmoid table that they evict."""
     if not conditions.evicts_code(machine):
         return 0
     word, one = read_cycles(machine, VECTOR_BYTES), read_cycles(machine, ELEMENT_BYTES)
@@ -276,7 +275,7 @@ def _penalty(
 
 @dataclass(frozen=True)
 class Misses:
-    """Lines of code that are fetched at worst, and lines of weights that this evicts: N_Im and its
+    """Worst-case fetches of lines of code, and the lines of weights that these evict: N_Im and its
     part that disturbs products.
     """
 
@@ -289,8 +288,9 @@ class Misses:
 
 
 def step_misses(machine: Machine, rounds: int, exchanges: int, *, first: bool) -> Misses:
-    """Misses of step 2, the `first`, or 3 (4.2.5): in each round handlers for each of `exchanges`
-    and a look-up, and the product that they evict; beside the last sums there is no product.
+    """Misses of step 2, the `first`, or 3 (4.2.5): in each round the handlers of each of
+    `exchanges`, a look-up, and the product that they evict; beside the last sums there is no
+    product.
     """
     codes = machine.section(Codes)
     round_ = codes.handler_lines * exchanges + codes.sigmoid_lines

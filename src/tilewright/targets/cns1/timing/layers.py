@@ -41,7 +41,7 @@ def write_cycles(machine: Machine, size_bytes: int) -> AccessCycles:
 
 
 def refresh_factor(machine: Machine) -> float:
-    """tau_ref: the most by which refreshes prolong a run (section 2.1.4)."""
+    """tau_ref: the largest factor by which refreshes prolong a run (section 2.1.4)."""
     rdram = machine.section(Rdram)
     return rdram.refresh_interval_ns / (rdram.refresh_interval_ns - rdram.refresh_ns)
 
@@ -74,8 +74,8 @@ class Layers:
 def on_each_node(machine: Machine, network: Layers) -> Layers:
     """n_pi, n_ph and n_po: a matrix is divided over p_i x p_h nodes (section 3.2.1).
 
-    Raises ShapeError where a part is not whole: n_pi counts words of four activations, n_ph and
-    n_po stripes of 64 columns.
+    Raises ShapeError unless parts are whole: n_pi counts words of four activations, n_ph and n_po
+    stripes of 64 columns.
     """
     input_parts = machine.section(Messages).hidden_sharers
     hidden_parts = machine.cores // input_parts

@@ -15,7 +15,7 @@ from tilewright.targets.cns1.sections import Hosts, Messages
 
 @dataclass(frozen=True)
 class Spell:
-    """Part of a transfer: what is busy, from which cycle, for how many."""
+    """Part of a transfer: the busy unit, its first cycle and the number of cycles."""
 
     part: str
     start_cycle: int
@@ -23,7 +23,7 @@ class Spell:
 
 
 def block_bytes(machine: Machine) -> int:
-    """Data of a message with a whole vector of 32 words, the longest that is sent."""
+    """Data of a message with a whole vector of 32 words, the longest message."""
     return machine.section(Hosts).block_bytes
 
 
@@ -76,7 +76,7 @@ def transfer_spells(machine: Machine, hops: int, data_bytes: int) -> list[Spell]
 
 @dataclass(frozen=True)
 class GlobalSum:
-    """How the nodes that share a vector sum it: exchanges over these distances, one a round, the
+    """How the nodes that share a vector sum it: one exchange per round over these distances, the
     first `in_ring` of them along the ring and the others along the column.
     """
 
@@ -114,7 +114,7 @@ def global_sum_cycles(machine: Machine, sharing: GlobalSum) -> int:
 
 
 def global_sum_processor_cycles(machine: Machine, sharing: GlobalSum) -> int:
-    """Cycles of `global_sum_cycles` that the processor itself is busy: 40 log p."""
+    """Cycles of `global_sum_cycles` in which the processor itself is busy: 40 log p."""
     messages = machine.section(Messages)
     own = messages.processor_send_cycles + messages.processor_receive_cycles
     return (own + messages.sum_cycles) * sharing.rounds

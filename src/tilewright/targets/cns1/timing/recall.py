@@ -32,7 +32,7 @@ PATTERNS = 2
 PARAMETERS = 5
 """Parameters of the forward procedure, in main memory."""
 _TOP_ROW = 32
-"""Hops to it from the Hydrants; the report keeps those of 1024 nodes for 128, too."""
+"""Hops to the top row from the Hydrants; the report uses those of 1024 nodes for 128, too."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
 
 
 def reading_misses(machine: Machine, messages: int) -> int:
-    """Lines of code that the I/O node with a port fetches at worst, for each message its loop and
-    its handlers; the two beside them are the report's (4.1.1).
+    """Lines of code that the I/O node with a port fetches at worst: for each message its loop and
+    its handlers; the two additional ones are the report's (4.1.1).
     """
     codes = machine.section(Codes)
     return 2 + (codes.host_loop_lines + codes.host_handler_lines) * messages

@@ -1,9 +1,9 @@
 """Calls of the routines of maps and reductions: the routine of a call, its arguments, its C twin.
 
-In: a `map`, a `reduce` or what is written as maps, on views. Out: the call, with the extents of the
-loops and what each pointer moves by at the end of an iteration of each; a header that declares the
-routine, or defines it in C where `TW_MAPS_IN_C` is defined. The twin of a reduction takes elements
-in to results in the same order, so that both give the same bits.
+In: a `map`, a `reduce` or a primitive written as maps, on views. Out: the call, with the extents of
+the loops and each pointer's step at the end of an iteration of each; and a header that declares the
+routine, or defines it in C if `TW_MAPS_IN_C` is defined. The twin of a reduction gathers elements
+in the same order, so that both give the same bits.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ from tilewright.targets.sw26010.elementwise.reduce import (
 from tilewright.targets.sw26010.elementwise.routines import program_routines
 
 MOST_LOOPS = 2
-"""Most gathering loops of a routine: around the innermost one where that is unrolled or a run, else
-in all.
+"""Most gathering loops of a routine: around the innermost one if that is unrolled or a run,
+otherwise in total.
 """
 ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
 ROUTINES = CacheStore("routines")
-"""Assembly, most of whose time is that of ordering instructions."""
+"""Assembly of routines; most of its time goes into ordering instructions."""
 
 
 def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
@@ -92,7 +92,7 @@ class ReduceLoops:
 
     @property
     def outside(self) -> tuple[Loop, ...]:
-        """The loops that gather around the one that is unrolled or a run."""
+        """The gathering loops around the one that is unrolled or a run."""
         innermost = self.lie.along or self.lie.taps > 1
         return self.gathered[:-1] if innermost else self.gathered
 
@@ -130,7 +130,7 @@ def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | No
 def routine_of_reduce(
     reduction: Reduce, views: tuple[View, ...], element: str
 ) -> ReduceRoutine | None:
-    """The routine of a call; none where instructions, registers or a routine's loops do not do."""
+    """The routine of a call; None if instructions, registers or a routine's loops fall short."""
     nest = reduce_loops(reduction, views)
     if nest is None or reduction.function == "prod":
         return None
@@ -140,7 +140,7 @@ def routine_of_reduce(
 @dataclass(frozen=True)
 class MapCall:
     """A call of the routine of a map: the result and the operands, in loops `around` the call and
-    `loops` of the routine, which have a stride for each of these.
+    `loops` of the routine, with a stride of the result and each operand per loop.
     """
 
     routine: MapRoutine
@@ -150,9 +150,9 @@ class MapCall:
 
 
 def map_calls(primitive: Primitive, views: tuple[View, ...], element: str) -> list[MapCall]:
-    """The calls of maps, one after the other, that a primitive is; none for integers, and where the
-    core's instructions, its registers or the loops of a routine do not do. Raises ProgramError for
-    operands that do not go together.
+    """The successive calls of maps that compute a primitive. None for integers, or if the core's
+    instructions, its registers or a routine's loops do not suffice. Raises ProgramError for
+    operands that do not match.
     """
     if isinstance(primitive, Map):
         return _calls_of_map(primitive, views, element)
@@ -195,7 +195,7 @@ def _calls_of_map(mapping: Map, views: tuple[View, ...], element: str) -> list[M
 
 
 def _with_result(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    """The loops of an update, which reads its result as the first operand."""
+    """The loops of an update, whose first operand is its result."""
     return tuple(Loop(loop.extent, (loop.strides[0], *loop.strides)) for loop in loops)
 
 
@@ -280,7 +280,7 @@ def _moved(place: str, stride: str, at: str) -> str:
 MAP_EMITTERS: Emitters = dict.fromkeys(
     (Map, Fill, Copy, Windows, ScaleAdd, MultiplyAccumulate), emit_map
 )
-"""The emitters of what is written as maps."""
+"""The emitters of primitives written as maps."""
 
 
 def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
@@ -357,8 +357,8 @@ def _map_twin(writer: CWriter, routine: MapRoutine, kind: str) -> None:
 def _odometer(
     writer: CWriter, extents: int, innermost: int, moves: Sequence[str]
 ) -> Iterator[None]:
-    """Write loops 0 to `innermost` around what is written inside, advancing the pointers; nothing
-    runs if an extent is below 1.
+    """Write loops 0 to `innermost` around the statements written inside, advancing the pointers;
+    nothing runs if an extent is below 1.
     """
     with writer.block(f"for (d = 0; d < {extents}; d++)"):
         writer.guarded("count[d] < 1", "return;")

@@ -1,9 +1,9 @@
-"""The nest of loops that an elementwise call runs: its rows, how far in each loop goes around, and
-whether rows are done by vectors.
+"""The loop nest of an elementwise call: its rows, their distances in each loop, and whether rows
+are done by vectors.
 
-In: the loops of a call as `cost.nests` gives them, one candidate or arrays of them. Out:
-`NestRows`, of the same form. What the code does where it is generated is done to the values: loops
-of one iteration vanish, and neighbours that every operand walks as one are joined.
+In: the loops of a call as `cost.nests` gives them, for one candidate or as arrays for many. Out:
+`NestRows` of the same form. The values are transformed as the generated code is: loops of one
+iteration vanish, and neighbouring loops that every operand walks as one are joined.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class NestRows:
 
 @dataclass(frozen=True)
 class Results:
-    """The rows of a reduction's results. `steps` are how far results and their first elements are
-    from the next ones along a row; `apart` is whether rows of either start whole vectors apart.
+    """The rows of a reduction's results. `steps` are the distances from results and from their
+    first elements to the next ones along a row; `apart` tells if rows of either start whole vectors
+    apart.
     """
 
     rows: NestRows
@@ -68,8 +69,8 @@ def rows_of(
 
 
 def results_of(dims: Dims) -> Results:
-    """The rows of the nest around both operands of a reduction, by vectors where the rows of
-    results are whole vectors and start whole vectors apart.
+    """The rows of the nest around both operands of a reduction; by vectors if the rows of results
+    are whole vectors and start whole vectors apart.
     """
     walk = _walked(dims, (0, 1), None)
     found = walk.rows(may_stay=False)
@@ -99,7 +100,7 @@ class _Walk:
         self.following: dict[int, Value] = {}
         """Per operand, the stride that lets the next loop merge with those inside."""
         self.place: Value = -1
-        """The number of the loop that is being built."""
+        """Number of the loop under construction."""
         self.row: Value = 1
         self.total: Value = 1
         self.around: list[Value] = [1] * OUTER_LOOPS
@@ -107,7 +108,7 @@ class _Walk:
         self.step: dict[int, Value] = {}
 
     def loop(self, number: int) -> None:
-        """Take in the next loop."""
+        """Add the next loop."""
         extent, is_open = self.dims[f"loop_{number}"], self.dims.get(f"open_{number}", 1) > 1
         steps = {o: self.dims[f"step_{number}_{o}"] - 1 for o in self.joining}
         there = is_open | np.not_equal(extent, 1)
@@ -146,7 +147,7 @@ class _Walk:
         self.started = self.started | there
 
     def rows(self, may_stay: bool) -> NestRows:
-        """The rows of the loops taken in so far."""
+        """The rows of the loops added so far."""
         vectors: Value = np.equal(self.row % VECTOR_LANES, 0)
         still: Value = 0
         for operand in self.operands:

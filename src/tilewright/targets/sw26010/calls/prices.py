@@ -1,9 +1,9 @@
 """Prices of elementwise calls: the fitted form of the call's routine (`timing`) on its loops, or
 the C loop of `compiled_loops` without a routine.
 
-In: the loops of a call and, of a reduction, the axes that it gathers along (`cost.nests`), for many
-candidates at once. Out: cycles. Loops are joined as the emitted call joins them, which says how
-operands lie along a row and so which routine is taken, and in which of its modes.
+In: the loops of a call and the gathered axes of a reduction (`cost.nests`), for many candidates at
+once. Out: cycles. Loops are joined as in the emitted call; this determines how operands lie along a
+row, and hence the routine and its mode.
 """
 
 from __future__ import annotations
@@ -61,11 +61,9 @@ from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, re
 
 
 def emitted_costs(loops: Costs) -> Costs:
-    """The costs of primitives: the cycles of the routines where there are any, else the cost in
-    `loops`.
-
-    A call takes whole cycles, as in a simulation. A machine without an instruction table has
-    nothing that a routine's cycles come from.
+    """The costs of primitives: the cycles of their routines if there are any, otherwise the cost in
+    `loops`. A call takes whole cycles, as in a simulation. Without an instruction table a machine
+    has no cycles for routines.
     """
     return {kind: _emitted(cost) for kind, cost in loops.items()}
 
@@ -90,8 +88,8 @@ def _emitted(otherwise: CallCost) -> CallCost:
 
 
 def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, MapRoutine | Routine, NestRows]]:
-    """The calls of routines, as (number, routine, rows): of a primitive that is written as maps one
-    for each further operand, or for each factor; of a transform one; none of another primitive.
+    """The calls of routines, as (number, routine, rows). A primitive that is written as maps has
+    one for each further operand or each factor; a transform has one, other primitives none.
     """
     dims, operands = call.dims, int(np.max(call.dims.get("operands", 1)))
     transform = routine_of(call.primitive, call.dtype)
@@ -115,15 +113,15 @@ def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, MapRoutine | 
 
 
 def _aligned_factors(dims: Dims) -> Value:
-    """The share of the turns of the loops around in which the window starts with a vector; in the
-    others the routine goes by elements.
+    """Share of the turns of the loops around in which the window starts with a vector; in the
+    others the routine works by elements.
     """
     turns = np.maximum(dims.get("x_turns", 1), 1)
     return -(-turns // dims.get("x_starts", 1)) / turns
 
 
 def _rows_in_one_loop(call: PricedCall[Primitive]) -> NestRows:
-    """The rows assumed where operands divide an axis differently: as long as the run that is
+    """The rows assumed if operands divide an axis differently: as long as the run that is
     contiguous in all operands, by vectors if that is whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
@@ -143,8 +141,8 @@ def _row(call: PricedCall[Primitive], common: Value) -> Value:
 
 
 def _elements(call: PricedCall[Primitive]) -> Value:
-    """Elements of the result in one call of the routine; of a transform its tiles, over every axis
-    that it leaves alone.
+    """Elements of the result in one call of the routine; for a transform its tiles, over every axis
+    that it does not transform.
     """
     if isinstance(call.primitive, MultiplyAccumulate):
         return call.dims["elements"] // call.dims["factors"]
@@ -182,9 +180,8 @@ def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
 
 
 def cycles_of_cores(dims: Dims, rows_cycles: RowsCycles) -> Value:
-    """Cycles of cores, which lie along a first axis; their calls take `rows_cycles`. Along each
-    axis of a tile a core has the largest or the smallest one that is cut, or a whole one where
-    there is any.
+    """Cycles of cores along a first axis, with `rows_cycles` for each call. Along each axis of a
+    tile a core has the largest or the smallest cut tile, or a whole one if there is any.
     """
     axes = repacked_axes(dims)
     cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
@@ -201,7 +198,7 @@ def cycles_of_cores(dims: Dims, rows_cycles: RowsCycles) -> Value:
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
-    """Tile sizes that cores may have; without the least if it is the largest in all candidates."""
+    """Possible tile sizes of a core; without the smallest if candidates have no smaller ones."""
     if np.array_equal(dims[axis.most], dims[axis.least]):
         return axis.most, axis.whole
     return axis.most, axis.least, axis.whole
@@ -215,8 +212,8 @@ def _indices_of_core(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
 def _repacked_cores(
     rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
 ) -> Value:
-    """Cycles of cores with `kept` indices of each axis: a call for each axis that is not whole,
-    first those that are cut, inner ones before outer ones.
+    """Cycles of cores with `kept` indices of each axis: a call for each partial axis, first for
+    those that shrink, inner ones before outer ones.
     """
     shape = [dims[name] for name in dims if name.startswith("axis_")]
     for axis, less in kept.items():
@@ -233,7 +230,7 @@ def _repacked_cores(
 
 
 def priced_rows(timing: Timing, grows: bool, *lengths: Value) -> Value:
-    """Rows that change between two lengths in elements; of many, equal ones are priced once."""
+    """Rows that change between two lengths in elements; if many, equal ones are priced once."""
     shape = np.broadcast_shapes(*map(np.shape, lengths))
     if prod(shape) < FEW_ROWS:
         return _changed_rows(timing, grows, *lengths)
@@ -253,7 +250,7 @@ def _changed_rows(timing: Timing, grows: bool, rows: Value, larger: Value, small
 
 
 def _by_mode(by_vectors: Value, among: Value, cycles_in: Callable[[str], Value]) -> Value:
-    """Cycles by vectors or elements, `among` some candidates: modes that one takes are priced."""
+    """Cycles by vectors or elements, `among` some candidates; only modes that occur are priced."""
     cycles: Value = 0.0
     for mode, taken in zip(MODES, (by_vectors, np.logical_not(by_vectors)), strict=True):
         if np.any(np.logical_and(among, taken)):
@@ -262,7 +259,7 @@ def _by_mode(by_vectors: Value, among: Value, cycles_in: Callable[[str], Value])
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
-    """The cost of a map by its routine, else by a compiled loop. Candidates may differ in the
+    """The cost of a map by its routine, or by a compiled loop. Candidates may differ in the
     operands that are constant along a row, hence in their routine, and in whether a routine has
     enough loops.
     """
@@ -289,8 +286,8 @@ def _of_each(
     cycles_of: Callable[[int, Value], Value | None],
     compiled: Callable[[], Value],
 ) -> Value:
-    """The cycles of candidates by the number of their routine; those of a compiled loop for a
-    number without one, and where they are not `priced`.
+    """The cycles of candidates by the number of their routine; those of a compiled loop for numbers
+    without one, and for candidates that are not `priced`.
     """
     cycles: Value = 0
     for number in np.unique(numbers):
@@ -306,7 +303,7 @@ def has_as_many_loops(rows: NestRows) -> Value:
 
 
 def map_rows(call: PricedCall[Map]) -> NestRows:
-    """The rows of a map's one nest."""
+    """The rows of a map's single nest."""
     return rows_of(call.dims, range(int(np.max(call.dims["operands"]))), may_stay=True)
 
 
@@ -350,7 +347,7 @@ class PricedLoops:
 
 
 def emitted_reduce(compiled: CallCost) -> CallCost:
-    """The cost of a reduction by its routine, else by a compiled loop."""
+    """The cost of a reduction by its routine, or by a compiled loop."""
 
     def cost(machine: Machine, call: PricedCall[Reduce]) -> Value:
         table = machine.core.instruction_table
@@ -368,7 +365,7 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
 
 
 def routine_of_code(call: PricedCall[Any], code: int) -> ReduceRoutine | None:
-    """The routine of a reduction whose operands lie as `code` says, see `lie_of`."""
+    """The routine of a reduction for the operand layout encoded by `code`, see `lie_of`."""
     primitive = call.primitive
     return reduce_routine(primitive.function, primitive.expression, lie_of(code), call.dtype)
 
@@ -380,7 +377,7 @@ def lie_of(code: int) -> Lie:
 
 
 def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:
-    """The share of the calls that each mode does."""
+    """Share of the calls in each mode."""
     by_vectors = nest.x_by_vectors * nest.shares[1]
     if routine.lie.along:
         return {VECTORS: by_vectors, ELEMENTS: 1 - by_vectors}
@@ -435,7 +432,7 @@ def priced_loops(dims: Dims) -> PricedLoops:
 
 
 def _starts(dims: Dims, operand: int, several: str) -> Value:
-    """The share of the calls in which an operand starts with a vector: 0 or 1 where it is known."""
+    """Share of the calls in which an operand starts with a vector: 0 or 1 if it is known."""
     known = dims.get(f"start_{operand}")
     return 1 / dims.get(several, 1) if known is None else np.equal(known, 1) * 1.0
 
@@ -445,7 +442,7 @@ def _either(condition: Value, one: Value, other: Value) -> Value:
 
 
 def _gathered(dims: Dims) -> tuple[list[Value], list[Value], Value]:
-    """Extents and strides of the loops that gather, innermost first, and how many there are."""
+    """Extents and strides of the gathering loops, innermost first, and their number."""
     extents: list[Value] = [1] * _LOOPS
     strides: list[Value] = [0] * _LOOPS
     count: Value = 0
@@ -466,7 +463,7 @@ def _gathered(dims: Dims) -> tuple[list[Value], list[Value], Value]:
 
 
 def _axes(dims: Dims) -> Iterator[tuple[Value, Value]]:
-    """Extent and distance of each axis that is gathered along, innermost first."""
+    """Extent and distance of each gathered axis, innermost first."""
     number = 0
     while f"gathered_{number}" in dims:
         yield dims[f"gathered_{number}"], dims[f"gathered_apart_{number}"] - 1

@@ -1,7 +1,7 @@
-"""Straight-line pieces of SW26010 assembly with labels, of which the elementwise routines consist.
+"""Straight-line pieces of SW26010 assembly with labels, the parts of elementwise routines.
 
 In: instructions in the obvious order, block by block. Out: a routine's code and its text, each
-block scheduled for the core's two pipes by the scheduler that the matrix primitive uses.
+block scheduled for the core's two pipes by the scheduler of the matrix primitive.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ MODES = ("vectors", "elements")
 
 @dataclass
 class RoutineCode:
-    """Blocks of one routine; labels get the routine's name in front."""
+    """Blocks of one routine; their labels are prefixed with the routine's name."""
 
     name: str
     aliases: AliasRules
     _blocks: list[tuple[str, tuple[Instruction, ...]]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """Number of instructions, for which they need no order."""
+        """Number of instructions, which does not depend on their order."""
         return sum(len(code) for _, code in self._blocks)
 
     def block(self, label: str, code: Sequence[Instruction]) -> None:
-        """Append straight code, whose last instruction may branch; `label` may be empty."""
+        """Append straight-line code whose last instruction may branch; `label` may be empty."""
         self._blocks.append((label, tuple(code)))
 
     @cached_property
     def instructions(self) -> list[Instruction]:
-        """Those of all blocks in the order of the text, with the labels that mark their places."""
+        """The instructions of all blocks in textual order, with labels that mark their places."""
         found: list[Instruction] = []
         marks: tuple[str, ...] = (self.name,)
         for label, code in self._blocks:
@@ -62,8 +62,9 @@ class RoutineCode:
         left: int,
         items: Callable[[int], Sequence[Instruction]],
     ) -> None:
-        """Append what a loop of `unrolled` items at a time leaves of register `length`: its halves,
-        as the bits say. Register `left` is overwritten. Most rows leave nothing: one branch.
+        """Append code for the items left over by a loop of `unrolled` items at a time: its halves,
+        by the bits of register `length`. Overwrites register `left`. Most rows have no rest and
+        take one branch.
         """
         some = with_number("and", length, (unrolled - 1) * item_elements(mode), left)
         self.block(label, [some, op("beq", left, f"{label}_0")] if unrolled > 2 else [])
@@ -74,7 +75,7 @@ class RoutineCode:
         self.block(f"{label}_0", [])
 
     def text(self) -> str:
-        """The routine as an object of its own."""
+        """The routine as an object file of its own."""
         name = self.name
         lines = ["    .text", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
         for placed in self.instructions:
@@ -88,7 +89,7 @@ _operation = cache(operation_of)
 
 @cache
 def _order(code: tuple[Instruction, ...], objects: tuple[tuple[int, str], ...]) -> Sequence[int]:
-    """The order that a block is written in. Routines have most of their blocks in common."""
+    """The order in which a block is written. Routines share most of their blocks."""
     last = code[-1] if code else None
     fixed = last is not None and last.is_branch
     free = code[:-1] if fixed else code
@@ -131,12 +132,12 @@ def move(source: int, target: int, distance: int = 0) -> Instruction:
 
 
 def lane_to_lanes(source: int, target: int) -> Instruction:
-    """Lane 0 of the source in every lane of the target."""
+    """Copy lane 0 of the source to all lanes of the target."""
     return instruction("vshff", Register(source), Register(source), 0, Register(target))
 
 
 def constant_to_lanes(value: float, register: int) -> list[Instruction]:
-    """The bits of a double, sixteen at a time, to all lanes of a register."""
+    """Copy the bits of a double, sixteen at a time, to all lanes of a register."""
     pieces = _pieces(value)
     code, behind = [move(ZERO, register, pieces[3])], 0
     for piece in reversed(pieces[:3]):
@@ -153,12 +154,12 @@ def constant_to_lanes(value: float, register: int) -> list[Instruction]:
 
 
 def _pattern(value: float) -> str:
-    """Equal for numbers that `constant` makes by the same instructions, up to their immediates."""
+    """A key that is equal for numbers made by the same instructions but for their immediates."""
     return "".join("01"[piece != 0] for piece in _pieces(value)[:3])
 
 
 def timed_name(of: Sequence[object], constants: Sequence[float]) -> str:
-    """A name for code by all that makes it, of its constants how they are made."""
+    """A name for code from everything that makes it; of its constants, only how they are made."""
     return digest(repr(tuple(of)), *map(_pattern, constants))[:16]
 
 
@@ -198,6 +199,6 @@ def halves(unrolled: int) -> tuple[int, ...]:
 
 
 def saved(registers: Iterable[int], place: int, *, restore: bool = False) -> list[Instruction]:
-    """Whole registers to the frame from byte `place` on, or back."""
+    """Save whole registers to the frame from byte `place` on, or restore them."""
     name = "vldd" if restore else "vstd"
     return [op(name, register, (place + 32 * i, STACK)) for i, register in enumerate(registers)]

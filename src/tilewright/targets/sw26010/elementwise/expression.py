@@ -1,9 +1,9 @@
-"""Expressions over elements as straight arithmetic of an SW26010 core.
+"""Expressions over elements as straight-line arithmetic of an SW26010 core.
 
 In: the expression of a `map` or `reduce`. Out: the core's operations on numbered values, the same
-for one element and for a vector, or a refusal where the core has no instructions for a function.
-Each operation rounds as the expression says: none are joined, but within a function. A comparison
-gives a mask, and a selection looks at a mask or at the sign of a value.
+for one element and for a vector, or a refusal if the core has no instructions for a function. Each
+operation rounds as in the expression; none are fused, except within a function. A comparison gives
+a mask, and a selection tests a mask or the sign of a value.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ _TESTS = (*COMPARISONS, "and", "or", "not")
 @dataclass
 class ExpressionOperations:
     """The operations of an expression over `inputs`, which are values of `sums`; equal
-    subexpressions are computed once. With `library`, a function of the C library is a chain of as
-    many multiply-adds as `ir.scalar` counts operations.
+    subexpressions are computed once. With `library`, a call of the C library is a chain of as many
+    multiply-adds as `ir.scalar` counts operations.
     """
 
     sums: Sums
@@ -134,7 +134,7 @@ class ExpressionOperations:
                 return self.sums.add("vseleq", self._mask(test), otherwise, then)
 
     def _mask(self, test: Scalar) -> int:
-        """A value that is zero where the test does not hold."""
+        """A value that is zero if the test fails."""
         match test:
             case Apply("<", (a, b)) | Apply(">", (b, a)):
                 return self.sums.add("vfcmplt", self.value(a), self.value(b))
@@ -156,7 +156,7 @@ class ExpressionOperations:
                 return self.value(test)
 
     def _truth(self, test: Scalar) -> int:
-        """A mask of a value that holds unless it is zero."""
+        """A mask of a value, true unless the value is zero."""
         return self._mask(test if _is_test(test) else Apply("!=", (test, Number(0.0))))
 
     def _called(self, call: Apply) -> int:

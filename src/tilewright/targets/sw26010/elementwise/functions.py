@@ -150,7 +150,7 @@ def _near(sums: Sums, x: int) -> int:
 
 
 def _whole(sums: Sums, x: int, found: int) -> int:
-    """The rounded value `found` of x, a zero with the sign of x; x itself if it is whole or NaN."""
+    """The rounded value `found` of x; a zero has x's sign. x itself if it is whole or NaN."""
     signed = sums.add("vseleq", found, sums.add("vmuld", x, ZERO_VALUE), found)
     square = sums.add("vmuld", x, x)
     has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))
@@ -167,7 +167,7 @@ def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:
 
 
 def _less_one(sums: Sums, power: int, less_one: int) -> int:
-    """exp(x) - 1 of the parts of an x that is not large."""
+    """exp(x) - 1 from the parts of an x that is not large."""
     square = sums.add("vmuld", power, power)
     rest = sums.add("vsubd", sums.constant(1.0), square)
     return sums.add("vmsd", square, less_one, rest)

@@ -1,4 +1,4 @@
-"""How the operands of a reduction lie along a row of results, and in which modes rows are done."""
+"""How the operands of a reduction lie along a row of results, and the modes that rows can use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
 
 @dataclass(frozen=True)
 class Lie:
-    """Layout of the operands along a row of results.
-
-    `step`: elements of x from one result to the next, which lie contiguous themselves; 0 where that
-    is neither 1 nor 2, or results lie apart. The innermost loop that gathers is unrolled where it
-    has up to three `taps`; `loops`: whether there are others. `along`: a result's elements lie
-    contiguous, and each result is gathered on its own.
+    """Layout of the operands along a row of results. `step`: elements of x between neighbouring
+    results, which are contiguous; 0 if it is neither 1 nor 2, or results are not contiguous. The
+    innermost gathering loop is unrolled if it has up to three `taps`; `loops`: whether there are
+    others. `along`: a result's elements are contiguous, and each result is gathered separately.
     """
 
     step: int
@@ -24,7 +22,7 @@ class Lie:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The ways in which rows are done, the fastest first."""
+        """The modes that rows can use, fastest first."""
         if self.along:
             return VECTORS, ELEMENTS
         return {1: (VECTORS, LANES, ELEMENTS), 2: (LANES, ELEMENTS)}.get(self.step, (ELEMENTS,))

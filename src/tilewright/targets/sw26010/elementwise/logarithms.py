@@ -192,7 +192,7 @@ def _added(sums: Sums, larger: int, other: int) -> Pair:
 
 
 def _signed(sums: Sums, x: int) -> int:
-    """A number below zero where x is one, or minus zero."""
+    """A negative number if x is negative or minus zero."""
     return sums.add("vseleq", x, sums.add("vdivd", sums.constant(1.0), x), x)
 
 

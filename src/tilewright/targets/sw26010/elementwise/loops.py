@@ -1,7 +1,7 @@
-"""The six loops around the routines of maps and reductions, whose innermost one is a row.
+"""The six loops around the routines of maps and reductions; the innermost one is a row.
 
-In: registers, and what a row does to its items. Out: blocks of a routine's text. Pointers move by
-what the caller gives for each loop; counters of the outer loops lie in the frame.
+In: registers, and the code for a row's items. Out: blocks of a routine's text. The caller gives the
+pointer steps of each loop; counters of the outer loops are in the frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.targets.sw26010.elementwise.code import (
 
 LEVELS, WORD = 6, 8
 COUNT, EXTENT, ROWS_LEFT = 18, 20, 27
-"""The extents of all loops; that of a row; the iterations left of the loop over rows."""
+"""Registers: the extents of all loops, the extent of a row, the iterations left over rows."""
 SAVED_AT = 64
 """Offset of the register save area in the frame."""
 _IN_MEMORY = LEVELS - 2
@@ -58,8 +58,8 @@ class Loops:
     asks_for_rest: bool = False
 
     def counted(self, turns: deque[int], *, rows_only: bool = False) -> list[Instruction]:
-        """Counters of the loops around a row, or of the one over rows only, loaded by way of
-        registers in turn; `outside` is 0 for one row, negative if a loop is empty.
+        """Load counters of the loops around a row, or only of the one over rows, through registers
+        in turn; `outside` is 0 for one row, negative if a loop is empty.
         """
         code = []
         for level in range(LEVELS - 1):
@@ -74,7 +74,7 @@ class Loops:
         return code
 
     def started(self, turns: deque[int]) -> list[Instruction]:
-        """Counters of the loops around the one over rows, by way of registers in turn."""
+        """Load counters of the loops around the one over rows, through registers in turn."""
         code = []
         for level in range(_IN_MEMORY):
             code.append(op("ldl", turns[0], (WORD * level, COUNT)))
@@ -83,8 +83,8 @@ class Loops:
         return code
 
     def rows(self, mode: str, opening: Sequence[Instruction], parts: Sequence[RowPart]) -> None:
-        """The loop over rows in one mode: a row is done by the first part as often as `opening`
-        counts, the rest by parts of half the size each.
+        """The loop over rows in one mode: the first part does as much of a row as `opening` counts,
+        and parts of half the size each do the rest.
         """
         most, *fewer = parts
         follows = [*(f"{mode}_rest_{part.rest}" for part in fewer), f"{mode}_next"]
@@ -103,7 +103,7 @@ class Loops:
         self._next_row(mode)
 
     def _write(self, label: str, blocks: Iterable[Block]) -> None:
-        """Write the blocks; one without a label joins that before, unless it ends in a branch."""
+        """Write the blocks; one without a label joins the one before, unless a branch ends that."""
         joined: list[Block] = [(label, [])]
         for name, code in blocks:
             before = joined[-1][1]
@@ -115,7 +115,7 @@ class Loops:
             self.code.block(name, code)
 
     def _next_row(self, mode: str) -> None:
-        """Leads to the next row, through as many levels of the nest as have ended."""
+        """Advance to the next row, through as many levels of the nest as have ended."""
         self.code.block(f"{mode}_next", [op("beq", self.outside, "done")])
         row = f"{mode}_row"
         count = with_number("subl", ROWS_LEFT, 1, ROWS_LEFT)
@@ -132,7 +132,7 @@ class Loops:
 
 
 def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
-    """Allocate a stack frame of a number of bytes, of whole vectors if registers are saved."""
+    """Allocate a stack frame of a number of bytes; of whole vectors if registers are saved."""
     if not registers:
         return [move(STACK, STACK, -size)]
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
@@ -141,7 +141,7 @@ def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]
 
 
 def closing(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
-    """Gives registers and stack back as `framed` left them, and returns."""
+    """Restore the registers and the stack that `framed` saved, and return."""
     if not registers:
         return [move(STACK, STACK, size), op("ret", LINK)]
     code = saved(registers, place, restore=True)

@@ -1,15 +1,15 @@
 """Maps of expressions over elements in SW26010 assembly: y = f(x0, ..., x3), row after row.
 
-In: an expression, which of its operands stay the same along a row, and the precision. Out: the text
-of a routine with six nested loops. Rows that lie contiguous and aligned are done by vectors, others
-element by element, or four of them in the lanes of a vector where the expression takes long; which
-of the two is decided once in a call. Arithmetic is in double precision, whatever the elements are,
-and rounds as the expression says; a store rounds to the elements' type.
+In: an expression, which of its operands are constant along a row, and the precision. Out: the text
+of a routine with six nested loops. Contiguous, aligned rows are done by vectors; others element by
+element or, if the expression takes long, by gathering four elements in the lanes of a vector. The
+choice is made once per call. Arithmetic is in double precision for all element types and rounds as
+the expression says; a store rounds to the elements' type.
 
-The arguments are y, the operands' addresses, the extents of the loops, and for y and each operand
-what its pointer moves by at the end of an iteration of each loop, in elements: innermost from one
-element to the next, further out what is left to the next row once a row is done. The first pointers
-lie in registers, others in the frame, from where free registers take them.
+The arguments are y, the operands' addresses, the extents of the loops, and the pointer steps of y
+and each operand at the end of an iteration of each loop, in elements: in the innermost loop from
+one element to the next, in outer ones the remaining distance to the next row after a finished row.
+The first pointers are in registers; others are in the frame, and free registers load them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.shape import PRECISIONS, VECTOR_LANES, Precision
 
 Y, PLACES, STEPS = 16, 17, 19
-"""The result, the operands' addresses, and what pointers move by in each loop."""
+"""Registers: the result, the operands' addresses, and the pointer steps of each loop."""
 SOURCES, STEP = (21, 22, 23, 24), (0, 1, 2, 3, 4)
 """Pointers of operands, and the steps of the result's and the operands' pointers from one element
 to the next.
@@ -95,7 +95,7 @@ def step_at(operand: int, level: int) -> int:
 
 
 def begun(operand: int, register: int) -> list[Instruction]:
-    """Takes an operand's address from where the caller has put it, by way of a register."""
+    """Load an operand's address from where the caller has put it, through a register."""
     place = (WORD * (operand - 1), PLACES)
     if not _is_far(operand):
         return [op("ldl", SOURCES[operand - 1], place)]
@@ -103,7 +103,7 @@ def begun(operand: int, register: int) -> list[Instruction]:
 
 
 def first_element(precision: Precision, operand: int, register: int) -> list[Instruction]:
-    """Loads the element that an operand points to into every lane of `register`."""
+    """Load the element that an operand points to into every lane of `register`."""
     if not _is_far(operand):
         return [op(precision.scalar_load, register, (0, _pointer(operand)))]
     return [op("ldl", register, _far(operand)), op(precision.scalar_load, register, (0, register))]
@@ -112,8 +112,8 @@ def first_element(precision: Precision, operand: int, register: int) -> list[Ins
 def reached(
     operand: int, taken: Callable[[], int], code: Callable[[int, int], list[Instruction]]
 ) -> tuple[list[Instruction], tuple[int, ...]]:
-    """Code over an operand's pointer, which it may move on, and the register of its step, and the
-    registers that were taken for these.
+    """Code that runs around an operand's pointer and may advance it, the register of its step, and
+    the registers taken for both.
     """
     if not _is_far(operand):
         return code(_pointer(operand), STEP[operand]), ()
@@ -130,7 +130,7 @@ def reached(
 def next_pointer(
     precision: Precision, operand: int, level: int, turns: deque[int]
 ) -> list[Instruction]:
-    """The pointer to the next iteration of a loop, by way of registers in turn."""
+    """Advance a pointer to the next iteration of a loop, through registers in turn."""
     step, code = turns[0], [op("ldl", turns[0], (step_at(operand, level), STEPS))]
     turns.rotate(-1)
     if not _is_far(operand):
@@ -143,8 +143,8 @@ def next_pointer(
 
 
 def watched(precision: Precision, operand: int, flag: int, turns: deque[int]) -> list[Instruction]:
-    """Bits of the flag where an operand does not start with a vector, or steps keep it from that;
-    its step from one element to the next is in its register from here on.
+    """Set the flag's bits if an operand does not start with a vector, or its steps prevent that;
+    the step between its elements is in its register from here on.
     """
     far, last = _is_far(operand), precision.vector_bytes - 1
     first, second = turns[0], turns[1]
@@ -159,7 +159,7 @@ def watched(precision: Precision, operand: int, flag: int, turns: deque[int]) ->
 
 
 def watched_between(operands: Iterable[int], flag: int, turns: deque[int]) -> list[Instruction]:
-    """Bits of the flag where steps between rows keep operands from starting with a vector."""
+    """Set the flag's bits if steps between rows prevent operands from starting with a vector."""
     every = turns.popleft()
     first, *others = (step_at(*step) for step in product(operands, range(LEVELS - 1)))
     code = [op("ldl", every, (first, STEPS))]
@@ -182,15 +182,15 @@ _TURNS = (5, 6, 7, 8)
 _FREE, _KEPT = (*_TURNS, PLACES), (9, 10, 11, 12, 13, 14, 15)
 _UNROLLED = (8, 4, 2, 1)
 _MOST_COMPUTED = 4
-"""Items at a time of an expression with operations; those that are only moved are more."""
+"""Items at a time of an expression with operations; pure moves take more."""
 
 
 @dataclass(frozen=True)
 class MapRoutine:
     """The routine of an expression; `still` tells which operands are constant along a row. If it is
     `short` of registers, constants and these operands are loaded at each use. If it `updates` the
-    result, that is the first operand, a product and what it is added to are rounded once, and
-    operands that are constant along a row are so in a whole call.
+    result, the result is the first operand, a product and its addend are rounded once, and operands
+    that are constant along a row are constant in a whole call.
     """
 
     precision: Precision
@@ -210,7 +210,7 @@ class MapRoutine:
 
     @property
     def timed_as(self) -> str:
-        """Its name among the timings, which other values of constants leave as it is."""
+        """Its name among the timings, regardless of the values of constants."""
         sums, result = self.arithmetic
         how = (self.precision.name, self.still, self.unrolled, self.short, self.updates)
         return timed_name(("map", *how, sums.steps, result), sums.constants)
@@ -243,8 +243,8 @@ class MapRoutine:
         return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
-        """The chunks that a row is cut into: as many of the first as fit, then at most one each of
-        half the size of the one before.
+        """The chunks of a row: as many of the first as fit, then at most one each of half the size
+        of the one before.
         """
         counts = [n for n in _UNROLLED if n <= self.unrolled]
         if mode == "elements" and self.by_lanes:
@@ -254,8 +254,8 @@ class MapRoutine:
 
     @property
     def is_short(self) -> bool:
-        """True if a call takes little longer than its loops do to begin: moves and updates. Then a
-        single row begins at once.
+        """True if a call takes little longer than starting its loops: moves and updates. A single
+        row then starts at once.
         """
         return self.updates or not self.arithmetic[0].steps
 
@@ -285,14 +285,14 @@ class MapRoutine:
 
     @property
     def _others(self) -> tuple[int, ...]:
-        """Pointers and steps that the operands leave free."""
+        """Pointers and steps left free by the operands."""
         count = len(self.still)
         used = (*SOURCES[:count], STEP[0], *STEP[1 + self.updates : 1 + count])
         return tuple(r for r in (*SOURCES, *STEP) if r not in used)
 
     @cached_property
     def row_steps(self) -> dict[int, int]:
-        """Registers that nothing else needs, for steps of operands from one row to the next."""
+        """Registers not needed otherwise, for steps of operands from one row to the next."""
         taken = {*self.place.values(), *(r for one in self._every for r in one.writes)}
         free = (r for r in self._others if r not in taken)
         near = (operand for operand in self.moving if not _is_far(operand))
@@ -340,11 +340,11 @@ class MapRoutine:
         return [one for chunk in chunks for one in self._code(chunk, 0)]
 
     def items(self, chunk: Chunk) -> list[Instruction]:
-        """A chunk, with the pointers advanced; ProgramError where registers run out."""
+        """A chunk, with the pointers advanced. Raises ProgramError if registers run out."""
         return self._code(chunk, self.constants_at)
 
     def _code(self, chunk: Chunk, memory: int) -> list[Instruction]:
-        """Elements that are more than the registers are for follow each other."""
+        """The code of a chunk; elements that exceed the registers follow each other."""
         count = min(chunk.items, self.unrolled)
         once = _Items(self, chunk.mode, memory).code(count)
         return once * (chunk.items // count)
@@ -443,8 +443,8 @@ def map_routine(
 def written_as_maps(
     primitive: Primitive, operands: int, dtype: str
 ) -> tuple[MapRoutine, ...] | None:
-    """The routines, one after the other, of a primitive on so many operands that is a move or an
-    update of its result; None for another one, and for elements that the core does not compute.
+    """The successive routines of a primitive on so many operands that is a move or an update of its
+    result; None for others, and for elements that the core does not compute.
     """
     match primitive:
         case Fill(value):
@@ -513,7 +513,7 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _between_rows(routine: MapRoutine) -> list[Instruction]:
-    """Set-up for several rows alone: their steps, which may forbid vectors."""
+    """Set up the steps that only several rows need, which may forbid vectors."""
     code = watched_between(routine.walked, _LEFT, deque(_TURNS))
     for operand, register in routine.row_steps.items():
         code.append(op("ldl", register, (step_at(operand, LEVELS - 2), STEPS)))
@@ -521,7 +521,7 @@ def _between_rows(routine: MapRoutine) -> list[Instruction]:
 
 
 def _unchanging(routine: MapRoutine) -> list[Instruction]:
-    """Load the operands that stay in registers: along a row, or in an update for a whole call."""
+    """Load the operands that stay in registers: for a row, or in an update for a whole call."""
     still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
     loads = (first_element(routine.precision, 1 + i, routine.place[i]) for i in still)
     return [line for load in loads for line in load]

@@ -1,18 +1,18 @@
 """Reductions in SW26010 assembly: y = y gathered with f(x) along loops, row after row of results.
 
-In: what is gathered, the expression, and how a row's operands lie. Out: the text of a routine: six
-loops over results around up to three that gather. Which of its modes a call takes is decided once.
-Rows whose results lie contiguous and aligned are done four results in a vector: where the elements
-do so as well by loads of vectors, else lane by lane. Other rows are done element by element. Every
-result takes its elements in the order of the loops. Where the elements of one result lie
-contiguous, a routine goes along them in eight partial results, those of places 0, 1, ... modulo 8,
-which start with what changes nothing. At the end of a run those four apart are joined, then those
-two apart, then the last two, with the result; elements behind the last eight follow one by one.
-Arithmetic is in double precision; a store rounds to the elements' type.
+In: how to gather, the expression, and the layout of a row's operands. Out: the text of a routine:
+six loops over results around up to three that gather. Its mode is chosen once per call. Rows of
+contiguous, aligned results are done four results in a vector, with vector loads if the elements are
+contiguous and aligned, too, otherwise lane by lane. Other rows are done element by element. Every
+result gathers its elements in the order of the loops. If the elements of one result are contiguous,
+a routine gathers them in eight partial results, for places 0, 1, ... modulo 8, which start with the
+identity. At the end of a run, partial results four apart are combined, then those two apart, then
+the last two, then the result; elements after the last eight follow one by one. Arithmetic is in
+double precision; a store rounds to the elements' type.
 
 The arguments are y, x, the extents of the loops (six over results, two that gather, the length of a
-run) and what pointers move by, in elements: y and x at the end of an iteration of each loop over
-results, x in the two loops that gather, and from one tap to the next.
+run) and the pointer steps, in elements: of y and x at the end of an iteration of each loop over
+results, of x in the two gathering loops, and from one tap to the next.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ Y, X, MOVES, LEFT, AT, TAP = 16, 17, 19, 21, 22, 23
 Y_STEP, X_STEP, INNER_LEFT = 24, 25, 28
 OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
 TO, FROM = 4, 5
-"""Pointers that walk over operands whose elements lie apart."""
+"""Registers of the pointers that walk over operands whose elements lie apart."""
 TRIPS, LENGTH = 6, 7
-"""Of the run along which a result is gathered: the iterations left, and its length."""
+"""Registers of the run along which a result is gathered: iterations left, and its length."""
 _FREE, KEPT = (8, 7, 6, 5, 4, 2, 1, 28, 0, 25, 24, 23, 22), (9, 10, 11, 12, 13, 14, 15)
 _Y_STEP_AT, _X_STEP_AT = WORD * (LEVELS - 1), WORD * (2 * LEVELS - 1)
 """Offsets in bytes, among all pointer steps, of the steps from one result to the next."""
 _ELEMENT, _GATHERED = 0, 1
-"""The numbers of the values that an element is taken in from."""
+"""The numbers of the values that gathering combines."""
 PARTS = 8
 MOST_TAPS = 3
 OUTER_AT, INNER_AT, LENGTH_AT = LEVELS, LEVELS + 1, LEVELS + 2
@@ -82,7 +82,7 @@ OUTER_MOVE_AT, INNER_MOVE_AT, TAP_AT = 2 * LEVELS, 2 * LEVELS + 1, 2 * LEVELS + 
 _X_FORBIDS, _RUNS = OUTER_LEFT, 8
 _UNROLLED = (4, 2, 1)
 _BATCH = 2
-"""Elements that are loaded before they are taken in, which need registers."""
+"""Elements loaded before they are gathered, which takes registers."""
 _SAME, _UPPER = 0b11100100, 0b11101110
 """Shuffle masks: the register's own lanes, and its upper two lanes twice."""
 
@@ -114,7 +114,7 @@ class ReduceRoutine:
 
     @property
     def timed_as(self) -> str:
-        """Its name among the timings, which other values of constants leave as it is."""
+        """Its name among the timings, regardless of the values of constants."""
         sums, result = self.arithmetic
         how = (self.precision.name, self.function, self.lie, self.unrolled, self.short)
         return timed_name(("reduce", *how, sums.steps, result), self.constants)
@@ -200,7 +200,7 @@ class Items:
         self.totals = [self.taken() for _ in range(count)]
 
     def first(self) -> list[Instruction]:
-        """Loads the results."""
+        """Load the results."""
         name, code, walking = load_item(self.routine.precision, self._kind), [], Y
         for item, total in enumerate(self.totals):
             if self.routine.lie.step:
@@ -226,7 +226,7 @@ class Items:
         return code
 
     def last(self) -> list[Instruction]:
-        """Stores the results; both pointers go to the next ones."""
+        """Store the results; both pointers advance to the next ones."""
         precision, lie = self.routine.precision, self.routine.lie
         name, code = store(precision, self._kind), []
         for item, total in enumerate(self.totals):
@@ -252,7 +252,7 @@ class Items:
         loads: Sequence[tuple[int, list[Instruction]]],
         mode: str | None = None,
     ) -> list[Instruction]:
-        """Takes one element, which its own code loads to a register, in to each of the totals."""
+        """Gather one element, loaded to a register by its own code, into each of the totals."""
         routine, (sums, _) = self.routine, self.routine.arithmetic
         fixed = {-1 - i: r for i, r in enumerate(routine.constant_registers)}
         lanes = 1 if (mode or self.mode) == ELEMENTS else VECTOR_LANES
@@ -295,7 +295,7 @@ class Items:
         return found
 
     def lanes(self, register: int, pointer: int, item: int, step: int) -> list[Instruction]:
-        """Four elements, `step` apart from each other, to the lanes of a register."""
+        """Load four elements, `step` apart, to the lanes of a register."""
         size = self.routine.precision.element_bytes
         name = load_item(self.routine.precision, ELEMENTS)
         first = item * VECTOR_LANES
@@ -384,7 +384,7 @@ class Along:
         return self.items.gathered(totals, loads, mode)
 
     def _join_partial_results(self) -> list[Instruction]:
-        """The partial results with each other, and the last one with the result."""
+        """Combine the partial results with each other, and the last one with the result."""
         items, parts, code = self.items, list(self.parts), []
         if self.mode != ELEMENTS:
             code += self._join(parts[0], parts[1])
@@ -413,8 +413,8 @@ def _shuffled(source: int, target: int, selection: int) -> Instruction:
 def reduce_routine(
     function: Gathering, expression: str, lie: Lie, dtype: str
 ) -> ReduceRoutine | None:
-    """The routine of a reduction; none where the core has no instruction for a function, or not the
-    registers for its values.
+    """The routine of a reduction; None if the core lacks instructions for a function, or registers
+    for its values.
     """
     scalar = expanded(parse_scalar(expression))
     if dtype not in PRECISIONS or operand_count(scalar) > 1:
@@ -465,7 +465,7 @@ def _part(routine: ReduceRoutine, mode: str, count: int) -> RowPart:
 
 
 def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
-    """Numbers of items that are done together: those of the main loop, then those of the rest."""
+    """Numbers of items processed together: in the main loop, then in the rest."""
     return tuple(n for n in _UNROLLED if n <= routine.unrolled)
 
 
@@ -513,7 +513,7 @@ def _items(
 
 
 def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) -> Block:
-    """The next iteration of a loop that gathers."""
+    """Advance to the next iteration of a gathering loop."""
     code, distance = [], INNER_MOVE if at == INNER_MOVE_AT else OUTER_MOVE
     if routine.moves_in_memory:
         distance = items.free[0]
@@ -567,7 +567,7 @@ def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
 
 
 def _arguments(routine: ReduceRoutine) -> list[Instruction]:
-    """Loads the arguments that stay in registers."""
+    """Load the arguments that stay in registers."""
     lie = routine.lie
     if lie.along:
         return [op("ldl", LENGTH, (WORD * LENGTH_AT, COUNT))]

@@ -1,10 +1,10 @@
-"""The routines in assembly behind the primitives that move whole tiles, and transform them.
+"""The assembly routines of the primitives that move or transform whole tiles.
 
-In: a primitive and an element type. Out: the `Routine` that is emitted for it, or none for another
-primitive. `tw_repack_rows` gives the rows of a tile another length
-in its place; its arguments are tile, rows, new and old length in elements. Rows that grow are moved
-last row first and from their ends, and what is new is zero; rows that shrink are moved first row
-first. So nothing is overwritten before it has moved.
+In: a primitive and an element type. Out: the `Routine` that is emitted for it; None for other
+primitives. `tw_repack_rows` changes the length of a tile's rows in place; its arguments are tile,
+rows, new and old length in elements. Rows that grow are moved last row first and from their ends,
+and new elements are zero; rows that shrink are moved first row first. So nothing is overwritten
+before it has moved.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _shrink(routine: RoutineCode, precision: Precision) -> None:
 def _moves(
     routine: RoutineCode, label: str, precision: Precision, mode: str, length: int, way: int
 ) -> None:
-    """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
+    """Move a row of `length` elements from `_FROM` to `_TO`, forward or backward."""
     routine.block("", [*_load_row_count(mode, length), op("beq", _LEFT, f"{label}_rest")])
     moved = partial(_moved, precision, mode, way)
     _loop(routine, label, moved(UNROLLED))

@@ -1,9 +1,9 @@
 """Operations of an expression on successive items, each operation for all of them.
 
-In: operations on numbered values, the registers of some of these, and registers for others. Out:
-instructions. Constants without a register are loaded from the frame where they are needed. The
-core's loads and stores of vectors take four elements that lie contiguous and aligned, and its
-integer instructions work on the first lane: others are reached by inserting and extracting.
+In: operations on numbered values, the registers of some values, and free registers for others. Out:
+instructions. Constants without a register are loaded from the frame at each use. The core's vector
+loads and stores take four contiguous, aligned elements, and its integer instructions work on the
+first lane; other elements and lanes are reached by inserting and extracting.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Chunk:
 def loaded_lanes(
     precision: Precision, register: int, single: int, walk: tuple[int, int]
 ) -> list[Instruction]:
-    """Load four strided elements into a register by way of `single`; `walk` is the pointer, which
-    ends after the last, and the register of its step.
+    """Load four strided elements into a register through `single`; `walk` has the pointer, which
+    ends after the last one, and the register of its step.
     """
     name, (pointer, step) = load_item(precision, _ELEMENTS), walk
     code = []
@@ -83,7 +83,7 @@ def stored_lanes(
 def _powers_of_two(
     given: Sequence[int], target: int, singles: Sequence[int], lanes: int
 ) -> list[Instruction]:
-    """The bits of each lane moved to where a double has its exponent."""
+    """Move the bits of each lane to the exponent of a double."""
     (shifted,), (single,) = given, singles
     code = [with_number("sll", shifted, EXPONENT_BIT, target)]
     for lane in range(1, lanes):
@@ -145,7 +145,7 @@ registers.
 
 
 _LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
-"""Operations that take long, and how many others do."""
+"""Operations that take long, and a number of others that together do."""
 
 
 def takes_long(sums: Sums) -> bool:

@@ -1,8 +1,8 @@
-"""Products of a small matrix and a vector of values as straight arithmetic with few operations.
+"""Products of a small matrix and a vector of values as straight-line arithmetic of few operations.
 
-In: a matrix of Winograd's transforms. Out: operations of the core on values by number. Pairs of
-rows, or of columns, that agree up to signs share what they have in common: both sums come from the
-sum of what agrees and the difference of what does not.
+In: a matrix of Winograd's transforms. Out: operations of the core on numbered values. Pairs of rows
+or columns that agree up to signs share operations: their sums are the sum and the difference of two
+parts, one over the terms that agree and one over those that differ in sign.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sums:
     count: int = 0
 
     def new(self) -> int:
-        """The number of a value that does not exist yet."""
+        """The number of a new value."""
         self.count += 1
         return self.count - 1
 
@@ -44,7 +44,7 @@ class Sums:
         return -1 - self.constants.index(factor)
 
     def fused(self, result: int) -> Sums:
-        """The operations, each product that is only added to another value joined to the sum."""
+        """The operations, with a product fused into a sum if that is its only use."""
         uses = [result, *(value for _, sources, _ in self.steps for value in sources)]
         found = dict[int, tuple[str, tuple[int, ...]]]()
         for name, sources, target in self.steps:
@@ -63,12 +63,12 @@ class Sums:
         return series
 
     def magnitude(self, x: int) -> int:
-        """|x| as 0 - x for x up to zero of either sign, else x, NaN included."""
+        """|x| as 0 - x for x up to zero of either sign, otherwise x, NaN included."""
         return self.add("vselle", x, self.add("vsubd", ZERO_VALUE, x), x)
 
 
 def matrix_product(sums: Sums, matrix: Matrix, values: Sequence[int]) -> list[int]:
-    """Appends the product of the matrix and the values; gives the numbers of its results."""
+    """Append the product of the matrix and the values; returns the numbers of its results."""
     columns, matrix = list(values), matrix.copy()
     for one, two in list(_pairs(matrix.T)):
         added = sums.add("vaddd", columns[one], columns[two])

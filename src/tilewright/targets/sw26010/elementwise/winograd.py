@@ -1,13 +1,13 @@
 """Winograd's transforms of SW26010 in assembly: y = M x M^T / divisor for one item of tiles.
 
-In: the matrices of `ir.winograd`. Out: the text of a routine with six nested loops over tiles:
-first all columns of a tile are multiplied by the matrix, into the frame, then all rows. Rows of
-tiles whose points lie contiguous and aligned are done by vectors, others tile by tile; which of the
-two is decided once in a call. Arithmetic is in double precision, whatever the elements are.
+In: the matrices of `ir.winograd`. Out: the text of a routine with six nested loops over tiles: it
+multiplies all columns of a tile by the matrix, into the frame, then all rows. Rows of tiles whose
+points are contiguous and aligned are done by vectors, others tile by tile; the choice is made once
+per call. Arithmetic is in double precision for all element types.
 
 Calling convention: arguments in $16 .. $21 and behind the stack pointer, $9 .. $15, $26, $29, $30
 are kept. The frame lies on the stack, in the core's local memory. A tile takes nearly all
-registers: those of the nest wait in the frame.
+registers, so those of the nest are saved in the frame.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SPILLED_AT, STACK_AT, STEPS_AT, ITEM_AT, WORDS_AT = 96, 176, 184, 200, 224
 SAVED_AT = 256
 SCRATCH_AT = SAVED_AT + 32 * 7
 _SAVES, _WORDS = (9, 10, 11, 12, 13, 14, 15), (LINK, 29)
-"""Kept registers that the transform overwrites, whole ones and those of one word."""
+"""Callee-saved registers that the transform overwrites, whole ones and those of one word."""
 OBJECTS = {Y: "y", TO: "y", X: "x", FROM: "x", STACK: "frame"} | dict.fromkeys(
     (COUNT, Y_STRIDES, X_STRIDES), "arguments"
 )
@@ -101,7 +101,7 @@ class WinogradWork:
 
     @property
     def divisor(self) -> float:
-        """The divisor of the results: 1 but for the output transform."""
+        """The divisor of the results: 1 except in the output transform."""
         return transforms(self.points).divisor if self.which == "output" else 1.0
 
     @cached_property
@@ -132,8 +132,7 @@ class WinogradWork:
 
     def item(self, mode: str) -> list[Instruction]:
         """One tile of vectors, or of elements, with both pointers advanced. The inputs of a line
-        are loaded before the line in front of it is computed, so that loads overlap with
-        arithmetic.
+        are loaded before the previous line is computed, so that loads overlap with arithmetic.
         """
         free = [*_CONSTANTS[len(self.constants) :], *_VALUES]
         columns, rows = self._columns(mode), self._rows(mode)
@@ -159,7 +158,7 @@ class WinogradWork:
         return found
 
     def _rows(self, mode: str) -> list[_Line]:
-        """The second one: rows of the frame in, points of the result out."""
+        """The second product: rows of the frame in, points of the result out."""
         rows, side = self.matrix.shape
         found = []
         for row in range(rows):
@@ -181,8 +180,8 @@ class WinogradWork:
         return sums, values, [self._quotient(sums, r) for r in results] if divided else results
 
     def _quotient(self, sums: Sums, value: int) -> int:
-        """The value over the divisor, rounded once where the reciprocal is not exact: the
-        remainder of the first quotient corrects it.
+        """The value over the divisor, rounded once even if the reciprocal is inexact: the remainder
+        of the first quotient corrects it.
         """
         if self.divisor == 1:
             return value
@@ -251,7 +250,7 @@ class _Line:
         return code
 
     def computed(self, free: list[int]) -> list[Instruction]:
-        """Its arithmetic, then its stores; a register is freed after the last use of its value."""
+        """Compute it, then store its results; a register is freed after its value's last use."""
         uses = [value for _, sources, _ in self.sums.steps for value in sources]
         uses += self.results
         code = []
@@ -375,7 +374,7 @@ def _row_blocks(routine: RoutineCode, work: WinogradWork, mode: str) -> None:
 
 
 def _next_of_level(routine: RoutineCode, work: WinogradWork, mode: str, level: int) -> None:
-    """The end of an outer loop's iteration: on to the next one, or to the loop around."""
+    """The end of an outer loop's iteration: the next one, or the loop around."""
     at, add = _WORD * level, scaled_add(work.precision)
     left, count = 2, 25
     over = f"{mode}_over_{level}"

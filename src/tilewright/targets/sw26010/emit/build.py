@@ -1,8 +1,8 @@
 """Building the artifact on the machine: the build plan of sw5cc, also as a Makefile.
 
 Flags as in the public swDNN Makefile: `-host` and `-slave` objects, linked `-hybrid -lslave
--allshare` by the user's own program. The matrix functions of `spm_gemm.h` get names of the
-artifact's own, so that a program can link several artifacts.
+-allshare` by the user's own program. The matrix functions of `spm_gemm.h` get names unique to the
+artifact, so that a program can link several artifacts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def build_steps(
 
 
 def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
-    """The flags that give the matrix functions names of an artifact's own."""
+    """The flags that give the matrix functions names unique to an artifact."""
     stems = ("spm_gemm", "spm_gemm_chain") if chains else ("spm_gemm",)
     functions = (f"{stem}_{kind.name}" for stem in stems for kind in FLOATS)
     return tuple(f"-D{function}={name}_{function}" for function in functions)
@@ -67,8 +67,10 @@ def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) 
 
 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
-    """The text of the Makefile. C twins can replace the `routines` of `build_steps`; those of maps
-    are compiled with their callers.
+    """The text of the Makefile.
+
+    C twins can replace the `routines` of `build_steps`; those of maps are compiled with their
+    callers.
     """
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
     headers = set(map_headers(routines))

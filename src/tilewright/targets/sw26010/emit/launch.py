@@ -1,6 +1,6 @@
 """The managing core's side of a program: `<name>.h` with the parameter structure and the entry
-point, and `<name>_host.c`; and programs that a host file launches beside others: a
-network's stages, what arranges operands.
+point, and `<name>_host.c`; and programs that a host file launches beside others: a network's
+stages, and those that rearrange operands.
 
 The entry function takes the input and output tensors, provides scratch tensors, starts the kernel
 on all cores and waits for them. `spm_gemm.h` declares the matrix kernels in the interface of swATOP
@@ -102,11 +102,11 @@ def _entry(
 
 
 READY = "static __thread int ready; /* a thread for each core group: once for each */"
-"""Declares what `initialize_once` asks."""
+"""Declares the variable that `initialize_once` tests."""
 
 
 def initialize_once(writer: CWriter) -> None:
-    """The cores of a group are initialised in the first call on its thread."""
+    """Initialise the cores of a group in the first call on its thread."""
     with writer.block("if (!ready)"):
         writer.line("athread_init();")
         writer.line("ready = 1;")
@@ -164,16 +164,16 @@ class Launched:
 
     @property
     def name(self) -> str:
-        """The prefix of its files and of all that they define."""
+        """The prefix of its files and of all names that they define."""
         return self.naming.artifact
 
     @property
     def tensors(self) -> tuple[TensorInfo, ...]:
-        """Its tensors, scratch ones too."""
+        """Its tensors, including scratch tensors."""
         return tensor_infos(self.program, self.naming)
 
     def files(self, machine: Machine) -> dict[str, str]:
-        """Its header and the code of the cores. Raises as emission of a program does."""
+        """Its header and the code of the cores. Raises the errors of emitting a program."""
         return {
             f"{self.name}.h": emit_header(self.program, self.naming),
             f"{self.name}_slave.c": emit_slave(self.program, machine, self.naming),
@@ -226,8 +226,8 @@ def write_group_threads(
     work: Callable[[], None],
     head: str = "",
 ) -> None:
-    """Write a thread for each of `groups`, which works between the barriers `begin` and `end`, and
-    the function that starts all. `barriers` says how many threads meet at each.
+    """Write one thread for each of `groups`, which works between the barriers `begin` and `end`,
+    and the function that starts them all. `barriers` gives the number of threads that meet at each.
     """
     writer.lines(
         f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"

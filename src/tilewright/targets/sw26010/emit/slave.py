@@ -223,7 +223,7 @@ _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
 
 
 def emit_call(call: Call, context: CallContext) -> None:
-    """Write one call; raises ProgramError for operands that the primitive does not take."""
+    """Write one call. Raises ProgramError for operands that the primitive does not take."""
     views = _views(call)
     check_element_types(call.primitive, views, context)
     emit = emitter_of(call.primitive, EMITTERS, "sw26010")
@@ -245,7 +245,7 @@ def _views(call: Call) -> tuple[View, ...]:
 
 
 def _check_points(transform: WinogradTransform) -> None:
-    """The cores' library has transforms for some points only."""
+    """Check the points of a transform: the cores' library has transforms for some only."""
     tile, given = transform.output_tile, transform.points
     points = TEXTBOOK_POINTS.get(tile, "") if given is None else given
     if points in TILES_OF_CORES:
@@ -274,7 +274,7 @@ def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallCont
 
 
 def emit_chain(chain: Chain, context: CallContext) -> None:
-    """Write the list of a chain's pairs and the call that takes it."""
+    """Write the list of a chain's pairs and the call that reads it."""
     c, a, b = views = _views(chain.call)
     check_element_types(chain.multiply, views, context)
     forms = (matrix_form(a, "m", "k"), matrix_form(b, "k", "n"), matrix_form(c, "m", "n"))
@@ -304,8 +304,8 @@ def emit_chain(chain: Chain, context: CallContext) -> None:
 
 
 def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
-    """Repack rows to another length, one call for each dimension that changes. Those that shrink
-    come first, so that the tile never takes more room than before or after.
+    """Repack rows to another length, one call for each dimension that changes. Dimensions that
+    shrink come first, so that the tile never needs more room than before or after.
     """
     target, source = views
     if len(target.shape) != len(source.shape) or target.buffer != source.buffer:
@@ -326,7 +326,7 @@ def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
 
 
 def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
-    """The smaller of two extents; just one of them if that is known to be smaller."""
+    """The smaller of two extents; only one of them if it is known to be smaller."""
     for a, b in ((one, other), (other, one)):
         if _bounded(a, b) or bounds_of(a, scope)[1] <= bounds_of(b, scope)[0]:
             return a
@@ -355,7 +355,7 @@ EMITTERS: Emitters = {
 
 
 def emit_slave(program: Program, machine: Machine, naming: LaunchNaming) -> str:
-    """The text of `<name>_slave.c`; raises CapacityError where a hardware limit is exceeded."""
+    """The text of `<name>_slave.c`. Raises CapacityError if a hardware limit is exceeded."""
     writer = CWriter()
     context = _Context(program, machine, naming, writer)
     infos = buffer_infos(program, {SCRATCHPAD: machine.spm_available_bytes})
@@ -460,7 +460,7 @@ def _buffer_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> No
 
 
 def _reply_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
-    """Reply words of the buffers that are moved."""
+    """Declarations of the reply words of buffers with transfers."""
     body = walk(context.program.body)
     moved = {stmt.buffer for stmt in body if isinstance(stmt, Transfer | Wait)}
     writer = context.writer

@@ -1,16 +1,16 @@
 """Building emulated cases: artifacts in, one host executable out.
 
 The generated sources are compiled unchanged against the headers in `emulation/`. The runtime is
-compiled once per compiler and processor and kept in the user's cache folder; the cases of a batch
+compiled once per compiler and processor and kept in the user's cache folder. The cases of a batch
 share a few translation units, each case under a prefix of its own, so that a case costs
 milliseconds.
 
-Matrix products of emulated cases through the dispatch that is emitted for the machine.
+Matrix products of emulated cases go through the dispatch that is emitted for the machine.
 
 In: an artifact with `spm_gemm.c` and `<name>_gemm.S`. Out: C around the sources that call it. The
-dispatch is compiled as it is; each routine that the assembly has becomes a stub of that name, which
-lets the runtime compute the product of the routine's own shape. So a call that the dispatch does
-not know, leads to another routine or to one that is missing fails as on the machine.
+dispatch is compiled unchanged; each routine of the assembly becomes a stub of its name that makes
+the runtime compute a product of the routine's shape. A call that the dispatch does not know, or
+that it leads to a wrong or missing routine, therefore fails as on the machine.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _launching_case(
 
 
 def _watch_maps(writer: CWriter, folder: str, artifact: Artifact) -> None:
-    """Make calls of maps say which places they touch."""
+    """Make calls of maps report the places they access."""
     for header in dict.fromkeys(map_headers([*artifact.files])):
         function = header.removesuffix(".h")
         writer.lines(f'#include "{folder}/{header}"\n#undef {function}')
@@ -182,7 +182,7 @@ def _watch_maps(writer: CWriter, folder: str, artifact: Artifact) -> None:
 
 
 def _checked_calls(writer: CWriter, kernels: Sequence[Artifact]) -> None:
-    """Make each later call of a kernel checked against the kernel's own case."""
+    """Make each later call of a kernel be checked against the kernel's own case."""
     for kernel in kernels:
         function = f"{kernel.name}{KERNEL_SUFFIX}"
         call = f"tw_stage(&tw_case_of_{function}, {function}, argument)"
@@ -198,7 +198,7 @@ def _run(writer: CWriter, place: str, artifact: Artifact) -> None:
 
 
 def _describe(writer: CWriter, place: str, artifact: Artifact) -> None:
-    """The addresses of all tensors, from the parameters of a kernel."""
+    """Report the addresses of all tensors, from the parameters of a kernel."""
     head = f"static void tw_describe_{place}(const void *tw_argument, void **tw_bases)"
     with writer.block(head):
         if artifact.tensors:
@@ -283,7 +283,7 @@ _CHAIN_ARGUMENTS = "const void *const *pairs, void *c"
 
 @contextmanager
 def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Iterator[None]:
-    """Between entry and exit, calls of `spm_gemm` go to the artifact's dispatch if it has one; else
+    """In this context, calls of `spm_gemm` go to the artifact's dispatch if it has one; otherwise
     the runtime computes any product.
     """
     assembly = next((name for name in artifact.files if name.endswith(_ASSEMBLY)), None)
@@ -300,7 +300,7 @@ def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Ite
         writer.line(f"#define {name} tw_{number}_{name}")
     for routine in routines:
         _stub(writer, routine)
-    # The refusal is a report here, and the instruction that stops a core none of this processor.
+    # Here a refusal is a report, and the instruction that stops a core does not exist.
     writer.lines("#define printf tw_report_at\n#define volatile\n#define __asm__ (void)")
     writer.line(f'#include "case{number}/{DISPATCH}"')
     writer.lines("#undef printf\n#undef volatile\n#undef __asm__")
@@ -318,7 +318,7 @@ def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Ite
 
 
 def _stub(writer: CWriter, routine: re.Match[str]) -> None:
-    """A routine that computes the product, or the chain of products, that its name tells."""
+    """A routine that computes the product, or the chain of products, given by its name."""
     along = "mn".index(routine["along"])
     orders = (_ORDERS.index(routine["a"]), _ORDERS.index(routine["b"]), along)
     operands = zip("abc", orders, strict=True)

@@ -1,15 +1,15 @@
 """Running generated SW26010 code on the host: artifact and input tensors in, output tensors out.
 
-The C that a user would take to the machine is compiled against an emulated tool chain and run in a
-process of its own (`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a
-report where the machine would trap, hang or compute garbage. Tensors travel in one file that both
-sides map; where the system has files without a place on a disk, it is one of them.
+The C for the machine is compiled against an emulated tool chain and run in a process of its own
+(`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a report where the
+machine would trap, hang or compute garbage. Tensors travel in one file that both sides map, an
+in-memory file if the system has them.
 
-Matrix products of emulated code by its own assembly, on the instruction-level simulator.
+Matrix products of emulated code can run by its own assembly, on the instruction-level simulator.
 
 In: an artifact and, from the emulated process, the local memories of all cores at each product.
-Out: the memories as the routine of the artifact's `_gemm.S` leaves them, which is assembled, linked
-and run on the simulated mesh. So a whole kernel is executed as it is emitted, C and assembly.
+Out: the memories after the routine of the artifact's `_gemm.S`, which is assembled, linked and run
+on the simulated mesh. So a whole kernel is executed as it is emitted, C and assembly.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def run_emulated_many(
 ) -> list[Outputs | SimulationError]:
     """Run many cases with one build, each in its own process; equal artifacts are compiled once.
 
-    A case that fails gives its SimulationError in its place. `seconds` bounds each case.
+    A case that fails has its SimulationError as result. `seconds` bounds each case.
     """
     if not cases:
         return []
@@ -123,7 +123,7 @@ def run_emulated_many(
 
 
 def _shared_file(folder: Path) -> BinaryIO:
-    """A file that two processes map: in memory, which no disk slows down, or in `folder`."""
+    """A file that two processes map: in memory, so that no disk slows it down, or in `folder`."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("tilewright"), "w+b")
     return (folder / "data").open("w+b")
@@ -142,7 +142,7 @@ def _execute(command: list[str], file: BinaryIO, seconds: int) -> None:
 
 
 def _execute_with(products: SimulatedProducts, command: list[str], file: BinaryIO) -> None:
-    """Run the process and serve its products; each case ends by itself in its seconds."""
+    """Run the process and serve its products; each case stops itself after its seconds."""
     environment, pipe = {**os.environ, SWITCH: "1"}, subprocess.PIPE
     shared = (file.fileno(),)
     with subprocess.Popen(
@@ -188,7 +188,7 @@ class _Data:
             self._write(i, artifact, inputs)
 
     def _place(self, words: list[int]) -> int:
-        """Give every report and tensor its offset; returns the file's size."""
+        """Assign every report and tensor its offset; returns the file's size."""
         end = len(words) * _WORD_BYTES
         for (artifact, _), record in zip(self._cases, self._records, strict=True):
             words[record + _REPORT], end = end, end + _REPORT_BYTES
@@ -198,8 +198,8 @@ class _Data:
                 first = record + _TENSORS + _TENSOR_WORDS * number
                 words[first : first + _TENSOR_WORDS] = end, tensor_bytes(t)
                 places.append(end)
-                # As much again stays free (the file is sparse): an address behind one tensor
-                # must not fall into the next.
+                # As much again stays free (the file is sparse), so that an address behind one
+                # tensor does not fall into the next.
                 end += 2 * max(tensor_bytes(t), _LEAST_GAP_BYTES)
             self._places.append(places)
         return end
@@ -216,7 +216,7 @@ class _Data:
                 self._fill(place, t)
 
     def _fill(self, place: int, t: TensorInfo) -> None:
-        """Write to the file that nothing is computed yet: in memory, pages are cleared before."""
+        """Mark everything in the file as not yet computed; in memory, pages are cleared before."""
         kind, size = dtype(t.dtype), tensor_bytes(t)
         portion = np.full(_PORTION_BYTES // kind.size_bytes, kind.nothing, kind.numpy)
         self._file.seek(place)
@@ -225,7 +225,7 @@ class _Data:
         self._file.flush()
 
     def result(self, i: int) -> Outputs | SimulationError:
-        """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""
+        """The outputs of case `i` as arrays in the file, which they keep alive, or its error."""
         artifact, record = self._cases[i][0], self._records[i]
         status = int(self._words[record + _RESULT])
         if status != _ENDED_WELL:
@@ -279,7 +279,7 @@ _ORDERS: tuple[Layout, Layout] = ("column", "row")
 
 @dataclass
 class SimulatedProducts:
-    """Simulates the products of an emulated artifact; `cycles` lists those of each that was run."""
+    """Simulates the products of an emulated artifact; `cycles` lists those of each product run."""
 
     artifact: Artifact
     table: InstructionTable
@@ -311,7 +311,7 @@ class SimulatedProducts:
         stack = self.table.local_memory_bytes
         pairs = places[:, _PLACES:]
         if pairs.size:
-            # The caller has its list on its stack.
+            # The caller keeps its list on its stack.
             images, listed = images.copy(), pairs.shape[1] * _WORD_BYTES
             stack -= -(-listed // _VECTOR_BYTES) * _VECTOR_BYTES
             images[:, stack : stack + listed] = np.ascontiguousarray(pairs).view(np.uint8)
@@ -333,7 +333,7 @@ class SimulatedProducts:
 
 
 def _instance(head: Iterable[Any], mesh: int) -> GemmInstance:
-    """The routine that a call of `spm_gemm` means, as `spm_gemm.c` finds it."""
+    """The routine that a call of `spm_gemm` selects, as `spm_gemm.c` finds it."""
     size, m, n, k, vector, lda, ldb, ldc, order_a, order_b, _, links = map(int, head)
     precision = F64 if size == F64.element_bytes else F32
     along: Dimension = "n" if vector else "m"

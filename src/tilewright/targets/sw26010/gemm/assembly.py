@@ -31,19 +31,19 @@ SAVED_WORDS = (26, 29, 30)
 _VECTOR_BYTES, _WORD_BYTES = 32, 8
 _KEPT_BYTES = _VECTOR_BYTES * (len(SAVED_VECTORS) + 2)
 FRAME_BYTES = TABLE_BYTES + _KEPT_BYTES
-"""Tables, seven vectors, three words, and what rounding the address down may take."""
+"""Tables, seven vectors, three words, and the bytes lost to rounding the address down."""
 
 
 _CHAIN_HEAD = "// One of a chain (_x): void routine(const void *const *pairs, void *c): $16, $17."
 
 
 def _frame_bytes(instances: Iterable[GemmInstance]) -> int:
-    """Bytes of the stack that a call takes at most."""
+    """Most bytes of the stack that a call takes."""
     return max((i.plan.table_bytes + _KEPT_BYTES for i in instances), default=FRAME_BYTES)
 
 
 def routine_name(artifact: str, instance: GemmInstance) -> str:
-    """The symbol of a routine: artifacts that are linked together do not share any."""
+    """The symbol of a routine, unique among artifacts that are linked together."""
     return f"{artifact}_{instance.symbol}"
 
 

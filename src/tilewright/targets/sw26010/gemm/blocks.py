@@ -1,12 +1,12 @@
 """The ends and starts of C blocks in the SW26010 GEMM primitive, and the packing before them.
 
-In: a `GemmPlan`. Out: for each pair of roles of a block's last step and the next block's first the
-transition that ends the one, stores C, loads the next block and starts the other; and the same for
-the first and the last block of a row of blocks. C stays in registers across all steps (loop order:
-blocks, steps, k). A plan whose vectorised dimension is strided packs: once per call its vector
-operand is copied to the workspace with that dimension contiguous, 4 x 4 blocks transposed in
-registers by four loads, eight shuffles and four stores, as a software pipeline; the copy takes
-about 0.3 / (scalar extent) of the time of the product.
+In: a `GemmPlan`. Out: a transition for each pair of roles in a block's last step and the next
+block's first; it ends the one block, stores C, loads the next and starts it. The first and the last
+block of a row of blocks have their own. C stays in registers across all steps (loop order: blocks,
+steps, k). A plan whose vectorised dimension is strided packs: once per call it copies its vector
+operand to the workspace with that dimension contiguous, 4 x 4 blocks transposed in registers by
+four loads, eight shuffles and four stores, as a software pipeline. The copy takes about 0.3 /
+(scalar extent) of the time of the product.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
 
 def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     """The end of a C block and the start of the next: stores, pointers, loads, and the first
-    operands.
-
-    Behind table `LAST_TABLE` follows no block of the row, so the limit tells which table comes
+    operands. No block of the row follows table `LAST_TABLE`, so the limit tells which table comes
     next.
     """
     vector, scalar, result = block_step_bytes(plan)
@@ -165,7 +163,7 @@ def _ranks(values: Iterable[int]) -> dict[int, int]:
 
 
 def _signature(code: Sequence[Instruction]) -> Hashable:
-    """Everything that the order of straight-line code depends on; strides are not part of it."""
+    """A key of everything that the order of straight-line code depends on; excludes strides."""
     accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
     rank = _ranks(
         o.displacement
@@ -212,8 +210,8 @@ LOW_PAIRS, HIGH_PAIRS, EVEN_LANES, ODD_LANES = 0x44, 0xEE, 0x88, 0xDD
 
 
 def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
-    """Copies the vector operand, whose address is in register `operand`, to the workspace, whose
-    address is in `DESTINATION`.
+    """Copy the vector operand at the address in register `operand` to the workspace at the address
+    in `DESTINATION`.
     """
     vector = plan.vector_blocks * 16
     whole, rest = divmod(plan.shape.k, VECTOR_LANES)

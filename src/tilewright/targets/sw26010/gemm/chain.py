@@ -1,12 +1,12 @@
 """Chains of products in the SW26010 GEMM primitive: C += sum of A_i B_i in one call.
 
-In: a `GemmPlan` of several links. Out: code that takes the place of `steps.all_steps`, of the
-transitions of `blocks`, and of the pointers and the outermost loop of `kernel`. A core goes through
-all links of a step in one role (loop order: blocks, steps, links, k), so that roles change as often
-as in a single product. From link to link a core that sends an operand moves the pointer of it by a
-distance that it reads; one that receives only counts. One copy of the loop over k for each role is
-enough, and has room for more iterations than many copies would have. In the steps of a block the
-register of the result's address holds distances, so that the address waits in the tables.
+In: a `GemmPlan` of several links. Out: code that replaces `steps.all_steps`, the transitions of
+`blocks`, and the pointers and the outermost loop of `kernel`. A core goes through all links of a
+step in one role (loop order: blocks, steps, links, k), so that roles change as often as in a single
+product. Between links, a core that sends an operand advances its pointer by a distance read from
+the tables; one that receives only counts. One copy of the loop over k per role suffices and may be
+longer than many copies could. During the steps of a block, the register of the result's address
+holds distances, and the address is kept in the tables.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _DISTANCE = {VECTOR_POINTER: COUNTER, SCALAR_POINTER: RESULT_POINTER}
 
 
 def walked_bytes(plan: GemmPlan, role: Role) -> int:
-    """Distance of the table pointer past the next step's word when the links of a step are done:
-    senders advance it along their distances.
+    """Distance of the table pointer past the next step's word after the links of a step: senders
+    advance it along their distances.
     """
     return WORD * (plan.shape.links - 1) * (role.sends_vector or role.sends_scalar)
 
@@ -115,7 +115,7 @@ def _trips(plan: GemmPlan) -> list[Instruction]:
 
 
 def _sent(role: Role) -> dict[int, str]:
-    """The pointers that a role moves, each with the part that reads by it."""
+    """The pointers that a role moves, each with the part that reads through it."""
     kinds = {VECTOR_POINTER: "load_vector", SCALAR_POINTER: "load_scalar"}
     sends = {VECTOR_POINTER: role.sends_vector, SCALAR_POINTER: role.sends_scalar}
     return {pointer: kind for pointer, kind in kinds.items() if sends[pointer]}
@@ -149,8 +149,8 @@ def _link(plan: GemmPlan, role: Role) -> list[Instruction]:
 
 
 def _loop(plan: GemmPlan, role: Role) -> list[Instruction]:
-    """All iterations of a link but the last, the loads of the distances to the next link, and the
-    jump to it; after the last link, the jump to the next step.
+    """All iterations of a link except the last, the loads of the distances to the next link, and
+    the jump to it; after the last link, the jump to the next step.
     """
     how, label = unrolling(plan), loop_label(role)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
@@ -221,7 +221,7 @@ def chain_drain(plan: GemmPlan, now: Role) -> list[Instruction]:
 
 
 def chain_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
-    """The end of a C block and the start of the next in its row. The limit tells if that is the
+    """The end of a C block and the start of the next in its row. The limit tells if the next is the
     last one, which decides the last target in the table.
     """
     passed, flag = _passed(plan, now), Register(TEMPORARY)
@@ -245,8 +245,8 @@ def chain_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
 
 
 def chain_pointers(plan: GemmPlan, row: int, column: int) -> list[Instruction]:
-    """The operands of the first link, and where the distances of this core start: its place in the
-    mesh, in registers `row` and `column`, says in which steps it sends.
+    """Set the operands of the first link, and where this core's distances start: its place in the
+    mesh, in registers `row` and `column`, determines in which steps it sends.
     """
     by_m = plan.variant.vectorised == "m"
     vector_step, scalar_step = (column, row) if by_m else (row, column)
@@ -269,8 +269,8 @@ _GIVEN_PAIRS, _GIVEN_RESULT = 16, 18
 
 
 def chain_distances(plan: GemmPlan) -> list[Instruction]:
-    """Stores the distances from the end of each link's loop to the next link's operands, and from
-    that of the last link's to the first's.
+    """Store the distances from the end of each link's loop to the next link's operands, and from
+    the last link's to the first's.
     """
     links, mesh, places = plan.shape.links, plan.shape.mesh, (_VECTOR_PLACE, _SCALAR_PLACE)
     lists = (VECTOR_DISTANCES, scalar_distances(links, mesh))
@@ -339,7 +339,7 @@ def _passed(plan: GemmPlan, now: Role) -> int:
 
 
 def _rewound(passed: int) -> list[Instruction]:
-    """Rewinds the operand pointers from after the last link to the first."""
+    """Rewind the operand pointers from after the last link to the first."""
     code = []
     for pointer, place, held in (
         (VECTOR_POINTER, VECTOR_REWIND, COUNTER),
@@ -356,7 +356,7 @@ def _offsets(plan: GemmPlan) -> tuple[int, int]:
 
 
 def _difference(plan: GemmPlan, operand: int, to: int, start: int) -> list[Instruction]:
-    """Subtracts `start` and the loop's advance of the pointer from `to`."""
+    """Subtract `start` and the loop's advance of the pointer from `to`."""
     how = unrolling(plan)
     step = (plan.vector_step, plan.scalar_step)[operand]
     code = [instruction("subl", Register(to), Register(start), Register(to))]

@@ -2,12 +2,11 @@
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
 frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
-MatrixProduct: exact_gemm_cost()})`. It takes the place of the calibrated form of swATOP Eq. 2. The
-machine's instruction table gives the timing; its `switch_cycles`, which no simulation shows, are
-added to a cost, and not to what is called simulated.
-Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
-instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
-process, and once at all with a cache.
+MatrixProduct: exact_gemm_cost()})`. It replaces the calibrated form of swATOP Eq. 2. The machine's
+instruction table gives the timing; its `switch_cycles`, which no simulation shows, are added to the
+cost but not to cycles called simulated. Cycles do not depend on the data, and depend on leading
+dimensions only if a pointer step needs several instructions (beyond 32 KB); the smallest legal ones
+are simulated. Each shape is simulated once per process, or only once with a cache.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def _known_cycles(instance: GemmInstance, table: str, kept: CacheStore | None) -
 
 @cache
 def _sources_digest(table: str) -> str:
-    """A digest of all that determines the cycles: instruction tables, code generator, simulator."""
+    """A digest of all that determines the cycles: instruction tables, generator, simulator."""
     tables = (msgspec.json.encode(load_table(name)) for name in (TABLE_NAME, table))
     return digest(*tables, own_sources())
 

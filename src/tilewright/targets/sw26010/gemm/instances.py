@@ -126,7 +126,7 @@ def called_instances(
 
 
 def _check_workspace(program: Program, call: Call, instances: Iterable[GemmInstance]) -> None:
-    """Calls that pack name a buffer that is large enough."""
+    """Check that calls that pack name a buffer that is large enough."""
     given = 0
     for name in call.primitive.buffers():
         buffer = program.buffer(name)
@@ -210,7 +210,7 @@ def role_extent(view: View, role: str) -> Expr:
 
 
 def _check_alignment(program: Program, view: View, form: Matrix, place: _Place) -> None:
-    """A vectorised operand starts at a whole vector in every iteration."""
+    """Check that a vectorised operand starts at a whole vector in every iteration."""
     elements = program.buffer(view.buffer).elements
     start = view.slot * elements + form.offset_elements
     if _divisor(start) % VECTOR_LANES == 0:
@@ -275,7 +275,7 @@ def _loops_and_conditions(symbols: frozenset[str], place: _Place) -> tuple[list[
 
 
 def _points(loops: list[For], values: tuple[Expr, ...]) -> dict[str, Integers]:
-    """Representatives of each loop variable."""
+    """Representative values of each loop variable."""
     scope, points = Scope({}, {}), {}
     for loop in loops:
         count = max(bounds_of(loop.extent, scope)[1], 0)

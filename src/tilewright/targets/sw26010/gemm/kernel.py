@@ -103,7 +103,7 @@ class GemmKernel:
 
     @property
     def table(self) -> InstructionTable:
-        """The instruction set that it is written in."""
+        """The instruction set of its code."""
         return load_table(TABLE_NAME)
 
     @cached_property
@@ -162,7 +162,7 @@ def address_entries(mesh: int) -> list[tuple[int, str]]:
 
 
 def _setup(plan: GemmPlan) -> list[Instruction]:
-    """Saves registers and fills the tables of jump targets from the core's place in the mesh."""
+    """Save registers and fill the tables of jump targets by the core's place in the mesh."""
     table = TABLE_POINTER
     opening = [instruction("stl", Register(r), (SAVED + 8 * i, table)) for i, r in enumerate(KEPT)]
     opening.append(instruction("bsr", Register(ANCHOR), SymbolReference("anchor")))
@@ -204,12 +204,12 @@ def _step_number(plan: GemmPlan, step: int) -> list[Instruction]:
 
 
 def _number_register(step: int) -> int:
-    """The first step's number is wanted again at the end."""
+    """The register of a step's number; the first step's is needed again at the end."""
     return FIRST_NUMBER if step == 0 else STEP_NUMBERS[step % len(STEP_NUMBERS)]
 
 
 def step_tables(plan: GemmPlan) -> list[Instruction]:
-    """Copies, for each step, the target that fits its role and the next step's into the tables."""
+    """Copy, for each step, the target that fits its role and the next step's into the tables."""
     code = _step_number(plan, 0)
     last, chain = plan.shape.mesh - 1, plan.shape.links > 1
     first, ending = _number_register(0), _number_register(last)
@@ -303,7 +303,7 @@ def _labelled(code: Sequence[Instruction], label: str) -> list[Instruction]:
 
 
 def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
-    """The code with labels as byte distances from the anchor, and so position-independent."""
+    """The code with labels as byte distances from the anchor, hence position-independent."""
     word_bytes = load_table(TABLE_NAME).word_bits // 8
     places = {label: i for i, line in enumerate(code) for label in line.labels}
 
@@ -318,7 +318,7 @@ def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _prefixed(line: Instruction, prefix: str) -> Instruction:
-    """Labels carry the primitive's name, so that several primitives link into one program."""
+    """The code with the primitive's name in its labels, so that programs can link several."""
     operands = tuple(
         SymbolReference(f"{prefix}_{o.name}") if isinstance(o, SymbolReference) else o
         for o in line.operands

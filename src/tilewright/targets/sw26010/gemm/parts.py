@@ -52,7 +52,7 @@ ROLES = tuple(Role(vector, scalar) for scalar in (False, True) for vector in (Fa
 
 @dataclass(frozen=True)
 class BodyStep:
-    """One instruction of the loop body: what it does and its place in the 4 x 4 block."""
+    """One instruction of the loop body: its kind and its place in the 4 x 4 block."""
 
     kind: str
     first: int = 0
@@ -154,13 +154,13 @@ def _register(part: BodyStep) -> Register:
 
 
 def _bus(part: BodyStep, strides: Strides) -> str:
-    """A travels along the rows, B along the columns."""
+    """The bus of an operand: A travels along the rows, B along the columns."""
     is_a = part.kind.endswith("_vector") == (strides.vectorised == "m")
     return "r" if is_a else "c"
 
 
 def _load(part: BodyStep, strides: Strides, passed: int) -> Instruction:
-    """A sender's load; it broadcasts at once where the precision has such an instruction."""
+    """A sender's load, which broadcasts at once if the precision has such an instruction."""
     precision, bus = strides.precision, _bus(part, strides)
     if part.kind == "load_vector":
         place = precision.vector_bytes * part.first - passed * strides.vector_step

@@ -1,20 +1,20 @@
-"""Shapes and variants of the SW26010 GEMM primitive, and what a shape must satisfy.
+"""Shapes and variants of the SW26010 GEMM primitive, and the rules for shapes.
 
 In: a variant (layouts of A and B, the vectorised dimension; swATOP appendix lists the eight) and
-the extents per core. Out: a `GemmPlan`: the same product seen as a vector operand times a scalar
-operand, with strides in bytes. Refuses what the primitive cannot do, with the rule and the numbers.
+the extents per core. Out: a `GemmPlan`: the product seen as a vector operand times a scalar
+operand, with strides in bytes. Unsupported shapes are refused with the rule and the numbers.
 
-Memory tables of the SW26010 GEMM primitive, for values that do not fit its registers: offsets.
+Also: offsets in the primitive's memory tables, for values that do not fit its registers.
 
-The first two tables hold the jump targets at the end of each step of a block: for a block that
-another one follows in the same row of blocks, and for the last one of a row. Words and the targets
-by role follow, from which a core fills the first two.
+The first two tables hold the jump targets at the end of each step of a block: the first for a block
+followed by another in its row of blocks, the second for the last one of a row. Words and the
+targets by role follow, from which a core fills the first two.
 
-A chain has one table of the ends of steps and, in the place of the second, what ends a block: the
-target that is written to the table's last word for the block to come. Behind all others stand the
-distances from the operand of a link to that of the next one: the core reads them in the step in
-which it sends that operand, by the pointer that walks the table, so that they start as many words
-further as that step is.
+A chain has one table for the ends of steps and, in place of the second, targets for the end of a
+block, one of which is written to the table's last word for the block to come. After all other
+tables come the distances from the operand of a link to that of the next. A core reads them, through
+the pointer that walks the table, in the step in which it sends that operand, so they start as many
+words later as that step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.common.expr import Value
 
 LARGEST_MESH = 16
-"""Steps for which the tables have room: the mesh is square, and each column sends once."""
+"""Most steps that the tables have room for: the mesh is square, and each column sends once."""
 
 _WORD = 8
 ROW_TABLE_SHIFT = 7
@@ -40,7 +40,7 @@ START_TARGETS = DRAIN_TARGETS + 4 * _WORD
 TABLE_BYTES = 640
 
 LARGEST_LINKS = 49
-"""The taps of a 7 x 7 kernel: their pairs and distances take half of what is left to the stack."""
+"""The taps of a 7 x 7 kernel: their pairs and distances take half the room left to the stack."""
 END_TARGETS = LAST_TABLE
 VECTOR_REWIND, SCALAR_REWIND = LAST_TABLE + 2 * _WORD, LAST_TABLE + 3 * _WORD
 RESULT_ADDRESS = PACKED_ADDRESS

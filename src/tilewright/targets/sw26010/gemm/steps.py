@@ -1,10 +1,10 @@
-"""The k iterations of a step of the SW26010 GEMM primitive, unrolled, and what follows a step.
+"""The k iterations of a step of the SW26010 GEMM primitive, unrolled, and the change to the next.
 
-In: a `GemmPlan` and roles. Out: code made from the one slot template. Iteration after iteration the
-operands of the next stand beside the arithmetic of this one, so every pair of successive roles has
-a transition, the last iteration of the one beside the first operands of the other, and behind it a
-copy of the loop of the other: a change of roles takes one jump, through a table. The loop is
-unrolled as far as the instruction cache has room for its copies; k need not be a multiple.
+In: a `GemmPlan` and roles. Out: code made from the single slot template. The operands of each
+iteration are loaded beside the arithmetic of the one before. Every pair of successive roles thus
+has a transition, the last iteration of the one beside the first loads of the other, followed by a
+copy of the other's loop: a change of roles takes one jump, through a table. The loop is unrolled as
+far as its copies fit the instruction cache; k need not be a multiple.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from tilewright.targets.sw26010.gemm.template import IssueTimes, gemm_template
 LARGEST_BODY = 12
 LARGEST_CHAIN_BODY = 28
 LOOPS_BYTES = 10_600
-"""Room for the copies of the loop, so that the primitive fits an instruction cache of 16 KB beside
-the code of its blocks and of its caller."""
+"""Room for the copies of the loop, so that the primitive, with the code of its blocks and of its
+caller, fits an instruction cache of 16 KB."""
 
 MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 Slots = list[tuple[int, Instruction]]
@@ -79,8 +79,8 @@ class Unrolling:
 
 
 def unrolling(plan: GemmPlan) -> Unrolling:
-    """The unrolling with the fewest taken branches, and of these with the least code, that has
-    room: in the instruction cache, and in a displacement.
+    """The unrolling with the fewest taken branches, and among these the least code, that fits the
+    instruction cache and a displacement.
     """
     reach = max(plan.vector_step, plan.scalar_step)
     base = 3 * max(plan.vector_bytes, plan.scalar_stride)
@@ -107,8 +107,8 @@ def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unro
 
 
 def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
-    """The taken branches of the loop in one link of a chain; more where strides are so long that
-    the loop is shorter than it could be.
+    """The taken branches of the loop in one link of a chain; more if strides are so long that the
+    loop is shorter than it could be.
     """
     room, iterations = _chain_room(precision, mesh), np.maximum(np.subtract(k, 1), 0)
     fewest = np.maximum(iterations - 2, 0)
@@ -120,8 +120,8 @@ def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
 
 
 def _chain_room(precision: Precision, mesh: int) -> int:
-    """Iterations that a chain has room for in a copy of the loop, one for each role: roles change
-    so seldom that a jump to the copy is no loss.
+    """Iterations that fit a chain's copy of the loop, one copy for each role: roles change so
+    rarely that jumping to the copy costs nothing.
     """
     return max(3, LOOPS_BYTES // (len(roles_of_chain(mesh)) * _iteration_bytes(precision)))
 
@@ -224,9 +224,9 @@ def emitted(plan: GemmPlan, placed: Sequence[Placed]) -> Slots:
 
 
 def by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
-    """The instructions in issue order. Within a slot the arithmetic comes first, because it may
-    read what another instruction overwrites, and a pointer step last, because an access reads the
-    old pointer.
+    """The instructions in issue order. Within a slot the arithmetic comes first, since it may read
+    a register that another instruction overwrites, and a pointer step last, since an access reads
+    the old pointer.
     """
 
     def rank(item: tuple[int, Instruction]) -> tuple[int, bool, bool]:
@@ -249,7 +249,7 @@ def iteration(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
 
 
 def straight_iterations(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
-    """Successive iterations, of which the first reads at the pointers."""
+    """Successive iterations, the first of which reads at the pointers."""
     return [
         line
         for index in range(count)
@@ -279,7 +279,7 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
 
 
 def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
-    """All iterations of a step in one role but the last, then the jump to the transition."""
+    """All iterations of a step in one role except the last, then the jump to the transition."""
     how = unrolling(plan)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
     code += straight_iterations(plan, role, how.rest)

@@ -2,10 +2,10 @@
 
 In: the precision. Out: the issue slot of every instruction of the inner loop over k, common to the
 versions of the loop in which a core sends or receives each operand (swATOP appendix, swDNN section
-VI). Receivers take an operand as late, and senders send it as early, as the registers allow: the
-difference is what a receiver does not lag behind its sender. A search takes seconds, so its result
-is shipped as data; it is used only while the question that it answers is the same to the last
-dependence and issue rule, and its times satisfy all of them.
+VI). Receivers take an operand as late, and senders send it as early, as the registers allow; the
+difference shortens a receiver's lag behind its sender. A search takes seconds, so its result is
+shipped as data. It is used only if its question is unchanged to the last dependence and issue rule,
+and its times satisfy all of them.
 """
 
 from __future__ import annotations

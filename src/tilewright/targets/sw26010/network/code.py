@@ -93,9 +93,8 @@ def network_build(
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
-    """Generated code of a network: `kernels` are its distinct stages, without their files, and
-    `stages` runs them all in one launch; `block` is the name of the tensor that holds all
-    constants.
+    """Generated code of a network. `kernels` are its distinct stages, without their files; `stages`
+    runs them all in one launch; `block` names the tensor that holds all constants.
     """
 
     kernels: tuple[Artifact, ...] = ()
@@ -119,7 +118,7 @@ class _Layout:
     images: tuple[slice, ...]
 
     def whole(self, value: Value, form: Form | None = None) -> Shape:
-        """The shape of a given tensor, or of one asked for in a `form`, for all groups."""
+        """The shape, for all groups, of a given tensor or of one asked for in a `form`."""
         shape = (form or value.form).shape
         return (self.images[-1].stop, *shape[1:]) if self.images and not value.shared else shape
 
@@ -280,7 +279,7 @@ def _layout(
 
 
 def _rounded(t: TensorInfo, size_bytes: int, unit: int) -> int:
-    """Elements of this size in place of a tensor, up to where the next one may begin."""
+    """Elements of this size for a tensor, rounded up to where the next one may begin."""
     elements = -(-tensor_bytes(t) // size_bytes)
     return -(-elements // unit) * unit
 
@@ -307,7 +306,7 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
 
 
 def _output_kind(plan: Plan, value: int) -> TensorKind:
-    """The kind of an output: a state is given what it was before."""
+    """The kind of an output: a state is given its previous value."""
     return "updated" if plan.values[value].role == "state" else "output"
 
 
@@ -373,7 +372,7 @@ def _host(
 
 
 def _parameter(info: TensorInfo) -> str:
-    """A tensor in the entry function, where the arena is a variable."""
+    """A tensor in the entry function, in which the arena is a variable."""
     return "arena" if info.kind == "scratch" else info.identifier
 
 
@@ -384,7 +383,7 @@ def _driven(
     layout: _Layout,
     whole: tuple[LaunchNaming, tuple[TensorInfo, ...]],
 ) -> None:
-    """The rest of the file where groups compute stages together, or images of their own."""
+    """The rest of the file if groups compute stages together, or images of their own."""
     groups = len(layout.images) or plan.together
     driver = NetworkDriver(*whole, groups, code)
     if layout.images:
@@ -468,7 +467,7 @@ class NetworkDriver:
 
     @property
     def _alignment(self) -> int:
-        """Bytes at whose multiples main memory is moved best."""
+        """The alignment in bytes at which main memory is moved fastest."""
         return self.code.machine.main.alignment_bytes
 
     def place(self, info: TensorInfo) -> str:
@@ -476,7 +475,7 @@ class NetworkDriver:
         return f"{self.name}_now.{info.identifier}"
 
     def write(self, writer: CWriter, given: Callable[[], None]) -> None:
-        """Write the file but its head; `given` writes the parameters of the stages of `group`."""
+        """Write the file except its head; `given` writes the parameters of a group's stages."""
         self._state(writer)
         with writer.block(f"static void {self.name}_run(long group)"):
             writer.line(f"struct {self.code.name}{PARAMETERS_SUFFIX} parameters;")

@@ -1,9 +1,9 @@
 """The code that each core of a group runs for a network: all stages in sequence, in one launch.
 
 In: the stages with their kernels. Out: `<name>_stages.h` with the parameters of all stages, and
-`<name>_stages_slave.c` with the function that is started. The cores of a group synchronise between
-stages. Where groups wait for each other, the first core of each puts how often its group has
-waited into memory that all see, and gets what the others have put until none is behind.
+`<name>_stages_slave.c` with the function to start. The cores of a group synchronise between stages.
+To wait for each other, the first core of each group writes its group's number of waits to shared
+memory and reads those of the other groups until none is behind.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StagesCode:
 
     @property
     def name(self) -> str:
-        """The prefix of its files and of all that they define."""
+        """The prefix of its files and of all names that they define."""
         return f"{self.network}_stages"
 
     @property

@@ -2,8 +2,8 @@
 
 A kind of routine is a `Derived`: its samples, the terms of its form, and how it is simulated. The
 coefficients of its frequent routines on the shipped cores come with tilewright. They are used while
-their `question`, a digest of all that they are derived from, is today's; others are derived when
-they are asked for, in seconds at most, and kept in the cache.
+their `question`, a digest of everything they are derived from, is unchanged; others are derived on
+demand, in seconds at most, and cached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ELEMENTWISE_MAKERS = (
     *(f"{OWN}/gemm/parts.py", f"{OWN}/gemm/shape.py", f"{OWN}/elementwise"),
     f"{OWN}/timing/nests.py",
 )
-"""Files and folders that make the texts and the samples of elementwise routines."""
+"""Files and folders that produce the texts and the samples of elementwise routines."""
 
 
 class Fitted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ class _Timed(Hashable, Protocol):
 
     @property
     def timed_as(self) -> str:
-        """Its name among the timings; routines that share one take the same cycles."""
+        """Its name among the timings; routines that share a name take the same cycles."""
 
     @property
     def modes(self) -> Sequence[str]:
@@ -79,10 +79,9 @@ Sample = TypeVar("Sample")
 
 @dataclass(frozen=True, eq=False)
 class Derived(Generic[Routine, Sample]):
-    """The timings of one kind of routine.
-
-    `file`: the module of this folder that defines it; its timings lie beside it. `makers`: what
-    else they depend on, below the package. `frequent`: the routines whose timings are shipped.
+    """The timings of one kind of routine. `file`: the module of this folder that defines it; its
+    timings lie next to it. `makers`: further files they depend on, below the package. `frequent`:
+    the routines whose timings are shipped.
     """
 
     file: str
@@ -98,7 +97,7 @@ class Derived(Generic[Routine, Sample]):
         """Cycles of samples of a routine in one of its modes, on the core of a table by name."""
 
     def timing(self, table: str, routine: Routine) -> Timing:
-        """A routine on a core: shipped, kept, or derived now."""
+        """The timing of a routine on a core: shipped, cached, or derived now."""
         return {mode: self.fitted(table, routine, mode) for mode in routine.modes}
 
     def fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
@@ -116,7 +115,7 @@ class Derived(Generic[Routine, Sample]):
         return Path(self.file).with_suffix(".json")
 
     def question(self, table: str) -> str:
-        """Digest of the instruction table, what makes the routines' code, the form and samples."""
+        """Digest of the instruction table, the makers of the routines' code, form and samples."""
         return _question(self, table)
 
     def derive(self, table: str, routine: Routine) -> Timing:
@@ -170,8 +169,8 @@ def _code_of(maker: str) -> str:
 
 
 def _decisive(table: InstructionTable) -> bytes:
-    """All of a table that decides how long code takes. Rules that it leaves as they are do not
-    count: tables may get further ones.
+    """The parts of a table that decide how long code takes. Rules that make no difference are left
+    out, so that tables may get further ones.
     """
     instructions = [
         (spec.mnemonic, spec.effect, spec.units, spec.latency_cycles, spec.occupancy_cycles)

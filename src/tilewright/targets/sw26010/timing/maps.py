@@ -63,7 +63,7 @@ UPDATES: tuple[tuple[str, tuple[bool, ...]], ...] = (
 )
 """Expressions that update their first operand: sums with factors, and products of a window."""
 LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
-"""Elements of rows of samples of what brings them together to vectors."""
+"""Numbers of elements in the sampled rows of routines that gather elements into vectors."""
 _PLACES_AT, _COUNT_AT, _STEPS_AT = 60_000, 60_064, 60_128
 
 
@@ -85,7 +85,7 @@ def _samples(routine: MapRoutine, mode: str) -> Iterable[Counts]:
 def map_terms(routine: MapRoutine, mode: str, rows: NestRows) -> list[Value]:
     """The terms of a nest in one mode: call, further rows, the iterations of each loop around them,
     rows, and in each row the trips of the unrolled loop, whether there are any, each chunk after
-    it, and where a row asks for these whether there is one.
+    it, and, if a row asks for these, whether there is one.
     """
     count, row = rows.rows, rows.row
     many = np.greater(count, 1) * 1.0

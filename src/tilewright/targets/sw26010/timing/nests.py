@@ -71,8 +71,8 @@ def around(loops: Sequence[int]) -> tuple[int, ...]:
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
-    """The terms of a tile whose rows change length: the call, without rows or with some, moved
-    rows, and zeros where it grows.
+    """The terms of a tile whose rows change length: the call, with or without rows, moved rows, and
+    zeros if it grows.
     """
     some = np.greater(rows, 0) * 1.0
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(smaller)]

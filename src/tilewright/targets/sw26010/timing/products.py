@@ -59,7 +59,7 @@ SAMPLES: dict[str, tuple[Blocks, ...]] = {
         *((3, 1, 24, 2), (1, 1, 12, 6), (1, 2, 60, 3), (1, 1, 1, 9), (2, 2, 1, 3)),
     ),
 }
-"""Register blocks along the vectors and across, k, and of a chain its links."""
+"""Register blocks along the vectors and across, k, and the links of a chain."""
 _CALLEE = "callee"
 
 
@@ -119,7 +119,7 @@ def primitive_cycles(table_name: str, primitive: MatrixPrimitive, mode: str, blo
 def _product_cycles(
     table: InstructionTable, primitive: MatrixPrimitive, blocks: Blocks, *, packs: bool = False
 ) -> int:
-    """Cycles of the primitive's code, its frame aside."""
+    """Cycles of the primitive's code, excluding its frame."""
     (vector, scalar, k), mesh = blocks, primitive.mesh
     variant = GemmVariant("m", "row" if packs else "column", "row", primitive.precision)
     kernel = gemm_kernel(variant, GemmShape(16 * vector, 4 * scalar, k, mesh=mesh))
@@ -209,8 +209,9 @@ def product_timing(machine: Machine, dtype: str) -> GemmTiming:
 
 
 def chain_cycles(machine: Machine, dtype: str, blocks: Sequence[Value]) -> Value:
-    """The cycles of a chain of products, which no machine file gives, changes of roles beyond the
-    code's aside; `blocks` as in `SAMPLES`. Raises MachineError, ScheduleError as `product_timing`.
+    """The cycles of a chain of products, which no machine file gives, excluding changes of roles
+    beyond the code's; `blocks` as in `SAMPLES`. Raises MachineError and ScheduleError as
+    `product_timing` does.
     """
     table = machine.core.instruction_table
     if table is None:

@@ -40,7 +40,7 @@ FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
 and sum of a softmax.
 """
 GATHERING = ((1, 1), (1, 4), (3, 2))
-"""Iterations of the two loops that gather."""
+"""Iterations of the two gathering loops."""
 ITEMS = (1, 2, 3, 4, 7, 13, 24)
 RUNS, RESULTS = (1, 5, 8, 9, 24, 47, 80), (1, 2, 5)
 _COUNT_AT, _MOVES_AT = 60_000, 60_128
@@ -48,7 +48,7 @@ _COUNT_AT, _MOVES_AT = 60_000, 60_128
 
 @dataclass(frozen=True)
 class Extents:
-    """`rows` of a number of results, and the extents of what gathers a result: two loops, and a
+    """`rows` of a number of results, and the extents of the loops that gather one: two loops, and a
     run's length. `around` gives, for each loop around the one over rows, innermost first, its total
     iterations beyond the first.
     """

@@ -1,4 +1,4 @@
-"""The built-in blocks, by name: those of the modules of this folder."""
+"""The built-in blocks by name, collected from the modules of this folder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from tilewright.targets.cambricon.dla.blocks.call import Block, BlockArgument, B
 
 _MODULES = (fully_connected, convolution, pooling, elementwise, normalisation)
 BLOCKS: Mapping[str, Block] = {k: block for m in _MODULES for k, block in m.BLOCKS.items()}
-"""Each may be called with `block_` before its name."""
+"""Each can also be called with the prefix `block_`."""
 
 __all__ = ["BLOCKS", "Block", "BlockArgument", "BlockCall"]

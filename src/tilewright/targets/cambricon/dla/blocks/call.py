@@ -1,7 +1,6 @@
-"""The call of a block: its data and numbers, as its lowering takes them, and what may follow it.
+"""The call of a block: its data and numbers as a lowering reads them, and blocks fused after it.
 
-A block is a function of a `BlockCall` that writes statements. Registers: `BLOCKS` in the modules
-beside.
+A block is a function of a `BlockCall` that writes statements; modules register theirs in `BLOCKS`.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class ResultTile:
 
 
 Stage = Callable[[Builder, ResultTile], ResultTile]
-"""A computation fused behind a block: it continues on a tile before the tile is stored."""
+"""A computation fused after a block: it continues on a tile before the tile is stored."""
 
 
 @dataclass(frozen=True)
 class BlockCall:
-    """A call of a block. What is fused behind it are `stages`, and `last` is what they write."""
+    """A call of a block. `stages` are the computations fused after it; they write `last`."""
 
     name: str
     arguments: tuple[BlockArgument, ...]
@@ -57,7 +56,7 @@ class BlockCall:
     last: Data | None = None
 
     def data(self, index: int, kind: str) -> Data:
-        """The declared argument at a place. Raises Fault for one of another kind."""
+        """The declared data at argument `index`. Raises Fault for an argument of another kind."""
         argument = self.arguments[index]
         value = argument.value
         if not isinstance(value, Data) or value.kind != kind:
@@ -70,7 +69,7 @@ class BlockCall:
         return value
 
     def number(self, index: int, default: int, smallest: int) -> int:
-        """The number at a place, `default` where it is not given. Raises Fault."""
+        """The number at an argument, or `default` if it is not given. Raises Fault."""
         if index >= len(self.arguments):
             return default
         argument = self.arguments[index]
@@ -85,11 +84,11 @@ class BlockCall:
         return argument.value
 
     def output(self, index: int = 0) -> Data:
-        """The neuron that the block writes. Raises Fault for one that is read-only."""
+        """The neuron that the block writes. Raises Fault if it is read-only."""
         return self.written(index, "neuron")
 
     def written(self, index: int, kind: str) -> Data:
-        """Data that the block writes. Raises Fault for what is read-only."""
+        """Data that the block writes. Raises Fault if it is read-only."""
         found = self.data(index, kind)
         if found.read_only:
             raise Fault(
@@ -108,7 +107,7 @@ class BlockCall:
             raise Fault(error_code, f"{self.name}: {message}", self.arguments[index].span, fix=fix)
 
     def require_tiles(self, count: int) -> None:
-        """Refuse a block of too many tiles. Raises Fault."""
+        """Refuse a block with too many tiles. Raises Fault."""
         if count > MOST_TILES:
             raise Fault(
                 DlaError.SEGMENTS,
@@ -133,7 +132,7 @@ class BlockCall:
 
     @property
     def target(self) -> Data:
-        """Data that is stored: the block's result, or that of the last one fused behind it."""
+        """Data that is stored: the block's result, or that of the last block fused after it."""
         if self.last is not None:
             return self.last
         found = self.arguments[0].value
@@ -141,7 +140,7 @@ class BlockCall:
         return found
 
     def complete(self, place: Place, shape: Sequence[int], turn: int = 0) -> ResultTile:
-        """The tile that is stored, once all that is fused behind has been computed on it."""
+        """The tile to store, after all fused computations on it."""
         rows, columns, channels = shape
         tile = ResultTile(place, (rows, columns, channels), turn)
         for stage in self.stages:
@@ -151,12 +150,12 @@ class BlockCall:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of the language: how many arguments it takes, how it is written, and lowered."""
+    """A block of the language: its number of arguments, its syntax and its lowering."""
 
     arguments: tuple[int, int]
     form: str
     lower: Callable[[BlockCall], None]
     stage: Callable[[BlockCall], Stage] | None = None
-    """The computation on a tile of another block, None if it has none. Raises Fault if it cannot
-    follow.
+    """Makes the block a computation on another block's tiles; None if it cannot be fused. Raises
+    Fault if it cannot follow that block.
     """

@@ -1,14 +1,14 @@
-"""Convolutions: for each pixel the window is gathered and multiplied with all weights of a segment.
+"""Convolutions: each pixel's window is gathered and multiplied with all weights of a segment.
 
-For each segment of output channels the weights stay in the matrix scratchpad, if they fit; for each
-group of output rows (a segment of the output) and each segment of input channels the input rows
-that it needs are loaded, the next ones while the product of these is computed. Sums are exact over
-a window of a segment of input channels; those of several segments are added with saturation.
+For each segment of output channels, the weights stay in the matrix scratchpad if they fit. For each
+group of output rows (a segment of the output) and each segment of input channels, the input rows
+are loaded during the previous product. Sums are exact over a window of one segment of input
+channels; those of several segments are added with saturation.
 
-Gradients go image by image: whole padded images of some channels stay on chip. For each segment of
-input channels and of output channels, each pixel of the gradient is multiplied with the weights,
-which is added to the gradient of its window, and with its window, which is added to the gradient of
-the weights. Both are rounded once for each pixel and added with saturation.
+Gradients proceed image by image: whole padded images of some channels stay on chip. For each
+segment of input channels and of output channels, each pixel of the gradient is multiplied with the
+weights, which adds to its window's gradient, and with its window, which adds to the weights'
+gradient. Both are rounded once per pixel and added with saturation.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Buffers:
 @dataclass(frozen=True)
 class _Place:
     """A step: segment of output channels, image, group of output rows, segment of input channels;
-    and its number and that of its group.
+    its number and its group's.
     """
 
     o: int
@@ -94,15 +94,15 @@ def _checked(call: BlockCall) -> _Operands:
 
 
 def _window_of(call: BlockCall, weight: Data, first: int) -> Window:
-    """The window of a convolution: steps and padding are the numbers from an argument on."""
+    """The window of a convolution; its steps and padding are the numbers from argument `first`."""
     steps = call.number(first, 1, 1), call.number(first + 1, 1, 1)
     padding = call.number(first + 2, 0, 0), call.number(first + 3, 0, 0)
     return Window((weight.extents[1], weight.extents[2]), steps, padding)
 
 
 def _check_operands(layer: _Operands, indices: tuple[int, int, int, int]) -> None:
-    """Refuse operands that do not go together; `indices` are the arguments of output, input,
-    weights and bias. Raises Fault.
+    """Refuse operands that do not match; `indices` are the arguments of output, input, weights and
+    bias. Raises Fault.
     """
     call, out, source, weight = layer.call, layer.out, layer.source, layer.weight
     batch, height, width, channels = source.extents
@@ -179,7 +179,7 @@ def _allocated(layer: _Operands) -> _Buffers:
 
 
 def _fitting(layer: _Operands) -> str:
-    """Segment sizes with which the layer fits: fewer output rows, output and input channels."""
+    """Segment sizes that fit: fewer output rows, output channels and input channels."""
     capacity = layer.call.builder.capacities
     group, (part, depth) = layer.out.segments[1], layer.weight.segments[::3]
 
@@ -236,7 +236,7 @@ def _step(layer: _Operands, buffers: _Buffers, place: _Place) -> TileStep:
 
 
 def _cleared(layer: _Operands, rows: ScratchpadBuffer, place: _Place) -> ScratchpadBuffer:
-    """The rows that a step uses."""
+    """The part of the row buffer that a step uses."""
     out_rows = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
     depth = layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
     size = layer.window.rows_of(out_rows) * layer.window.line(layer.source, depth)
@@ -267,13 +267,13 @@ def _biases(layer: _Operands, buffers: _Buffers, place: _Place) -> tuple[Load, .
 
 
 Rows = tuple[int, int]
-"""The first of some rows of a segment, and how many."""
+"""First row in a segment, and number of rows."""
 
 
 def _halves(
     layer: _Operands, buffers: _Buffers, place: _Place
 ) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
-    """The computation of a step in two: some rows each."""
+    """The computation of a step split by rows into two, or None."""
     count = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
     middle = count // 2
     if not middle:
@@ -285,8 +285,8 @@ def _halves(
 def _compute(
     layer: _Operands, buffers: _Buffers, place: _Place, rows: Rows | None = None
 ) -> ResultTile | None:
-    """The products of a step, of the last `rows` of it where the others are done, and what is fused
-    behind the last ones of a group.
+    """The products of a step, or of its remaining `rows`, and, on the last step of a group, the
+    fused computations.
     """
     index = (place.b, place.h, 0, place.o)
     shape = layer.out.layout.shape(index)[1:]
@@ -322,7 +322,7 @@ def _pixels(layer: _Operands, buffers: _Buffers, place: _Place, rows: Rows) -> N
 def _gathered(
     layer: _Operands, buffers: _Buffers, registers: tuple[str, str], sizes: tuple[int, int]
 ) -> Place:
-    """The elements of the window at a corner, one after the other."""
+    """The elements of the window at `corner`, gathered contiguously."""
     builder, (corner, row), (depth, line) = layer.call.builder, registers, sizes
     rows, columns = layer.window.extents
     if rows == 1:
@@ -338,7 +338,7 @@ def _gathered(
 def _product(
     layer: _Operands, buffers: _Buffers, place: _Place, operands: tuple[str, Place, int, int]
 ) -> None:
-    """The outputs of a pixel: of the first input channels, or added to those before."""
+    """The outputs of a pixel: set by the first input channels, accumulated by later ones."""
     builder, (result, source, channels, columns) = layer.call.builder, operands
     weights = builder.constant(_weight_address(layer, buffers, place))
     if place.c == 0 or buffers.partial is None:
@@ -356,7 +356,7 @@ def _product(
 
 @dataclass(frozen=True)
 class _TrainingBuffers:
-    """In the vector scratchpad, except for weights, their gradient and the products of a pixel."""
+    """All in the vector scratchpad, except weights, their gradient and a pixel's products."""
 
     source: ScratchpadBuffer
     din: ScratchpadBuffer
@@ -380,12 +380,12 @@ class _Training:
     buffers: _TrainingBuffers
 
     def offset(self, o: int, c: int) -> int:
-        """Where a segment of the weights lies, and of their gradient."""
+        """Offset of a segment of the weights, and of their gradient."""
         return self.layer.weight.layout.offset((o, 0, 0, c))
 
     @property
     def places(self) -> Iterator[tuple[int, int, int]]:
-        """Images, segments of input and of output channels, one after the other."""
+        """Image, segment of input channels and segment of output channels, in order."""
         counts = self.layer.weight.layout.counts
         for b in range(self.layer.source.extents[0]):
             for c in range(counts[3]):
@@ -437,7 +437,7 @@ def _rows(layer: _Operands) -> int:
 
 
 def _fitting_images(layer: _Operands) -> str:
-    """Segments of channels with which whole images fit, by halving the larger share."""
+    """Segments of channels with which whole images fit, found by halving the larger share."""
     part, depth = layer.weight.segments[::3]
     capacity, pixels = layer.call.builder.capacities, prod(layer.out.extents[1:3])
     image = _rows(layer) * layer.window.line(layer.source, 1)
@@ -457,7 +457,7 @@ def _fitting_images(layer: _Operands) -> str:
 
 
 def _gradient_step(training: _Training, place: tuple[int, int, int]) -> TileStep:
-    """One pair of segments. Its data is used at once: there is one buffer of each."""
+    """One pair of segments. Its data is used immediately, so each has one buffer."""
     (b, c, o), layer, buffers = place, training.layer, training.buffers
     shape, offset = layer.weight.layout.shape((o, 0, 0, c)), training.offset(o, c)
     is_last = o == layer.weight.layout.counts[0] - 1
@@ -482,13 +482,13 @@ def _gradient_step(training: _Training, place: tuple[int, int, int]) -> TileStep
 
 
 def _clear_images(training: _Training, o: int) -> None:
-    """Zeros in the padded image and in its gradient, ahead of its first output channels."""
+    """Zero the padded image and its gradient before its first output channels."""
     for image in (training.buffers.source, training.buffers.din) if o == 0 else ():
         training.layer.call.builder.clear(image, image.size)
 
 
 def _gradient_loads(training: _Training, b: int, o: int) -> list[Load]:
-    """The gradient of an image of some output channels, row segment after row segment."""
+    """Loads of an image's gradient for some output channels, row segment by row segment."""
     out, local, found = training.layer.out, training.buffers.gradient.address, []
     for h in range(out.layout.counts[1]):
         index = (b, h, 0, o)
@@ -531,7 +531,7 @@ def _gradient_pixels(training: _Training, shape: tuple[int, ...], *, with_biases
 def _gradient_pixel(
     training: _Training, shape: tuple[int, ...], registers: tuple[str, str, str], line: int
 ) -> None:
-    """One pixel: its window is gathered, both products are added, the window's is scattered."""
+    """One pixel: gather its window, add both products, scatter the window's gradient."""
     buffers, builder = training.buffers, training.layer.call.builder
     (gradient, corner, place), (part, rows, columns, depth) = registers, shape
     row_size, taps = columns * depth, rows * columns * depth
@@ -549,7 +549,7 @@ def _gradient_pixel(
 
 
 def _image_stores(training: _Training, b: int, c: int) -> tuple[Load, ...]:
-    """The gradient of an image without its padding."""
+    """Stores of an image's gradient without its padding."""
     layer = training.layer
     height, first = _rows(layer), -layer.window.padding[0]
     return row_loads(training.din, training.buffers.din, layer.window, (b, c), first, height)

@@ -1,8 +1,8 @@
-"""Blocks that compute element by element: expressions over neurons or synapses.
+"""Elementwise blocks: expressions over neurons or synapses.
 
-Each segment is loaded while the one before is computed, by the instructions that compiled programs
-have for the expression (`vector_steps`). An activation may follow another block in place, which is
-what fusion does.
+Each segment is loaded while the previous one is computed, by the instructions that compiled
+programs use for the expression (`vector_steps`). Fusion applies an activation in place after
+another block.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GRADIENTS = {
     "sigmoid_bp": "x0 * (x1 - x1 * x1)",
     "tanh_bp": "x0 * (1.0 - x1 * x1)",
 }
-"""Over the gradient of what the activation wrote, and that itself."""
+"""Expressions over the activation's output gradient (x0) and its output (x1)."""
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def _computed(builder: Builder, expression: str, places: Sequence[Place], size: int) -> None:
-    """Write `size` elements of an expression over x0, x1, .. at `places`; they come to x0's."""
+    """Write `size` elements of an expression over x0, x1, .. at `places`, into the place of x0."""
     steps = vector_steps_of(expression, len(places), _FRACTION_BITS)
     temporaries = [builder.scratch(f"temporary {k}", size) for k in range(steps.temporaries)]
     held = [places[0], *places, *temporaries]
@@ -47,14 +47,14 @@ def _computed(builder: Builder, expression: str, places: Sequence[Place], size: 
             given.append(f"#{step.immediate}")
         builder.vector(step.mnemonic, held[step.out], size, *given)
 
-    for step in steps.constants:  # made of themselves, they wait for no transfer
+    for step in steps.constants:  # they read only themselves and wait for no transfer
         write(step, [step.out] * len(step.sources))
     for step in steps.steps:
         write(step, step.sources)
 
 
 def _power(call: BlockCall) -> str:
-    """Powers of positive elements; the exponent is an element."""
+    """Expression for powers of positive elements; the exponent is an element."""
     return f"exp({call.number(2, 0, -(2**15)) / ONE} * log(x0))"
 
 
@@ -84,7 +84,7 @@ def _lower(
     sources: Sequence[int],
     kind: str = "neuron",
 ) -> None:
-    """Load data, compute in the first one's place, store, segment after segment. Raises Fault."""
+    """Per segment: load data, compute in place of the first operand, store. Raises Fault."""
     out, text = call.written(0, kind), expression(call)
     given = [call.data(index, kind) for index in sources]
     check_alike(call, out, given, DlaError.SEGMENTS)
@@ -119,7 +119,7 @@ def _on_segment(
 
 
 def check_alike(call: BlockCall, out: Data, given: Sequence[Data], code: DlaError) -> None:
-    """Refuse data that is not divided as what the block writes. Raises Fault."""
+    """Refuse data that is not divided like the block's output. Raises Fault."""
     for k, data in enumerate(given):
         call.require(
             (data.extents, data.segments) == (out.extents, out.segments),

@@ -1,12 +1,11 @@
 """Products of matrices and vectors, segment by segment (Lan et al. 2019, Figs. 3, 7, 8).
 
-For each segment of outputs, each segment of inputs is loaded with its part of the matrix while the
-product of the segments before is computed: the order of the paper's Code #2. A part of the matrix
-serves all images. The partial sums of segments are rounded to 16 bits each and added with
-saturation.
+For each segment of outputs, each segment of inputs is loaded with its part of the matrix during the
+previous product, the order of the paper's Code #2. A part of the matrix serves all images. Partial
+sums of segments are each rounded to 16 bits and added with saturation.
 
-`fc_bp` writes the gradients of what the layer takes (`din`, of its weights `dw`, of its bias `db`)
-from that of what it writes (`dout`).
+`fc_bp` writes the gradients of the layer's input (`din`), weights (`dw`) and bias (`db`) from that
+of its output (`dout`).
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ class _Layer:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Segments of outputs and of inputs."""
+        """Numbers of segments of outputs and of inputs."""
         return self.matrix.layout.counts[self.outputs], self.matrix.layout.counts[self.inputs]
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Outputs and inputs of whole segments."""
+        """Outputs and inputs per whole segment."""
         return self.matrix.segments[self.outputs], self.matrix.segments[self.inputs]
 
     def tile(self, o: int, i: int) -> tuple[int, ...]:
-        """The segment of the matrix for segments of outputs and inputs."""
+        """The matrix segment for given segments of outputs and inputs."""
         return (o, 0, 0, i) if self.outputs == _ROWS else (i, 0, 0, o)
 
 
@@ -148,7 +147,7 @@ def _allocated(layer: _Layer) -> _Buffers:
 
 
 def _fitting(layer: _Layer) -> str:
-    """The largest segment sizes with which the layer fits, by halving the larger one."""
+    """Largest segment sizes that fit, found by halving the larger one."""
     (rows, columns), capacities = layer.sizes, layer.call.builder.capacities
     vector, matrix = (capacities[name] for name in ("vector", "matrix"))
     while 2 * rows * columns > matrix or 2 * columns + (2 * layer.batch + 3) * rows > vector:
@@ -182,7 +181,7 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> TileStep:
 def _halves(
     layer: _Layer, buffers: _Buffers, place: _Place
 ) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
-    """Products of the first half of a segment's rows and of the others; none by columns."""
+    """Products of the first half of a segment's rows and of the rest; None for columns."""
     middle = _extents(layer, place)[0] // 2
     if layer.outputs != _ROWS or not middle:
         return None
@@ -197,7 +196,7 @@ def _halves(
 def _multiply(
     layer: _Layer, buffers: _Buffers, place: _Place, first: int = 0, end: int | None = None
 ) -> None:
-    """The products of some rows of a segment, and their addition to those before."""
+    """Compute the products of some rows of a segment, and add them to earlier ones."""
     builder, number = layer.call.builder, place.number
     size, terms = _extents(layer, place)
     matrix, source = buffers.matrices[number // layer.batch % 2], buffers.inputs[number % 2]
@@ -211,7 +210,7 @@ def _multiply(
 
 
 def _behind(buffer: ScratchpadBuffer, elements: int) -> ScratchpadBuffer:
-    """The buffer without its first elements."""
+    """The buffer from element `first` on."""
     return replace(buffer, address=buffer.address + elements, size=buffer.size - elements)
 
 
@@ -232,7 +231,7 @@ def _extents(layer: _Layer, place: _Place) -> tuple[int, int]:
 
 
 def _sums(layer: _Layer, buffers: _Buffers, place: _Place) -> int:
-    """The address of the outputs of one image."""
+    """The address of one image's outputs."""
     return buffers.sums[place.o % 2].address + place.b * layer.sizes[0]
 
 
@@ -323,7 +322,7 @@ def _gradient_step(layer: _Training, place: tuple[int, int, int], number: int) -
 
 
 def _gradients(layer: _Training, place: tuple[int, int, int], number: int) -> None:
-    """The products of one tile and one image, and what is complete with it stored."""
+    """Compute the products of one tile and one image, and store what they complete."""
     (i, o, b), builder = place, layer.call.builder
     rows, _, _, columns = layer.weight.layout.shape((o, 0, 0, i))
     gradient, source = layer.gradients[number % 2], layer.inputs[number % 2]

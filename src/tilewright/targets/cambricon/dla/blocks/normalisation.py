@@ -22,11 +22,12 @@ from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 _LARGEST_FACTOR = 127
-"""The largest number that is an element."""
+"""The largest integer that an element represents."""
 
 
 def _power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: int) -> None:
     """x = x^exponent for positive x, in place: tiles of all channels leave no room for temporaries.
+
     The exponent is an element.
     """
     factor = builder.scratch("exponent", size)
@@ -41,8 +42,8 @@ def _power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: 
 
 @dataclass(frozen=True)
 class _Neighbours:
-    """The constants of LRN as elements, and the channels and pixels of a tile, which has all
-    channels in segments of `part`.
+    """LRN's constants as elements, and the size of a tile, which has all channels in segments of
+    `part`.
     """
 
     count: int
@@ -60,7 +61,7 @@ class _Neighbours:
 
 
 def _neighbours_of(call: BlockCall, data: Data, rows: int, first: int) -> _Neighbours:
-    """The constants from an argument on, for tiles of some rows. Raises Fault."""
+    """The constants from argument `first` on, for tiles of some rows. Raises Fault."""
     count = call.number(first, 1, 1)
     alpha, beta, k = (call.number(first + place, 0, 0) for place in (1, 2, 3))
     channels, part = data.extents[3], data.segments[3]
@@ -138,7 +139,7 @@ def _lrn(call: BlockCall) -> None:
 
 
 def _rows_with_all_channels(data: Data) -> list[tuple[int, ...]]:
-    """The first segments of each group of rows: those of all channels lie behind it."""
+    """The first segment of each group of rows; segments of all channels follow it."""
     return [index for index in data.layout.indices() if index[3] == 0]
 
 
@@ -157,17 +158,17 @@ def _normalised(
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Data of each channel in the vector scratchpad, by name, loaded once."""
+    """Per-channel data in the vector scratchpad, by name, loaded once."""
 
     vectors: dict[str, ScratchpadBuffer]
 
     def part(self, builder: Builder, name: str, first: int) -> str:
-        """The register with the place of a vector from a channel on."""
+        """The register with the address of a vector from a channel on."""
         return builder.constant(self.vectors[name].address + first)
 
 
 def _statistics(call: BlockCall, data: Data, indices: dict[str, int]) -> _Statistics:
-    """Load neurons of one element for each channel; `indices` are their arguments. Raises Fault."""
+    """Load neurons with one element per channel; `indices` are their arguments. Raises Fault."""
     channels, found = data.extents[3], {}
     for name, index in indices.items():
         given = call.data(index, "neuron")
@@ -292,7 +293,7 @@ def _lrn_tile(
 
 @dataclass(frozen=True)
 class _Training:
-    """Checked operands of `bn_bp`, and what is known of each channel."""
+    """Checked operands of `bn_bp`, and per-channel statistics."""
 
     call: BlockCall
     din: Data
@@ -331,7 +332,7 @@ def _batch_gradient(call: BlockCall) -> None:
 
 
 def _factors(call: BlockCall, count: int) -> list[int]:
-    """Numbers up to the largest element whose product is the number of pixels. Raises Fault."""
+    """Factors with the number of pixels as product, none too large for an element. Raises Fault."""
     found, left = [], count
     while left > 1:
         factor = next(f for f in range(_LARGEST_FACTOR, 0, -1) if left % f == 0)
@@ -356,7 +357,7 @@ def _divide(batch: _Training, sums: ScratchpadBuffer, factors: list[int]) -> Non
 
 
 def _pass(batch: _Training, buffers: list[tuple[ScratchpadBuffer, ...]], *, stores: bool) -> None:
-    """Once over all segments: to add up gradients of a channel, or to store those of the input."""
+    """One pass over all segments, to accumulate a channel's gradients or to store the input's."""
     din, steps = batch.din, []
     for k, index in enumerate(din.layout.indices()):
         shape, offset = din.layout.shape(index), din.layout.offset(index)
@@ -396,7 +397,7 @@ def _batch_tile(
 def _pixel(
     batch: _Training, registers: tuple[str, str], first: int, channels: int, stores: bool
 ) -> None:
-    """One pixel: the gradient and the normalised input, both in place."""
+    """One pixel: its gradient and normalised input, both in place."""
     builder, (gradient, x) = batch.call.builder, registers
     dgamma, dbeta = (builder.constant(one.address + first) for one in batch.sums)
     if not stores:

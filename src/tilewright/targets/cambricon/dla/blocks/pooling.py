@@ -1,6 +1,6 @@
-"""Pooling: for each group of output rows the input rows that it needs, a loop over the windows.
+"""Pooling: for each group of output rows its input rows, and a loop over the windows.
 
-Its gradients need segments that hold whole windows that do not overlap, or whole images. That of a
+Gradients require segments that hold whole, disjoint windows, or whole images. The gradient of a
 maximum goes to every element of the window that equals it.
 """
 
@@ -19,12 +19,12 @@ from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 _LARGEST_MEAN = 127
-"""Elements of a window whose number is an element itself."""
+"""Largest window size that an element can represent as an integer."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a window becomes an element: a vector operation on two, and what comes at the end."""
+    """Reduction of a window: a vector operation on two elements, and a final operation."""
 
     mnemonic: str
     finish: Callable[[Builder, ResultTile, Window], None]
@@ -82,8 +82,8 @@ def _checked(call: BlockCall, kind: _Kind) -> _Layer:
 
 
 def check_windows(call: BlockCall, out: Data, source: Data, first: int, index: int) -> Window:
-    """The window, whose numbers are the arguments from `first` on; `out`, which is argument
-    `index`, has its results over `source`, argument 1 - `index`. Raises Fault.
+    """The window, given by the arguments from `first` on. `out`, argument `index`, is the result
+    over `source`, argument 1 - `index`. Raises Fault.
     """
     rows, columns, step_y, step_x = (call.number(first + k, 1, 1) for k in range(4))
     window = Window((rows, columns), (step_y, step_x))
@@ -136,7 +136,7 @@ def require_whole_windows(
 
 
 def _fitting(layer: _Layer) -> str:
-    """Segment sizes with which the layer fits: fewer output rows, then fewer channels."""
+    """Segment sizes that fit: fewer output rows, then fewer channels."""
     capacity = layer.call.builder.capacities["vector"]
     group, part = layer.out.segments[1], layer.source.segments[3]
 
@@ -167,8 +167,9 @@ def _compute(
 def _pooled(
     builder: Builder, kind: _Kind, window: Window, rows: tuple[Place, int], out: ResultTile
 ) -> None:
-    """A loop over the rows and columns of the result; all channels of a window at once. `rows`:
-    where the input begins, and how many elements a row of it has.
+    """A loop over the rows and columns of the result, all channels of a window at once.
+
+    `rows` is the address of the input and the elements per row of it.
     """
     (source, line), channels = rows, out.shape[2]
     before = builder.mark()
@@ -190,14 +191,14 @@ def _pooled(
 
 
 def _divide(builder: Builder, tile: ResultTile, window: Window) -> None:
-    """Turn sums into means: divide by the number of elements of a window."""
+    """Turn sums into means: divide by the window size."""
     divisor = builder.scratch("divisor of means", tile.size)
     builder.fill(divisor, tile.size, prod(window.extents) * ONE)
     builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
 
 
 def _stage(call: BlockCall, kind: _Kind) -> Stage:
-    """The pooling as a stage behind another block. Raises Fault if its tiles lack window rows."""
+    """The pooling as a stage fused after a block. Raises Fault if its tiles lack window rows."""
     layer = _checked(call, kind)
     out = layer.out
     require_whole_windows(call, layer.window, out, layer.source, 0)
@@ -220,7 +221,7 @@ def _block(kind: _Kind) -> Block:
 
 @dataclass(frozen=True)
 class _Gradients:
-    """The buffers of a segment and what they hold: input rows and results with their gradients."""
+    """The buffers of a segment: input rows, results, and their gradients."""
 
     din: ScratchpadBuffer
     dout: ScratchpadBuffer
@@ -276,7 +277,7 @@ def _gradients(call: BlockCall, window: Window, tile: _Gradients, is_mean: bool)
 
 
 def _windows(builder: Builder, window: Window, tile: _Gradients, is_mean: bool) -> None:
-    """A loop over the windows; offsets are counted from the beginning of the segment."""
+    """A loop over the windows; offsets count from the start of the segment."""
     _, rows, columns, channels = tile.out_shape
     line = tile.in_shape[2] * channels
     before = builder.mark()
@@ -302,7 +303,7 @@ def _element(
     registers: tuple[str, str, str],
     is_mean: bool,
 ) -> None:
-    """Add one window element's share of the gradient; `source`: the corner, and how far from it."""
+    """Add one window element's share of the gradient; `source` is the corner and an offset."""
     (corner, distance), (result, place, other), size = source, registers, tile.out_shape[3]
     share: Place = other
     if is_mean:

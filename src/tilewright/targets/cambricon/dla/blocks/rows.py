@@ -1,4 +1,4 @@
-"""Rows of images in the vector scratchpad: what windows over a group of output rows need."""
+"""Rows of images in the vector scratchpad, as needed by windows over a group of output rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.targets.cambricon.dla.declarations import Data
 
 @dataclass(frozen=True)
 class Window:
-    """Rows and columns of a window, its steps and the padding around the image, each (y, x)."""
+    """Rows and columns of a window, its steps, and the padding around the image, each (y, x)."""
 
     extents: tuple[int, int]
     steps: tuple[int, int]
@@ -26,7 +26,7 @@ class Window:
         )
 
     def rows_of(self, out_rows: int) -> int:
-        """Input rows that some rows of the result need."""
+        """Number of input rows that some rows of the result need."""
         return (out_rows - 1) * self.steps[0] + self.extents[0]
 
     def line(self, source: Data, channels: int) -> int:
@@ -46,8 +46,8 @@ def row_loads(
     first: int,
     count: int,
 ) -> tuple[Load, ...]:
-    """The loads of `count` input rows from `first` on, of the channels of a segment; `place` is
-    (image, segment of channels). Rows and columns of the padding are left as they are.
+    """The loads of `count` input rows from `first` on, for one segment of channels; `place` is
+    (image, segment of channels). Padding is left unwritten.
     """
     image, part = place
     channels = source.layout.shape((0, 0, 0, part))[3]
@@ -66,7 +66,7 @@ def is_padded(source: Data, window: Window, first: int, count: int) -> bool:
 
 
 def _runs(source: Data, window: Window, rows: range) -> Iterator[tuple[int, int]]:
-    """Rows of the image that lie one after the other here and in main memory: first and count."""
+    """Runs of image rows that are contiguous both here and in main memory: first and count."""
     height, segment = source.extents[1], source.segments[1]
     inside = range(max(rows.start, 0), min(rows.stop, height))
     whole = window.padding[1] == 0

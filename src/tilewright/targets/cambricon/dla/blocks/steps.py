@@ -1,10 +1,11 @@
-"""Steps of a block, one tile each: loaded while the one before is computed, repeated as loops.
+"""Steps of a block, one tile each: loaded during the previous step, repeated as loops.
 
-In: all steps of a block. Out: its statements, in the order of the paper's Code #2, of its Code #1,
-where each is loaded just before it is computed, or in that of its hand-optimised code (4.1), where
-a computation is split in two and half of the next loads stand before each part. Steps that come
-again at even distances in main memory become loops over address registers, with the same order:
-each level makes loops of the turns and loops that the one below it has left.
+In: all steps of a block. Out: its statements, in the order of the paper's Code #2; of its Code #1,
+in which each tile is loaded just before use; or of its hand-optimised code (4.1), in which each
+computation is split in two with half of the next loads before each part.
+
+Steps that recur at even distances in main memory become loops over address registers, in the same
+order. Each level forms loops from the turns and loops that the level below has left.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tilewright.targets.cambricon.dla.declarations import Data
 
 @dataclass(frozen=True)
 class Load:
-    """Elements of main memory, at an offset from a symbol, that a scratchpad takes or gives."""
+    """A transfer of elements between an offset from a symbol in main memory and a scratchpad."""
 
     memory: str
     local: int
@@ -31,18 +32,20 @@ class Load:
 
     @staticmethod
     def segment(buffer: ScratchpadBuffer, data: Data, index: tuple[int, ...]) -> Load:
-        """A segment of data, at the beginning of a buffer."""
+        """Load of a data segment to the start of a buffer."""
         size, offset = prod(data.layout.shape(index)), data.layout.offset(index)
         return Load(buffer.memory, buffer.address, size, data.name, offset)
 
 
 @dataclass(frozen=True)
 class TileStep:
-    """One tile. `loads` come ahead of the step before, after `clears` (elements set to zero);
-    `needs` cannot, as that one still uses their places. `first` writes what does without them,
-    `compute` the rest, and `halves`, where there are some, all of that in two parts; steps of one
-    `key` write the same. The tile that it gives is stored to `target`, an offset from a symbol, and
-    all else in `stores`.
+    """One tile.
+
+    `loads` come ahead of the previous step, after `clears` (elements set to zero); `needs` come
+    after it, since it still uses their places. `first` writes the computation that does without
+    `needs`, `compute` the rest, and `halves`, if any, everything in two parts; steps with one `key`
+    write the same statements. The resulting tile is stored to `target`, an offset from a symbol,
+    and everything else in `stores`.
     """
 
     loads: tuple[Load, ...]
@@ -57,14 +60,14 @@ class TileStep:
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """Where it loads and stores in main memory: symbols and offsets."""
+        """Its places in main memory: symbols and offsets of loads and stores."""
         every = (*self.loads, *self.needs, *self.stores)
         loads = tuple((load.symbol, load.offset) for load in every)
         return (*loads, self.target) if self.target else loads
 
     @property
     def fixed(self) -> Hashable:
-        """The part, besides their key, that repeating steps share: all but the offsets."""
+        """The part, besides the key, that repeating steps share: everything but offsets."""
         return tuple(
             tuple(replace(load, offset=0) for load in loads)
             for loads in (self.loads, self.needs, self.stores)
@@ -72,7 +75,7 @@ class TileStep:
 
 
 def write_steps(builder: Builder, steps: Sequence[TileStep], period: int) -> None:
-    """The statements of all steps; they may repeat after `period` of them, or twice as many."""
+    """The statements of all steps, which may repeat after `period` steps or a few times as many."""
     places: dict[str, tuple[str, int]] = {}
     if builder.order != NATURAL:
         _load(builder, steps[0], places)
@@ -91,7 +94,7 @@ def write_steps(builder: Builder, steps: Sequence[TileStep], period: int) -> Non
 
 
 def _turns(steps: Sequence[TileStep]) -> tuple[Turn, ...]:
-    """A turn for each step: it writes the loads of the following step and all else of its own."""
+    """A turn for each step: it loads ahead for the following step and does the rest of its own."""
     known: dict[Hashable, int] = {}
     turns: list[Turn] = []
     for number in reversed(range(len(steps))):
@@ -107,8 +110,8 @@ def _loop(
     loop: RepeatedSteps,
     places: dict[str, tuple[str, int]],
 ) -> None:
-    """A loop, and those in it. `places` are registers and the offsets that they hold in the first
-    turn; behind the loop they hold those after its last.
+    """Write a loop and its inner loops. `places` has registers with the offsets that they hold in
+    the first turn, and afterwards with those they hold after the last.
     """
     first = {symbol: offset for symbol, (_, offset) in places.items()}
     with builder.loop(loop.count, counts_down=not loop.is_last) as counter:
@@ -132,8 +135,8 @@ def _step(
     places: dict[str, tuple[str, int]],
     counter: str = "",
 ) -> None:
-    """Load the next tile, or this one, compute and store this one. With the counter of a loop there
-    is a next one in all turns but the last, which this counts down.
+    """Load the next tile (or this one), then compute and store this one. With a loop's `counter`, a
+    next tile follows in all turns but the last; the step counts it down.
     """
     step = steps[at]
     following = steps[at + 1] if at + 1 < len(steps) else None
@@ -170,7 +173,7 @@ def _load_ahead(
     places: dict[str, tuple[str, int]],
     counter: str,
 ) -> None:
-    """Part of the loads of a step that follows; with the counter of a loop, where one does."""
+    """Load part of the following step's loads; with a loop's `counter`, only if a step follows."""
     if step is None or not step.loads[part]:
         return
     if counter:
@@ -196,7 +199,7 @@ def _move_one(builder: Builder, way: str, load: Load, places: dict[str, tuple[st
 
 
 def _place(symbol: str, offset: int, places: dict[str, tuple[str, int]]) -> str:
-    """An address as statements have it: from a register where the symbol has one."""
+    """An address as statements write it: relative to a register if the symbol has one."""
     if symbol not in places:
         return f"#{symbol}+{offset}"
     register, first = places[symbol]
@@ -204,7 +207,7 @@ def _place(symbol: str, offset: int, places: dict[str, tuple[str, int]]) -> str:
 
 
 def _first_offset(node: Node, symbol: str) -> int:
-    """An offset of a symbol near the first turn: what its register starts with."""
+    """An offset of a symbol in the first turn, with which its register starts."""
     turns = (one for turn in _flat(node) for one in (turn, turn.following) if one)
     return next(offset for turn in turns for name, offset in turn.places if name == symbol)
 
@@ -219,17 +222,17 @@ def _flat(node: Node) -> Iterator[Turn]:
 
 
 _LEAST_LOOPED = 8
-"""Loops stand for more turns than this."""
+"""Loops replace more turns than this."""
 _DEEPEST = 3
-"""Loops within each other: each takes a register."""
+"""Deepest nesting of loops: each takes a register."""
 _MOST_TIMES = 6
 _LONGEST = 512
-"""Turns and loops that may repeat as a loop."""
+"""Longest sequence of turns and loops searched for a repetition."""
 
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Code of one step, with what it does ahead for the `following` one; turns of one `key` differ
+    """Code of one step, with the loads it does for the `following` one. Turns with one `key` differ
     only in their places: symbols and offsets.
     """
 
@@ -241,14 +244,14 @@ class Turn:
 
     @cached_property
     def form(self) -> Hashable:
-        """Equal for turns that may come from one another; the last one may come from any."""
+        """Equal for turns that may repeat each other; the last turn may repeat any."""
         return self.key
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedSteps:
-    """A body that is executed `count` times; `moves` are the distances of symbols that move. Behind
-    one that `is_last` nothing follows: its last turn does nothing ahead.
+    """A body executed `count` times; `moves` are the distances by which symbols move. If it
+    `is_last`, nothing follows, and its last turn does nothing ahead.
     """
 
     count: int
@@ -258,17 +261,17 @@ class RepeatedSteps:
 
     @cached_property
     def form(self) -> Hashable:
-        """Equal for loops that may come from one another."""
+        """Equal for loops that may repeat each other."""
         return self.count, tuple(node.form for node in self.body), tuple(self.moves.items())
 
     @cached_property
     def written(self) -> int:
-        """Number of turns that are written."""
+        """Number of turns written out."""
         return sum(node.written for node in self.body)
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """All that move, in it or in the loops of its body."""
+        """All symbols that move, in this loop or its inner ones."""
         inner = [
             name for node in self.body if isinstance(node, RepeatedSteps) for name in node.symbols
         ]
@@ -279,15 +282,16 @@ Node = Turn | RepeatedSteps
 
 
 def nested(turns: Sequence[Turn], period: int) -> tuple[Node, ...]:
-    """The turns as loops, with the fewest written. The innermost repeat after `period` turns, or a
-    few times as many: places in segments of several rows are even from segment to segment alone.
+    """The turns as loops, with the fewest turns written. Innermost loops repeat after `period`
+    turns or a few times as many: with several rows per segment, distances are even only between
+    segments.
     """
     nests = (_nest(turns, period, level) for level in range(_DEEPEST))
     return min(nests, key=lambda nodes: sum(node.written for node in nodes))
 
 
 def _nest(turns: Sequence[Turn], period: int, last_level: int) -> tuple[Node, ...]:
-    """The turns as loops; levels from `last_level` on, innermost first, may take the last one."""
+    """The turns as loops; only levels from `last_level` on may include the last turn."""
     nodes: Sequence[Node] = turns
     for level in range(_DEEPEST):
         lengths = [] if level else [period * times for times in range(1, _MOST_TIMES + 1)]
@@ -297,7 +301,7 @@ def _nest(turns: Sequence[Turn], period: int, last_level: int) -> tuple[Node, ..
 
 
 def _looped(nodes: Sequence[Node], lengths: Sequence[int]) -> tuple[Node, ...]:
-    """Loops of nodes that repeat after one of some lengths, or else as their forms say."""
+    """Loops of nodes that repeat after one of `lengths`, or, without lengths, by their forms."""
     found: list[Node] = []
     known: dict[Hashable, int] = {}
     forms = [known.setdefault(node.form, len(known)) for node in nodes]
@@ -319,7 +323,7 @@ def _distances(forms: Sequence[int], at: int) -> Sequence[int]:
 
 
 def _repeated(nodes: Sequence[Node], at: int, lengths: Sequence[int]) -> RepeatedSteps | None:
-    """The loop that begins at a node, of the first length that repeats; None where none does."""
+    """The loop that starts at a node, by the first length that repeats; None if none does."""
     for length in lengths:
         moves: dict[str, int] = {}
         end = at + length
@@ -339,7 +343,7 @@ def _repeated(nodes: Sequence[Node], at: int, lengths: Sequence[int]) -> Repeate
 
 
 def _moved(node: Node, other: Node, moves: Mapping[str, int]) -> dict[str, int] | None:
-    """The distances so far and those of a node from another one; None where they do not agree."""
+    """`moves` and the distances from a node to another; None if they contradict each other."""
     match node, other:
         case Turn(), Turn(following=None):
             return _turned(node, other, moves) if node.following else None
@@ -358,7 +362,7 @@ def _moved(node: Node, other: Node, moves: Mapping[str, int]) -> dict[str, int] 
 
 
 def _turned(turn: Turn, other: Turn, moves: Mapping[str, int]) -> dict[str, int] | None:
-    """`_moved` for the places of two turns themselves, without the following ones."""
+    """`_moved` for the places of two turns alone, without the following ones."""
     if turn.key != other.key:
         return None
     found = dict(moves)
