@@ -1,6 +1,6 @@
-"""A training step of a network of integers: matrix products, each with a table behind it.
+"""A training step of a network of integers: matrix products, each followed by a table.
 
-In: such a network, a rate and the bits behind the binary points. Out: the network of a step, with
+In: such a network, a rate and numbers of fraction bits. Out: the network of one step, with
 its weights as states. The table is a sigmoid function and the loss its cross-entropy, so the error
 of the outputs is what is wanted less what is there (ICSI TR-93-046, chapter 6, steps 5 to 9).
 """
@@ -89,7 +89,7 @@ def table_step(network: Network, scaling: Scaling | None = SCALING) -> Network:
 
 
 def _chain(network: Network) -> list[tuple[Node, Node]]:
-    """The products, each with its table."""
+    """The products, each paired with its table; raises GraphError for any other network."""
     found = list(zip(network.nodes[::2], network.nodes[1::2], strict=False))
     before = network.inputs[0].name if network.inputs else ""
     for product, table in found:

@@ -27,7 +27,7 @@ from tilewright.ops.op import IntOrPair
 
 
 def network(name: str, batch: int, *, dtype: str = "f64") -> Network:
-    """The network called `name` for `batch` images; element types of fixed point are those of its
+    """The network called `name` for `batch` images; fixed-point element types apply to its
     products. Raises GraphError for unknown names.
     """
     if name not in _NETWORKS:

@@ -326,7 +326,7 @@ def _move(
 
 
 def _gathered(memory: _Memory, index: Array, inside: Array | None) -> _Elements:
-    """The elements at `index`; zeros for places outside the tensor."""
+    """The elements at `index`; zeros for indices outside the tensor."""
     if inside is None:
         return memory.read(index)
     part = memory.read(np.where(inside, index, 0))

@@ -81,7 +81,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         return {section.name: section for section in self.sections}
 
     def section_style(self, name: str) -> SectionStyle:
-        """A section's style: its own, its stem's (`.text` for `.text.hot`), or that of data."""
+        """A section's style: its own, its stem's (`.text` for `.text.hot`), or the data style."""
         stems = (s for s in self.sections if name == s.name or name.startswith(f"{s.name}."))
         return next(stems, SectionStyle(name, "aw"))
 

@@ -96,7 +96,7 @@ class Effect(StrEnum):
 
     NO_OPERATION = "no_operation", Traits(())
     HALT = "halt", Traits((), branch=Branch.HALT, ordered=True)
-    # what a family's operation of that name means, on spans of memories
+    # on spans of memories, as the family defines the operation
     OPERATION = "operation", Traits(())
     # integer, lane 0
     INT_ADD = "int_add"

@@ -1,4 +1,4 @@
-"""Calibration: what a family provides to measure the machine at hand."""
+"""Calibration: the capability of families that measure the computer at hand."""
 
 from __future__ import annotations
 

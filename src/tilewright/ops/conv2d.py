@@ -103,7 +103,7 @@ class Conv2d(Named):
 
     @property
     def terms(self) -> Shape:
-        """Input channels, kernel rows and columns; empty for groups, whose sums are not divided."""
+        """Input channels, kernel rows and columns; empty with groups, whose channels lie apart."""
         return () if self.groups > 1 else self.definition.terms
 
     @property

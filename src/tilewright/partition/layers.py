@@ -1,4 +1,4 @@
-"""Layers: what the cores compute between two exchanges of data.
+"""Layers: units of work that cores compute between two exchanges of data.
 
 In: a `Network`. Out: its layers in order. A layer is one operator and the elementwise steps that
 follow it, which each core applies to its own region (the layer fusion of the BWDSP paper, Fig. 5).

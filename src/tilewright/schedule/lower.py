@@ -385,7 +385,7 @@ def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
 
 
 def _letter(p: Decisions, index: Expr, roles: Mapping[str, str]) -> str:
-    """The role of a dimension: that of its inner axis, else of its only axis with a role."""
+    """The role of a dimension: its inner axis' role, else the role of its only axis with one."""
     axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in roles]
     axes.sort(key=lambda a: not a.inner)
     return roles[axes[0].name] if axes else "."

@@ -37,7 +37,7 @@ def over_groups(network: Network, groups: int) -> Network:
 
 
 def alike_in_groups(network: Network) -> set[str]:
-    """The tensors that are equal in all groups: states, and results of such tensors alone."""
+    """Tensors equal in all groups: states, copies of one group's, and results of such alone."""
     found = {state.tensor for state in network.states}
     for node in network.nodes:
         if node.op.of_group is not None or found.issuperset(node.inputs):

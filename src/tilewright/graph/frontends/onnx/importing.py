@@ -42,7 +42,7 @@ _BEYOND_MEMORY = ("array is too big", "Maximum allowed")
 def import_model(
     model: OnnxModel, name: str, batch: int | None, dtype: str | None, shapes: Mapping[str, Shape]
 ) -> Network:
-    """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
+    """The network that `model` describes, called `name`; `shapes` overrides shapes of inputs."""
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
     if dtype not in (None, *_FLOATS):
