@@ -1,7 +1,7 @@
 """The assembler: text to objects and images, and back, by one instruction table.
 
-`assemble` (or `assemble_file`) gives an `Object`, `link` an image, `write_object` and `read_object`
-move them to and from ELF files, `listing`, `disassemble` and `object_summary` show them.
+`assemble` (or `assemble_file`) returns an `Object`, `link` an image. `write_object` and
+`read_object` store them in ELF files; `listing`, `disassemble` and `object_summary` show them.
 """
 
 from tilewright.asm.assemble import assemble, assemble_file

@@ -1,6 +1,6 @@
 """Assembly text to an object: expansion, first pass, second pass.
 
-`assemble` takes text, `assemble_file` a path; both raise `SourceErrors` with all that is wrong.
+`assemble` reads text, `assemble_file` a path; both raise `SourceErrors` with all errors.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from tilewright.isa.dialect import GNU_SECTIONS
 
 # A pause of the garbage collector while a source is assembled.
 #
-# A large source is millions of values that all stay until the object is made, and none of them
-# refers back to another: each search for cycles walks through all of them and finds nothing.
+# A large source becomes millions of values that live until the object is made and never form
+# cycles, so every collection would traverse all of them in vain.
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Without collections inside; a collector that was off before stays off."""
+    """Context without garbage collection; a collector that was off before stays off."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -84,7 +84,7 @@ _WITHOUT_LABEL = frozenset((Register, int))
 
 @cache
 def _written_from(table: InstructionTable, mnemonic: str, role: str) -> frozenset[str]:
-    """The memories that an instruction writes at an address that an operand is part of."""
+    """The memories that an instruction writes at an address that depends on an operand."""
     return frozenset(
         span.memory
         for span in table.by_mnemonic[mnemonic].spans
@@ -94,7 +94,7 @@ def _written_from(table: InstructionTable, mnemonic: str, role: str) -> frozense
 
 @dataclass(slots=True)
 class _Emitter:
-    """The section being written and what it needs from the linker."""
+    """The section being written, with its relocations for the linker."""
 
     layout: FirstPass
     section: SectionBuilder
@@ -191,7 +191,7 @@ class _Emitter:
     def _resolve(
         self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> Instruction:
-        """A branch inside the section gets its distance, everything else a relocation."""
+        """Resolve a branch inside the section to its distance; relocate all other symbols."""
         kind = link.relocation_kind(instruction, index, label)
         place = self.layout.symbols.place(label.name)
         if kind.name != "TARGET" or place is None or place[0] != self.section.name:
@@ -212,7 +212,7 @@ class _Emitter:
     def _check_written(
         self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> None:
-        """Refuse a write to a place in a section of this source that is read-only. Raises Fault."""
+        """Refuse a write to a read-only section of this source. Raises Fault."""
         if not instruction.spec.spans:
             return
         table, place = instruction.table, self.layout.symbols.place(label.name)
@@ -233,7 +233,7 @@ class _Emitter:
             )
 
     def _relocate(self, relocation: Relocation) -> None:
-        """Hidden labels are not in the object: their section stands for them."""
+        """Add a relocation; hidden labels, which the object omits, become relative to a section."""
         place = self.layout.symbols.place(relocation.symbol)
         if relocation.symbol.startswith(HIDDEN_PREFIX) and place is not None:
             relocation = Relocation(
@@ -269,7 +269,7 @@ def _absolute(value: ExpressionValue, span: Span) -> int:
 
 
 def emit_object(layout: FirstPass) -> Object:
-    """The object of a layout; faults go to its reporter, which raises them."""
+    """The object of a layout; faults are added to its reporter, which raises them."""
     layout.symbols.resolve_definitions(layout.reporter)
     sections: list[ObjectSection] = []
     relocations: list[Relocation] = []
@@ -321,7 +321,7 @@ def _finished(builder: SectionBuilder, data: bytes) -> ObjectSection:
 
 
 def _symbols(layout: FirstPass, used: set[str]) -> tuple[Symbol, ...]:
-    """Labels, set values, used undefined names; a `.globl` never defined is reported."""
+    """Labels, set values, and undefined names that are used; reports undefined `.globl` names."""
     table = layout.symbols
     found: list[Symbol] = []
     for name, label in table.labels.items():
@@ -368,8 +368,7 @@ def assemble(
     """The object of an assembly text.
 
     `filename` names the source in messages and in the object; `.include` reads below `folder` only.
-    Errors: SourceErrors, an AssemblyError with file, line, column, caret and fix of everything that
-    is wrong.
+    Errors: SourceErrors, an AssemblyError with file, line, column, caret and fix of every error.
     """
     with collector_paused():
         return _assembled(decode_source(filename, source, limits), table, folder, limits)
@@ -396,7 +395,7 @@ def _declare(
     limits: Limits,
     front_end: FrontEnd,
 ) -> None:
-    """Show the front end what the source declares; errors are left to the next pass."""
+    """Show the source's declarations to the front end; errors are left to the next pass."""
     front_end.begin(declaring=True)
     with suppress(SourceErrors):
         _placed(text, table, include, limits, Reporter(limits.expanded_lines), front_end)
@@ -411,7 +410,7 @@ def _placed(
     reporter: Reporter,
     front_end: FrontEnd | None,
 ) -> FirstPass:
-    """Sections, offsets and symbols of a source."""
+    """The first pass over a source: sections, offsets and symbols."""
     layout = FirstPass(table, text.name, limits, reporter, SectionSet(table.dialect, limits))
     layout.symbols.sections.add(table.dialect.code_section)
     known = directives(table)
@@ -447,7 +446,7 @@ def assemble_file(path: Path, table: InstructionTable) -> Object:
 def _place(
     layout: FirstPass, line: SourceLine, parsed: ParsedLine, known: Mapping[str, Directive]
 ) -> None:
-    """Labels, then the statement of a line."""
+    """Place the labels of a line, then its statement."""
     section = layout.sections.current
     offset = section.size_bytes
     layout.place_labels(parsed.labels)

@@ -1,9 +1,9 @@
-"""Diagnostics of the assembler: place, the line with a caret, a code, cause and fix.
+"""Diagnostics of the assembler: position, the line with a caret, a code, cause and fix.
 
 A stage raises `Fault` (columns only); the pass that knows the line turns it into a `Diagnostic` in
-the `Reporter`; at the end all diagnostics of a source are raised together as `SourceErrors`. A
-message may be worded better in a later version; its code stays. A family whose language adds errors
-of its own has an enumeration of the same kind beside its front end.
+the `Reporter`; at the end all diagnostics of a source are raised together as `SourceErrors`. The
+wording of a message may change between versions; its code does not. A family whose language adds
+errors has an enumeration like `SourceError` next to its front end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.common.errors import AssemblyError
 
 
 class ErrorCode(Enum):
-    """A code: its `number` as it is printed, and its `title`, what all errors of it share."""
+    """A code: its `number` as printed, and the `title` of its errors."""
 
     def __init__(self, number: str, title: str) -> None:
         self.number = number
@@ -26,7 +26,7 @@ class ErrorCode(Enum):
 
 
 class SourceError(ErrorCode):
-    """The errors of every source, whatever its language."""
+    """The errors in sources of any language."""
 
     SYNTAX = "A101", "the line does not follow the grammar"
     UNCLOSED = "A102", "a string or character constant has no closing quote"
@@ -61,7 +61,7 @@ _SHOWN_ORIGINS = 6
 
 
 class SourceLine(Struct, frozen=True, gc=False):
-    """A line as it is assembled; `parent` is the line that expanded to it, if one did."""
+    """A line as it is assembled; `parent` is the line that expanded to it, if any."""
 
     file: str
     number: int
@@ -71,19 +71,19 @@ class SourceLine(Struct, frozen=True, gc=False):
     depth: int = 0
 
     def child(self, file: str, number: int, text: str, origin: str) -> SourceLine:
-        """A line that this one expands to."""
+        """A line in the expansion of this one."""
         return SourceLine(file, number, text, self, origin, self.depth + 1)
 
 
 class Span(Struct, frozen=True, gc=False):
-    """Columns of a line: the first, counted from 1, and how many."""
+    """Columns of a line: the first, counted from 1, and their number."""
 
     column: int
     length: int = 1
 
 
 class Fault(AssemblyError):
-    """An error in the line at hand; `span` is None if it covers the whole line."""
+    """An error in the current line; `span` is None for the whole line."""
 
     def __init__(
         self, error_code: ErrorCode, message: str, span: Span | None = None, *, fix: str = ""
@@ -93,18 +93,18 @@ class Fault(AssemblyError):
         self.span = span
 
     def again(self, *, span: Span | None = None, fix: str | None = None) -> Fault:
-        """A plain fault that says the same, with another span or fix where one is given."""
+        """A plain fault with the same message, and another span or fix if given."""
         return Fault(
             self.error_code, self.message, span or self.span, fix=self.fix if fix is None else fix
         )
 
 
 class Consequence(Fault):
-    """A fault that only follows from one reported elsewhere; it is not shown."""
+    """A fault that follows from one reported elsewhere, and is not shown."""
 
 
 class FatalFault(Fault):
-    """A fault after which going on makes no sense: a limit is exceeded."""
+    """A fault that ends the assembly: a limit is exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Diagnostic:
         return f"{self.line.file}:{self.line.number}:{self.span.column}"
 
     def render(self) -> str:
-        """The message with the source line, a caret, the fix and the macros it came through."""
+        """The message with the source line, a caret, the fix and the macros around it."""
         source, caret = _excerpt(self.line.text, self.span)
         rows = [
             f"{self.where}: error {self.error_code.number}: {self.message}",
@@ -136,7 +136,7 @@ class Diagnostic:
 
 
 def _excerpt(text: str, span: Span) -> tuple[str, str]:
-    """The visible part of a line, unprintable characters replaced, and the carets below it."""
+    """The visible part of a line, with unprintable characters replaced, and carets below it."""
     shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
     first = 0 if span.column <= _SHOWN_CHARACTERS - 20 else span.column - _SHOWN_CHARACTERS // 2
     shown = shown[first : first + _SHOWN_CHARACTERS]
@@ -158,7 +158,7 @@ def _origins(line: SourceLine) -> list[str]:
 
 
 class SourceErrors(AssemblyError):
-    """All errors of a source; `message`, `where`, `fix` are the first's, `str()` shows all."""
+    """All errors of a source; `message`, `where` and `fix` are of the first, `str()` shows all."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], *, left_out: bool = False) -> None:
         first = diagnostics[0]
@@ -183,8 +183,8 @@ class SourceErrors(AssemblyError):
 class Reporter:
     """Collects the diagnostics of one source.
 
-    `structure_broken` tells the second pass that blocks or files are missing, so that its
-    complaints about unknown names would mislead.
+    `structure_broken` is set if blocks or files are missing, since errors about unknown names in
+    the second pass would mislead then.
     """
 
     limit: int
@@ -193,7 +193,7 @@ class Reporter:
     structure_broken: bool = False
 
     def add(self, line: SourceLine, fault: Fault, order: int) -> None:
-        """Take a fault of a line; `order` is the place of the line in the expanded source."""
+        """Add a fault of a line; `order` is the line's number in the expanded source."""
         if isinstance(fault, Consequence):
             return
         text = line.text.rstrip()
@@ -211,12 +211,12 @@ class Reporter:
             raise SourceErrors(self._sorted(), left_out=True)
 
     def take(self, errors: SourceErrors, order: int) -> None:
-        """Take the errors of an included file that cannot be read."""
+        """Add the errors of an included file that cannot be read."""
         self.found.extend((order, diagnostic) for diagnostic in errors.diagnostics)
         self.structure_broken = True
 
     def raise_if_any(self) -> None:
-        """Raise all that was found, in source order."""
+        """Raise all errors, in source order, if there are any."""
         if self.found:
             raise SourceErrors(self._sorted())
 

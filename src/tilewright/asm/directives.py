@@ -1,7 +1,7 @@
-"""The directives: what each does to the layout. One function each, found by name.
+"""The directives and their effects on the layout: one function each, found by name.
 
-The dialect adds those of its sections. What steers the expansion (`.macro`, `.rept`, `.if`,
-`.include`) is in `expand`.
+The dialect adds directives for its sections. Directives that control the expansion (`.macro`,
+`.rept`, `.if`, `.include`) are in `expand`.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ _COMMON: dict[str, Directive] = {
 def directives(table: InstructionTable) -> dict[str, Directive]:
     """The directives by name, with those of the table's sections.
 
-    Errors: MachineError for a section that is called like another directive.
+    Errors: MachineError for a section with the name of another directive.
     """
     sections = table.dialect.section_styles
     for name in sections:

@@ -68,7 +68,7 @@ class _SectionText:
     named: set[str] = field(default_factory=set)
 
     def rows(self) -> Iterator[str]:
-        """The section's directive, its contents, and names that stand inside a number."""
+        """The section's directive, its contents, and names whose address is inside a number."""
         yield self._opening()
         if self.section.alignment_bytes > 1:
             yield f"\t.balign {self.section.alignment_bytes}"
@@ -92,14 +92,14 @@ class _SectionText:
         return [symbol for symbol in self.source.symbols if symbol.section == self.section.name]
 
     def _labels_at(self, offset: int, labels: dict[int, list[str]]) -> Iterator[str]:
-        """The labels of a place, each name once: an image may have several locals of one name."""
+        """The labels at an offset, each name once: an image may have several locals of one name."""
         for name in labels.get(offset, ()):
             if name not in self.named:
                 self.named.add(name)
                 yield f"{name}:"
 
     def _zeros(self) -> Iterator[str]:
-        """A section without bytes: labels with space between."""
+        """The rows of a section without bytes: labels with space between them."""
         labels = _by_offset(self._symbols())
         offset, end = 0, self.section.size_bytes
         for place in sorted({*(p for p in labels if 0 <= p <= end), end}):
@@ -135,7 +135,7 @@ class _SectionText:
         yield from self._labels_at(offset, labels)
 
     def _decoded(self, step: int, fixed: dict[int, Relocation]) -> dict[int, Instruction]:
-        """The words that are instructions, with the symbols that relocations put into them."""
+        """The words that are instructions, with the symbols of their relocations."""
         found: dict[int, Instruction] = {}
         data, offset = self.section.data, 0
         while offset + step <= len(data):
@@ -153,7 +153,7 @@ class _SectionText:
     def _targets(
         self, decoded: dict[int, Instruction], step: int, fixed: dict[int, Relocation]
     ) -> Iterator[int]:
-        """Targets of the section's branches, as far as a label can stand there."""
+        """Targets of the section's branches at which a label can be placed."""
         covered = {
             offset + i
             for offset, relocation in fixed.items()
@@ -166,7 +166,7 @@ class _SectionText:
                     yield target
 
     def _numbers(self, offset: int, end: int, step: int) -> Iterator[str]:
-        """Bytes that are no instruction: words where they are whole in code, else bytes."""
+        """Rows for bytes that are no instruction: whole words in code, else single bytes."""
         data, order = self.section.data, self.table.byte_order
         if self.section.is_code and (end - offset) % step == 0 and step in _DATA_DIRECTIVES:
             for at in range(offset, end, step):
@@ -206,7 +206,7 @@ def _by_offset(symbols: Sequence[Symbol]) -> dict[int, list[str]]:
 def _instruction_text(
     instruction: Instruction, offset: int, step: int, labels: dict[int, list[str]]
 ) -> str:
-    """The text with a label for the target of a branch that has one."""
+    """The text of an instruction, with a label as a branch's target if there is one."""
     if isinstance(instruction.target, int):
         target = labels.get(offset + step * (1 + instruction.target))
         if target is not None:

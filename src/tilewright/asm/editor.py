@@ -1,7 +1,7 @@
-"""Editor support for assembly: what is wrong, what a word means, where it is defined.
+"""Editor support for assembly: errors, meanings of words, definitions, completions.
 
-In: the text of a source as it is typed, its table and its path. Out: plain values; the language
-server (`cli.lsp`) turns them into its protocol. Lines and columns count from 1.
+In: the current text of a source, its table and its path. Out: plain values, which the language
+server (`cli.lsp`) translates to its protocol. Lines and columns count from 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionSpec, InstructionTable
 
 _WORD = re.compile(r"(?P<mark>@\s*)?(?P<name>[A-Za-z_.][\w.]*)", re.ASCII)
-"""A name; with the mark it is a word of a language's own."""
+"""A name; with the mark, a word of a family's language."""
 _BEGUN = re.compile(r"[@$.]?[\w.]*$", re.ASCII)
 _STATEMENT = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*", re.ASCII)
 """Labels, which may precede a statement in its line."""
@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Definition of a name: its place, and the line that defines it."""
+    """Definition of a name: its position, and the line that defines it."""
 
     path: Path
     line: int
@@ -59,7 +59,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error at the line of the source that it comes from."""
+    """An error, at the line of the source that caused it."""
 
     line: int
     span: Span
@@ -79,7 +79,7 @@ def problems_of(source: Source) -> tuple[Problem, ...]:
 
 
 def _problem(source: Source, diagnostic: Diagnostic) -> Problem:
-    """An error in a line of a macro, block or other file is shown where that begins."""
+    """The problem of a diagnostic; one inside a macro, block or file is shown where that begins."""
     line, span = diagnostic.line, diagnostic.span
     message = diagnostic.message + (f"\nfix: {diagnostic.fix}" if diagnostic.fix else "")
     if line.parent is not None:
@@ -94,7 +94,7 @@ def _problem(source: Source, diagnostic: Diagnostic) -> Problem:
 
 
 def _outermost(line: SourceLine) -> SourceLine:
-    """The line of the source itself that a line was expanded from."""
+    """The line of the source that a line was expanded from."""
     while True:
         above = line.parent
         if above is None:
@@ -108,7 +108,7 @@ def _whole(text: str) -> Span:
 
 
 def word_at(source: Source, line: int, column: int) -> str:
-    """The name at a place, "" where there is none."""
+    """The name at a position; "" if there is none."""
     match = _match_at(source, line, column)
     return "" if match is None else match["name"]
 
@@ -120,7 +120,7 @@ def _match_at(source: Source, line: int, column: int) -> re.Match[str] | None:
 
 
 def definition_of(source: Source, line: int, column: int) -> _Place | None:
-    """Definition of the name at a place: in the source, or in a file that it includes."""
+    """Definition of the name at a position: in the source, or in a file that it includes."""
     word = word_at(source, line, column)
     places = (place for place in _places(source) if place.text and word)
     return next((place for place in places if _names(source, place) == word), None)
@@ -151,7 +151,7 @@ def _places(source: Source) -> Iterator[_Place]:
 
 
 def _included(source: Source, name: str) -> list[str]:
-    """The lines of an included file; none where it cannot be read, which is a problem elsewhere."""
+    """The lines of an included file; empty if it cannot be read, which is reported elsewhere."""
     try:
         return list(IncludeFolder(source.path.parent, DEFAULT_LIMITS).read(name, Span(1)).lines)
     except (Fault, SourceErrors):
@@ -159,7 +159,7 @@ def _included(source: Source, name: str) -> list[str]:
 
 
 def meaning_of(source: Source, line: int, column: int) -> str:
-    """The meaning of the word at a place, in a few lines; "" for an unknown one."""
+    """The meaning of the word at a position, in a few lines; "" for an unknown word."""
     match = _match_at(source, line, column)
     if match is None:
         return ""
@@ -190,9 +190,8 @@ def _described(table: InstructionTable, spec: InstructionSpec) -> str:
 
 
 def completions_of(source: Source, line: int, column: int) -> tuple[str, ...]:
-    """The words that may stand at a place, which the part before it begins: where a statement
-    begins mnemonics, directives, words of the language and names of macros; behind that registers
-    and names.
+    """The words that complete the text before a position: mnemonics, directives, words of the
+    language and macros at the start of a statement, registers and names after it.
     """
     before = source.lines[line - 1][: column - 1] if 1 <= line <= len(source.lines) else ""
     match = _BEGUN.search(before)

@@ -1,8 +1,8 @@
-"""Instructions to words and back, both by the bit fields of the instruction table.
+"""Encoding of instructions to words and back, by the bit fields of the instruction table.
 
-Decoding is strict: a word with a bit set that its instruction does not use is no instruction, so
-that `encode(decode(word)) == word` for every word that decodes, and `decode(encode(i)) == i` for
-every instruction.
+Decoding is strict: a word with a set bit that its instruction does not use is no instruction. So
+`encode(decode(word)) == word` for every word that decodes, and `decode(encode(i)) == i` for every
+instruction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.isa.table import BitField, OperandSpec, fixed_bits
 
 
 def encode_word(instruction: isa.Instruction) -> int:
-    """The word of an instruction of registers and numbers alone. Raises AssemblyError."""
+    """The word of an instruction whose operands are registers and numbers. Raises AssemblyError."""
     rules = operand_rules_of(instruction.table)[instruction.spec.mnemonic]
     word = rules.constant_bits
     for rule, operand in zip(rules.operands, instruction.operands, strict=True):
@@ -45,7 +45,7 @@ def word_bytes(table: isa.InstructionTable, word: int) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def decode_word(word: int, table: isa.InstructionTable) -> isa.Instruction | None:
-    """The instruction that a word encodes, None if it encodes none."""
+    """The instruction that a word encodes, or None."""
     for mask, specs in _decoder(table):
         spec = specs.get(word & mask)
         if spec is not None:
@@ -54,13 +54,13 @@ def decode_word(word: int, table: isa.InstructionTable) -> isa.Instruction | Non
 
 
 def decode(data: bytes, table: isa.InstructionTable) -> isa.Instruction | None:
-    """The instruction in `word_bits / 8` bytes, None if they hold none."""
+    """The instruction in `word_bits / 8` bytes, or None."""
     return decode_word(int.from_bytes(data, table.byte_order), table)
 
 
 @lru_cache(maxsize=16)
 def _decoder(table: isa.InstructionTable) -> tuple[tuple[int, dict[int, isa.InstructionSpec]], ...]:
-    """The instructions by their constant bits, grouped by which bits those are."""
+    """The instructions by the values of their constant bits, grouped by the mask of these bits."""
     groups: dict[int, dict[int, isa.InstructionSpec]] = {}
     for spec in table.instructions:
         mask, value = fixed_bits(table, spec)

@@ -1,8 +1,8 @@
-"""The first pass: every line gets its section and offset, every label its place.
+"""The first pass: it assigns a section and an offset to every line, and an address to every label.
 
 In: a source and an instruction table. Out: a `FirstPass`: sections filled with items, symbols, and
-the map from lines to bytes. All instructions have one size, so no second look is needed;
-expressions of operands wait for the second pass.
+the map from lines to bytes. All instructions have one size, so one pass suffices for offsets;
+expressions in operands are evaluated in the second pass.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FirstPass:
         return self.symbols.scope(self.order, section.name, section.size_bytes)
 
     def number(self, expression: Expression) -> int:
-        """The value of an expression that must be a number now. Raises Fault."""
+        """The value of an expression that must be known now. Raises Fault."""
         try:
             value = expression_value(expression, self.scope())
         except NotYetKnown as fault:
@@ -78,11 +78,11 @@ class FirstPass:
         return value.offset
 
     def operand_number(self, operand: ParsedOperand) -> int:
-        """The value of an operand that must be a number now. Raises Fault."""
+        """The value of an operand that must be known now. Raises Fault."""
         return self.number(expression_of(operand))
 
     def define_value(self, name: str, expression: Expression, span: Span, *, once: bool) -> None:
-        """`.set` and `.equiv`: now if its value is known, otherwise when all lines are placed."""
+        """Define a name by `.set` or `.equiv`, now if its value is known, else after all lines."""
         self._refuse_register(name, span)
         section = self.sections.current
         definition = SetDirective(
@@ -109,11 +109,11 @@ class FirstPass:
             )
 
     def begin(self, line: SourceLine, order: int) -> None:
-        """Go on to a line; `order` counts the lines of the expanded source."""
+        """Start a line; `order` counts the lines of the expanded source."""
         self.line, self.order = line, order
 
     def place_labels(self, labels: tuple[ParsedLabel, ...]) -> None:
-        """Give the labels of a line the current place."""
+        """Place the labels of a line at the current address."""
         section = self.sections.current
         for label in labels:
             place = Label(section.name, section.size_bytes, self.line)
@@ -157,7 +157,7 @@ class FirstPass:
         section.items.append(CodeItem(offset, self.order, self.line, parsed, labels))
 
     def record_line(self, line: SourceLine, section: str, offset: int) -> None:
-        """Note which bytes a line made; a line that changed the section made none."""
+        """Record the bytes of a line; a line that changes the section has none."""
         current = self.sections.current
         size = current.size_bytes - offset if current.name == section else 0
         start = offset if current.name == section else current.size_bytes
@@ -177,7 +177,7 @@ class FirstPass:
 
 
 def expression_of(operand: ParsedOperand) -> Expression:
-    """The operand as an expression. Raises Fault if it is a register, a string or the like."""
+    """The operand as an expression. Raises Fault for any other kind, such as a register."""
     if isinstance(operand, Expression):
         return operand
     raise Fault(SourceError.KIND, "a number or symbol is expected here", span_of(operand))

@@ -1,8 +1,8 @@
-"""Front ends of families' own assembly languages: they replace lines before these are parsed.
+"""Front ends of families' own assembly languages: they replace lines before parsing.
 
-A family whose language is more than instructions, directives and macros of `as` has a module
-`language` with an object `LANGUAGE`. Its front end sees every line that counts and may replace it
-by lines; those go through the same expansion, so that a message shows where they came from.
+A family whose language goes beyond instructions, directives and macros of `as` has a module
+`language` with an object `LANGUAGE`. Its front end sees every active line and may replace it by
+other lines. These go through the same expansion, so that messages show their origin.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tilewright.machine.family import Capability, find_family
 
 
 class Expansion(Protocol):
-    """The assembler's services to a front end at a line."""
+    """The assembler's services to a front end, at the current line."""
 
     def next_line(self) -> SourceLine | None:
-        """The following line of the same text, which is taken; None at its end."""
+        """Consume and return the next line of the same text; None at its end."""
 
     def number_of(self, text: str, column: int) -> int:
         """The value of an expression that starts at a column of the line. Raises Fault."""
@@ -35,29 +35,29 @@ class Expansion(Protocol):
         """The operands of a statement. Raises Fault."""
 
     def report(self, line: SourceLine, fault: Fault) -> None:
-        """Note a fault of a line that was taken."""
+        """Report a fault of a consumed line."""
 
     @property
     def section(self) -> str:
-        """The section that statements go to."""
+        """The current section."""
 
 
 class FrontEnd(Protocol):
-    """The front end of one source. It sees the source twice: first for what it declares."""
+    """The front end of one source, which it sees twice: first for its declarations."""
 
     def begin(self, *, declaring: bool) -> None:
-        """Begin to see the source from its first line, to expand it or for what it declares."""
+        """Start over at the first line, to expand the source or only for its declarations."""
 
     def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
-        """The lines that a line stands for; None for one that stands for itself. Raises Fault."""
+        """The lines that replace a line; None to keep it. Raises Fault."""
 
     def closing(self) -> Iterable[str]:
-        """Lines behind the last one of the source. Raises Fault for what is left open."""
+        """Lines to add after the last one. Raises Fault for blocks that are still open."""
 
 
 class Language(Protocol):
-    """A family with a language of its own; `suffix` marks its files, `machine` is the one that they
-    are for where none is named.
+    """A family with a language of its own; `suffix` marks its files, and `machine` is their default
+    machine.
     """
 
     suffix: str
@@ -65,19 +65,19 @@ class Language(Protocol):
     definition: re.Pattern[str]
     """Lines that define a name, its group `name`."""
     words: tuple[str, ...]
-    """Words that may begin a line besides mnemonics and directives."""
+    """Words besides mnemonics and directives that may begin a line."""
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
 
     def is_needed(self, text: str) -> bool:
-        """True if a source has lines for the front end."""
+        """True if a source contains lines for the front end."""
 
     def describe(self, word: str) -> str:
-        """The meaning of a word of the language, without its mark; "" for an unknown one."""
+        """The meaning of a word of the language, given without its mark; "" if unknown."""
 
     def maps(self, source: Object) -> Sequence[str]:
-        """Rows that show where the data of an object or image lies, beyond its symbols."""
+        """Rows that show the layout of an object's or image's data, beyond its symbols."""
 
 
 LANGUAGES: Capability[Language] = Capability(
@@ -89,7 +89,7 @@ LANGUAGES: Capability[Language] = Capability(
 
 @cache
 def language_of(instruction_set: str) -> Language | None:
-    """The language of an instruction set's family, None where it has none of its own."""
+    """The language of an instruction set's family; None if it has none of its own."""
     files = table_files()
     if instruction_set not in files:
         return None
@@ -97,7 +97,7 @@ def language_of(instruction_set: str) -> Language | None:
 
 
 def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
-    """The front end that the source of a table needs, None where it needs none."""
+    """The front end that a source for a table needs; None if it needs none."""
     language = language_of(table.instruction_set)
     if language is None or not language.is_needed(text):
         return None
@@ -105,20 +105,20 @@ def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
 
 
 def nearest_word(table: InstructionTable, word: str) -> str:
-    """The fix that names the mnemonic or word of the language closest to one; empty for none."""
+    """The fix that suggests the closest mnemonic or word of the language; empty for none."""
     language = language_of(table.instruction_set)
     words = () if language is None else language.words
     return did_you_mean(word, (*table.mnemonics, *words))
 
 
 def maps_of(source: Object) -> Sequence[str]:
-    """The rows that the language of an object's instruction set adds to its summary."""
+    """The rows that the instruction set's language adds to an object's summary."""
     language = language_of(source.instruction_set)
     return () if language is None else language.maps(source)
 
 
 def machine_of_file(path: Path) -> str | None:
-    """The machine that a file is for by its suffix, None where no language has that suffix."""
+    """The machine that a file's suffix implies; None if no language has that suffix."""
     for name in LANGUAGES.families():
         language = LANGUAGES.of_family(find_family(name))
         if language is not None and language.suffix == path.suffix:

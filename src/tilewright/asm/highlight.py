@@ -1,6 +1,6 @@
 """Pygments lexers of assembly sources, for editors, terminals and documents.
 
-Each knows the marks of its dialect and no mnemonic: the first word of a statement is one.
+Each knows the marks of its dialect but no mnemonics: the first word of a statement counts as one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OPERANDS: list[Rule] = [
 
 
 def rules(comment: str, *statements: Rule) -> dict[str, list[Rule]]:
-    """The states of a lexer: comments of a dialect, and what else its statements begin with."""
+    """The states of a lexer, from a dialect's comments and further rules for statements."""
     return {
         "root": [(comment, Comment.Single), *statements, *STATEMENTS],
         "operands": [(comment, Comment.Single), *OPERANDS],

@@ -1,7 +1,7 @@
-"""Bounds of the assembler: what one source may cost in lines, bytes, depth and errors.
+"""Bounds of the assembler: limits of one source on lines, bytes, depth and errors.
 
-Every loop and every buffer that a source can steer has its bound here, so that a wrong source ends
-with a message and neither a hang nor an exhausted memory.
+Every loop and buffer that a source controls is bounded here, so that a wrong source ends with a
+message instead of a hang or exhausted memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tilewright.asm.diagnostics import FatalFault, Fault, SourceError, SourceLin
 
 @dataclass(slots=True)
 class Budget:
-    """Lines and characters of the expanded source; `lines` is also the place of this line."""
+    """Lines and characters of the expanded source so far; `lines` also numbers the current line."""
 
     limits: Limits
     lines: int = 0
     characters: int = 0
 
     def spend(self, line: SourceLine) -> None:
-        """Count a line. Raises Fault for one that is too long, FatalFault for a total too large."""
+        """Count a line. Raises Fault if it is too long, FatalFault if the total is too large."""
         limits = self.limits
         self.lines += 1
         self.characters += len(line.text)
@@ -45,9 +45,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest source that is accepted; a caller with a larger one passes its own.
+    """The largest accepted source; callers with larger ones pass their own limits.
 
-    `object_bytes` are those of sections with contents, `reserved_bytes` those of the others.
+    `object_bytes` limits sections with contents, `reserved_bytes` all other sections.
     """
 
     source_bytes: int = 16 << 20

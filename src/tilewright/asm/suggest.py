@@ -1,8 +1,8 @@
 """Did you mean: the word of a vocabulary that is closest to a misspelt one.
 
-Words are found through a shared string that both become when up to two characters are left out,
-which costs microseconds where comparing with every word costs milliseconds; a mistyped source has
-many of them.
+Two words match if deleting up to two characters makes them equal. An index of such shortened words
+takes microseconds per look-up, where comparing with every word takes milliseconds, and a mistyped
+source needs many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LARGEST_VOCABULARY = 1000
 
 
 def closest(word: str, vocabulary: Iterable[str]) -> str | None:
-    """The word that the fewest edits give, at most two (one for up to three letters), or None."""
+    """The word within the fewest edits, at most two (one for up to three letters), or None."""
     if len(word) > _LONGEST_WORD:
         return None
     index = _index(tuple(islice(vocabulary, _LARGEST_VOCABULARY)))
@@ -27,7 +27,7 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
     wanted = word.lower()
 
     def likeness(known: str) -> tuple[int, bool, float]:
-        """Similarity of the words; of equals, the one with the same letters, exchanged."""
+        """Similarity of two words, as a sort key; transposed letters win ties."""
         other = known.lower()
         has_letters = sorted(wanted) == sorted(other)
         return -_edits(wanted, other), has_letters, SequenceMatcher(None, wanted, other).ratio()
@@ -36,7 +36,7 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
 
 
 def _edits(word: str, other: str) -> int:
-    """Letters to insert, leave out, replace, or exchange with the next one."""
+    """Edit distance by insertions, deletions, replacements and transpositions of letters."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(word, 1):
@@ -51,13 +51,13 @@ def _edits(word: str, other: str) -> int:
 
 
 def did_you_mean(word: str, vocabulary: Iterable[str]) -> str:
-    """The fix that names the closest word; empty if there is none."""
+    """The fix that suggests the closest word; empty if there is none."""
     found = closest(word, vocabulary)
     return f"did you mean '{found}'?" if found else ""
 
 
 def _shortened(word: str) -> set[str]:
-    """The word with up to one (short words) or two characters left out."""
+    """The word with up to one (for short words) or two characters deleted."""
     edits = 1 if len(word) <= 3 else 2
     return {
         "".join(word[i] for i in kept)

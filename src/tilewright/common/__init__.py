@@ -1,1 +1,1 @@
-"""Words that every stage shares: errors, data types, integer expressions."""
+"""Vocabulary shared by all stages: errors, element types, integer expressions."""

@@ -1,4 +1,4 @@
-"""Classes of equal rows of a table, from its columns of integers."""
+"""Classes of equal rows in a table of integer columns."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ else:  # heavy: Numba
 
 Ints = npt.NDArray[np.int64]
 FEW_ROWS = 256
-"""So few rows are priced without finding equal ones, which would take longer."""
+"""Number of rows up to which pricing all is faster than finding equal ones."""
 _MANY_ROWS = 1 << 20
-"""From here on a table of hashes is faster even where Numba has to be loaded for it, in 0.6 s: as
-long as sorting five million rows takes, and some such tables come together. Where it is loaded,
-tables of all sizes take a tenth of the time of sorting.
+"""Number of rows from which a hash table pays off even if Numba has to be loaded first, in 0.6 s.
+That is the time to sort five million rows, and several such tables usually come together. With
+Numba loaded, hashing takes a tenth of the time of sorting at any size.
 """
 FACTOR = 0x9E3779B97F4A7C15
 """An odd number whose multiples and powers spread over all bits: 2^64 over the golden ratio."""
 _PLACES = 8
-"""Places of an array for each row; where values lie farther apart they are sorted."""
+"""Table entries per row up to which keys are marked in a table; sparser keys are sorted."""
 
 
 def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
-    """The class of each row of a table (columns, rows) by all columns, and the first row of each
-    class. Classes are numbered in the order of their first rows.
+    """The class of each row of a table (columns, rows), equal for equal rows, and the first row of
+    each class. Classes are numbered in the order of their first rows.
 
     >>> code, first = classes_of_table(np.array([[7, 7, 9, 7], [0, 1, 0, 0]]))
     >>> code.tolist(), first.tolist()
@@ -43,8 +43,8 @@ def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
 
 
 def _by_sums(table: Ints) -> tuple[Ints, Ints] | None:
-    """The classes by one sum of each row's values, every column times a factor of its own; None
-    where different rows have equal sums.
+    """The classes by a weighted sum of each row's values, with one factor per column; None if
+    different rows have equal sums.
     """
     sums, factor = np.zeros(table.shape[1], np.int64), 1
     for column in table:
@@ -56,7 +56,7 @@ def _by_sums(table: Ints) -> tuple[Ints, Ints] | None:
 
 
 def _in_order(code: Ints, first: Ints) -> tuple[Ints, Ints]:
-    """Classes numbered in the order of their first rows."""
+    """The classes renumbered in the order of their first rows."""
     order = np.argsort(first)
     number = np.empty_like(first)
     number[order] = np.arange(len(first))
@@ -69,12 +69,12 @@ def _by_columns(table: Ints) -> tuple[Ints, Ints]:
     for column in table:
         code, count = _refined(code, count, column)
     first = np.empty(count, np.int64)
-    first[code[::-1]] = np.arange(rows)[::-1]  # of equal places the last one written stays
+    first[code[::-1]] = np.arange(rows)[::-1]  # reversed: the last write per class wins
     return _in_order(code, first)
 
 
 def _refined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:
-    """The classes, of which there are `count`, told apart by one more column."""
+    """The `count` classes refined by one more column, and their new number."""
     if not count:
         return code, 0
     least = int(column.min())

@@ -1,9 +1,9 @@
 """Typed decorators for compiled functions, and a disk cache that follows their sources.
 
-Numba's own cache lies beside the sources, knows the source file of the cached function alone, and
-is a pickle that whoever can write the folder can plant. An entry point here is kept in the cache of
-everything else, under a digest of every source that it is compiled from. An installation may bring
-some of them compiled, for its processor, as others bring extension modules.
+Numba's own cache lies beside the sources, depends only on the source file of the cached function,
+and is a pickle that anyone with write access to the folder can plant. Entry points are kept in
+`common.cache` instead, under a digest of all sources that they are compiled from. An installation
+may ship some of them compiled for its processor, like extension modules.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ from numba.extending import intrinsic
 from tilewright.common.cache import CacheStore, cache_folder
 from tilewright.common.digest import digest, digest_of_code
 
-# Functions that only compiled code calls: typed and lowered here, optimized where they end up.
+# Pieces, functions called only from compiled code: typed and lowered here, optimized in callers.
 #
-# Numba optimizes each function together with everything that it calls, and makes machine code of
-# the result: the innermost of a chain of thirty functions is optimized thirty times. A piece
-# stays as it was lowered, and the entry point links, optimizes and translates all its pieces
-# once.
+# Numba optimizes each function together with all of its callees and translates the result to
+# machine code, so the innermost of a chain of thirty functions is optimized thirty times. A piece
+# is only lowered; the entry point links, optimizes and translates all its pieces once.
 
 _OPTIONS: dict[str, Any] = {
     "nopython": True,
@@ -46,7 +45,7 @@ _OPTIONS: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     # Reference counts cost an atomic operation for every array of every call, three quarters of the
-    # time of small functions. Without them a function may allocate nothing.
+    # time of small functions. Without them, a function must not allocate.
     "_nrt": False,
 }
 _make_function = cast(Callable[..., Any], _dynfunc.make_function)
@@ -54,20 +53,20 @@ _unliteral: Callable[[Any], Any] = types.unliteral
 
 
 def _piece_of(function: Callable[..., Any], *, inlined: bool) -> Any:
-    """A Numba dispatcher of `function` for use in other functions; `inlined` at every call."""
+    """A Numba dispatcher of `function` for calls from other functions, `inlined` or not."""
     options = {**_OPTIONS, "forceinline": inlined}
     return _Piece(function, targetoptions=options, pipeline_class=_PieceCompiler)
 
 
 class _Piece(CPUDispatcher):
-    """Compiled once for all literal arguments of a type."""
+    """A piece's dispatcher, which compiles once per type for all literal arguments."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return super().get_call_template([_unliteral(a) for a in args], kws)
 
 
 class _PieceLibrary(JITCodeLibrary):
-    """The lowered code of one piece, and the libraries of the functions it calls."""
+    """The lowered code of one piece, and the libraries of its callees."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -76,7 +75,7 @@ class _PieceLibrary(JITCodeLibrary):
         self._finalized = True
 
     def with_all_called(self) -> list[Any]:
-        """This library and all that its code needs, each once."""
+        """This library and the libraries of all direct and indirect callees, each once."""
         found = {self: None}
         for library in self._linking_libraries:
             called = library.with_all_called() if isinstance(library, _PieceLibrary) else [library]
@@ -86,7 +85,7 @@ class _PieceLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
 class _PieceLowering(typed_passes.NativeLowering):
-    """Lower into a library of our own, and let other functions call the result."""
+    """Lower into a `_PieceLibrary`, and register the result for calls from other functions."""
 
     _name = "piece_lowering"
 
@@ -98,7 +97,7 @@ class _PieceLowering(typed_passes.NativeLowering):
         state.library.finalize()
         lowered = state["cr"]
         module, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname
-        # Numba knows a function by its entry point; nobody calls this one.
+        # Numba identifies a function by its entry point; this one is never called.
         entry = _make_function(module, name, "", 0, lowered.env, (state.library,))
         context.insert_user_function(entry, lowered.fndesc, state.library.with_all_called())
         state["cr"] = lowered._replace(cfunc=entry)
@@ -138,19 +137,19 @@ _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
 def _record_by_content(record: types.Record) -> tuple[str, tuple[object, ...]]:
-    """Name of a record type in function names: a digest of its content."""
+    """Name of a record type in mangled names: a digest of its content."""
     return "Record", (digest(record.name)[:32],)
 
 
-# Numba numbers records as they come up in a process. Functions that two processes kept, each for
-# its own record, can then have one name, and the linker takes the first for both.
+# Numba numbers records in the order of a process. So functions cached by two processes, for
+# different records, could have equal names, and the linker would use the first for both.
 types.Record.mangling_args = property(_record_by_content)  # type: ignore[assignment,method-assign]
 
 
 def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
-    """A function called from Python: compiled on first use and cached on disk.
+    """Decorator of a function called from Python: compiled on first use and cached on disk.
 
-    `modules` are those besides its own whose functions, constants and types it is compiled from.
+    `modules` are the other modules whose functions, constants and types it is compiled from.
     """
 
     def compiled(function: Function) -> Function:
@@ -178,11 +177,11 @@ class _FunctionCache:
 
     @property
     def cache_path(self) -> str:
-        """Folder of the cache, for `stats` of the function."""
+        """Folder of the cache, for the function's `stats`."""
         return str(cache_folder())
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The function compiled for these types of arguments; None where it is not there."""
+        """The function compiled for these argument types; None if it is not cached."""
         content = _KEPT.recall(self._key(signature, context.codegen()))
         if content is None:
             return None
@@ -190,7 +189,7 @@ class _FunctionCache:
         return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep the compiled function, unless it holds addresses of this process."""
+        """Cache the compiled function, unless it contains addresses of this process."""
         if not result.library.has_dynamic_globals:
             _KEPT.remember(self._key(signature, result.codegen), _pickled(result._reduce()))
 
@@ -199,14 +198,12 @@ class _FunctionCache:
 
 
 def piece(function: Function) -> Function:
-    """A function called from compiled code only, without a wrapper for Python; it allocates
-    nothing.
-    """
+    """Decorator of a function called only from compiled code; it must not allocate."""
     return cast(Function, _piece_of(function, inlined=False))
 
 
 def hot_piece(function: Function) -> Function:
-    """A piece on the path of every instruction: always inlined, which costs compile time."""
+    """Decorator of a piece on the path of every instruction: always inlined, at a compile cost."""
     return cast(Function, _piece_of(function, inlined=True))
 
 
@@ -219,4 +216,4 @@ def _at(_typing: Any, record: Any, _index: Any) -> Any:
 
 
 at: Callable[[Record, int], Record] = cast(Any, intrinsic(_at))
-"""The record `index` places after `record` in their array; unchecked."""
+"""The record `index` elements after `record` in their array; unchecked."""

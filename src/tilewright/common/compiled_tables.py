@@ -1,4 +1,4 @@
-"""Work on large tables, compiled: classes of equal rows by a table of hashes, least sums."""
+"""Compiled work on large tables: classes of equal rows by hashing, min-plus products."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _Floats = npt.NDArray[np.float64]
 
 SHIFT = np.uint64(29)
 _BLOCK = 256
-"""Rows and columns of the second matrix that are taken together: they stay in the cache."""
+"""Rows and columns of the second matrix per block, which stays in the cache."""
 
 
 def classes_by_hashes(table: _Ints) -> tuple[_Ints, _Ints] | None:
-    """The classes of a table (columns, rows), as `classes_of_table` numbers them; None where
-    different rows have equal hashes.
+    """The classes of a table (columns, rows), as `classes_of_table` numbers them; None if different
+    rows have equal hashes.
     """
     rows = table.shape[1]
     code, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -39,8 +39,8 @@ def _find(
     first: _Ints,
     factor: np.uint64,
 ) -> int:
-    """Fill in the classes and return their number, -1 where different rows have equal hashes;
-    `slots` are places of an open table, a power of two and more than twice the rows.
+    """Fill in the classes; returns their number, -1 if different rows have equal hashes. `slots` is
+    an open-addressing table; its size is a power of two above twice the rows.
     """
     columns, rows = table.shape
     for c in range(columns):
@@ -65,7 +65,7 @@ def _find(
 
 
 def least_sums(first: _Floats, second: _Floats) -> _Floats:
-    """The least of `first[i, j] + second[j, k]` over all j, for each i and k."""
+    """Min-plus product: the least `first[i, j] + second[j, k]` over all j, for each i and k."""
     least = np.full((first.shape[0], second.shape[1]), np.inf)
     _fill_least(np.ascontiguousarray(first), np.ascontiguousarray(second), least)
     return least

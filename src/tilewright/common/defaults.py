@@ -1,4 +1,4 @@
 """Default names."""
 
 DEFAULT_MACHINE = "sw26010"
-"""Machine of commands that name none."""
+"""The machine of commands that name none."""

@@ -1,4 +1,4 @@
-"""Modules imported on first use, so that heavy ones load only when needed."""
+"""Modules imported on first use, so that heavy ones load only if needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Deferred:
-    """Stands for a module until a name of it is looked up."""
+    """A proxy that imports its module on the first access to an attribute."""
 
     def __init__(self, module: str) -> None:
         self._module = module

@@ -1,4 +1,4 @@
-"""Digests of values: parts of a key in, hexadecimal digits out."""
+"""Digests: parts of a key in, hexadecimal digits out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def digest(*parts: str | bytes | memoryview) -> str:
-    """64 digits that change with every part, and with where one part ends and the next begins.
+    """64 digits that depend on all parts and on the boundaries between them.
 
-    One part gives its SHA-256, several the SHA-256 of their digests.
+    The digest of one part is its SHA-256; of several, the SHA-256 of their digests.
     """
     found = [hashlib.sha256(p.encode() if isinstance(p, str) else p).hexdigest() for p in parts]
     return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest()
@@ -29,21 +29,21 @@ def digest_of_file(path: Path) -> str:
 
 
 def digest_of_code(folder: Path, names: Iterable[str]) -> str:
-    """A digest of files by their names below `folder` and their contents; of Python files without
-    docstrings, comments and empty lines. Raises OSError.
+    """A digest of files, by their names below `folder` and their contents; Python files count
+    without docstrings, comments and empty lines. Raises OSError.
     """
     return _of_named((name, _digest_of_code(folder, name)) for name in names)
 
 
 @cache
 def own_sources() -> str:
-    """A digest of all files of tilewright: another version may generate other code."""
-    # With comments: to find them takes longer than all else that a short command does.
+    """A digest of all files of tilewright, since another version may generate other code."""
+    # Including comments: removing them would take longer than the rest of a short command.
     return _of_named((name, digest(_content(PACKAGE, name))) for name in names_below(PACKAGE))
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """The files in a folder of sources, as paths below it, without Python's caches of them."""
+    """The files in a folder of sources, as paths below it, without Python's bytecode caches."""
     start = len(os.path.join(folder, ""))
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -59,7 +59,7 @@ _SAYS_NOTHING = re.compile(
     rb"|(" + _TEXTS + rb")",
     re.DOTALL,
 )
-"""A docstring, an empty line, a comment, or a text that is part of the program: a group."""
+"""A docstring, an empty line, a comment, or, as a group, a string that is part of the program."""
 
 
 def without_comments(source: bytes) -> bytes:
@@ -77,5 +77,5 @@ def _of_named(digests: Iterable[tuple[str, str]]) -> str:
 
 
 def _content(folder: Path, name: str) -> bytes:
-    with open(os.path.join(folder, name), "rb") as file:  # paths as texts: a third of the time
+    with open(os.path.join(folder, name), "rb") as file:  # text paths take a third of the time
         return file.read()

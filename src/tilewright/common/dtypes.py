@@ -1,8 +1,8 @@
 """Element types of tensors, with their names in the IR, in NumPy and in generated C.
 
 Floats, integers, truth values, and fixed point: `q8.8` is an integer of 16 bits that counts steps
-of 1/256. A fixed-point type is stored, moved and multiplied as the integer that it is. Truth values
-are the integers 0 and 1, of which anything but zero is 1.
+of 1/256. A fixed-point type is stored, moved and multiplied as its integer. Truth values are the
+integers 0 and 1; any non-zero value converts to 1.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Kind = Literal["float", "integer", "fixed"]
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """One element type: its name in programs and on the command line, and its other names.
+    """One element type: its name in programs and on the command line, in NumPy and in C.
 
-    An element of a `fixed` type stands for its integer over 2 ** `fraction_bits`.
+    An element of a `fixed` type represents its integer over 2 ** `fraction_bits`.
     """
 
     name: str
@@ -40,27 +40,27 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """True if results are rounded to a mantissa instead of exact."""
+        """True for floating point, in which results are rounded."""
         return self.kind == "float"
 
     @property
     def computed(self) -> DType:
-        """The type that elements are computed in: f32 for floats of 16 bits, else itself."""
+        """The type that elements are computed in: f32 for 16-bit floats, else the type itself."""
         return F32 if self in HALVES else self
 
     @property
     def nothing(self) -> float:
-        """Value that fills a result before it is computed: NaN, or the least integer."""
+        """Value that marks elements that are not computed yet: NaN, or the least integer."""
         return np.nan if self.is_float else self.limits[0]
 
     @property
     def stored(self) -> DType:
-        """The type that is stored and computed with: itself, or the integer of a fixed point."""
+        """The type in memory: the type itself, or the integer type of fixed point."""
         return self if self.kind != "fixed" else _STORED_IN[8 * self.size_bytes]
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the largest integer that an element of an exact type holds.
+        """The least and the largest integer of an exact type.
 
         >>> dtype("u8").limits, dtype("q4.4").limits
         ((0, 255), (-128, 127))
@@ -86,21 +86,21 @@ U64 = DType("u64", 8, np.dtype(np.uint64), "unsigned long", "integer")
 BOOL = DType("bool", 1, np.dtype(np.bool_), "_Bool", "integer")
 
 FLOATS: tuple[DType, ...] = (F64, F32)
-"""Floats that are computed in."""
+"""Floats that cores compute in."""
 HALVES: tuple[DType, ...] = (F16, BF16)
-"""Floats that are stored alone; f32 is computed in."""
+"""Floats that are only stored; computation uses f32."""
 INTEGERS: tuple[DType, ...] = (I8, U8, I16, U16, I32, U32, I64, U64)
 DTYPES: tuple[DType, ...] = (*FLOATS, *HALVES, *INTEGERS, BOOL)
-"""Types with a name of their own; fixed-point types are named by their bits."""
+"""Types with fixed names; fixed-point types are named by their bits."""
 
 KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"
-"""Names that messages offer in place of an unknown one."""
+"""Names that messages suggest for an unknown one."""
 
 
 def converted(values: Any, kind: DType) -> Any:
-    """Doubles as elements of a type: rounded to floats; integers towards zero, within the limits of
-    their type, and the least where they are no number; true where they are not zero. Elements of
-    fixed point are the nearest, of two the even one.
+    """Doubles converted to a type. Floats are rounded; integers truncate and saturate, and NaN
+    becomes the least integer; non-zero values become true. Fixed point rounds to nearest, ties to
+    even.
 
     >>> converted(np.array([-2.7, 300.0, np.nan]), U8).tolist()
     [0, 255, 0]
@@ -118,7 +118,7 @@ def converted(values: Any, kind: DType) -> Any:
 
 
 def float_limits(kind: DType) -> tuple[float, float]:
-    """The least and the largest double that is an element of an integer type."""
+    """The least and the largest double that an integer type can represent."""
     low, high = kind.limits
     top = float(high)
     return float(low), top if int(top) <= high else float(np.nextafter(top, 0))

@@ -1,4 +1,4 @@
-"""The error hierarchy: each error says what is wrong, where, and the way out.
+"""The error hierarchy: each error states the fault, its position, and a fix.
 
 An error is part of the product: `message` names the thing, the number and the limit; `where` is a
 file, key or line; `fix` is the smallest change that helps. The command line prints all three and
@@ -48,7 +48,7 @@ class ShapeError(TilewrightError):
 
 
 class PartitionError(TilewrightError):
-    """Work cannot be divided over cores as asked, or a core lacks an element that it reads."""
+    """Work cannot be divided over cores as requested, or a core lacks an element that it reads."""
 
     code = "partition"
 
@@ -66,7 +66,7 @@ class GraphError(TilewrightError):
 
 
 class InternalError(TilewrightError):
-    """A fault of tilewright's own, found where the input is in order."""
+    """A fault of tilewright itself, on valid input."""
 
     code = "internal"
 
@@ -96,7 +96,7 @@ class AssemblyError(TilewrightError):
 
 
 class SimulationError(TilewrightError):
-    """A program that does something illegal while it runs: deadlock, race, memory overflow."""
+    """A program that does something illegal at run time: deadlock, race, memory overflow."""
 
     code = "simulation"
 
@@ -108,13 +108,13 @@ class RecordError(TilewrightError):
 
 
 class ToolError(TilewrightError):
-    """An outside tool (the C compiler, for instance) that is missing or failed."""
+    """An external tool (the C compiler, for instance) that is missing or failed."""
 
     code = "tool"
 
 
 class BusyError(ToolError):
-    """Other work leaves this computer too little time to measure anything."""
+    """Other work leaves this computer too little time for any measurement."""
 
 
 class CheckFailed(TilewrightError):

@@ -31,7 +31,7 @@ Value: TypeAlias = (
 
 
 class _Operators:
-    """Python operators that build folded expressions."""
+    """Mixin of Python operators that build folded expressions."""
 
     def __add__(self, other: IntLike) -> Expr:
         return binary("+", self, other)
@@ -61,7 +61,7 @@ class _Operators:
 @final
 @dataclass(frozen=True, init=False, eq=False)
 class Const(_Operators):
-    """An integer literal; equal ones are one object, which compares and hashes by identity."""
+    """An integer literal; equal literals are one object, compared and hashed by identity."""
 
     symbols: ClassVar[frozenset[str]] = frozenset()
     value: int
@@ -103,7 +103,7 @@ class Var(_Operators):
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """Its own name."""
+        """The symbol's own name."""
         return frozenset((self.name,))
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class BinaryExpr(_Operators):
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """Names of the symbols inside."""
+        """Names of all symbols in the expression."""
         return self.a.symbols | self.b.symbols
 
     @cached_property
@@ -139,7 +139,7 @@ class BinaryExpr(_Operators):
         )
 
     def __reduce__(self) -> tuple[type[BinaryExpr], tuple[str, Expr, Expr]]:
-        return BinaryExpr, (self.op, self.a, self.b)  # hashes are those of one process
+        return BinaryExpr, (self.op, self.a, self.b)  # hashes are valid in one process only
 
     def __repr__(self) -> str:
         return self._text
@@ -162,7 +162,7 @@ _ZERO, _ONE = Const(0), Const(1)
 
 _PRECEDENCE = {"and": 1, "<": 2, "<=": 2, "==": 2, "!=": 2, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
 FUNCTIONS = ("min", "max", "ceil_div")
-"""The operations that are written as calls."""
+"""The operations whose text form is a call."""
 
 
 def _bracket(expr: Expr, level: int, *, strict: bool) -> str:
@@ -216,7 +216,7 @@ OPERATIONS: dict[str, Callable[[Value, Value], Value]] = {
     "!=": partial(_compared, operator.ne),
     "and": _both_and,
 }
-"""The functions have names, so that code which holds them can be kept (`common.straight_line`)."""
+"""Named functions, so that code that contains them can be pickled (`common.straight_line`)."""
 
 
 def expr(value: object) -> Expr:
@@ -230,11 +230,11 @@ def expr(value: object) -> Expr:
 
 def binary(op: str, left: object, right: object) -> Expr:
     """Build `left op right`, folding constants and the neutral elements."""
-    # Asked hundreds of thousands of times per search, mostly for what was built before.
+    # Called hundreds of thousands of times per search, mostly for known expressions.
     a = left if isinstance(left, (BinaryExpr, Var, Const)) else expr(left)
     b = right if isinstance(right, (BinaryExpr, Var, Const)) else expr(right)
     key = op, id(a), id(b)
-    known = _BUILT.get(key)  # only what the table keeps alive has such an id
+    known = _BUILT.get(key)  # the table keeps its keys' objects alive
     if known is not None:
         return known[2]
     if len(_BUILT) >= _MOST_BUILT:
@@ -245,7 +245,7 @@ def binary(op: str, left: object, right: object) -> Expr:
 
 
 def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
-    """The constant that an operation on constants gives; ProgramError for a division by zero."""
+    """The result of an operation on constants, else None; ProgramError for a division by zero."""
     if not (isinstance(a, Const) and isinstance(b, Const)):
         return None
     if op in ("//", "%", "ceil_div") and b.value == 0:
@@ -255,11 +255,11 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
 
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
 """The result for each pair of operands, so that equal expressions are one object and look-ups
-compare by identity. The operands stay alive with it, so that their ids stay theirs.
+compare by identity. It keeps the operands alive, so that their ids are not reused.
 """
 _MOST_BUILT = 1_000_000
 _MOST_KEPT = 1 << 16
-"""Results of other functions of expressions that are kept."""
+"""Cached results of each other function of expressions."""
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -289,7 +289,7 @@ def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
 
 
 def _less(a: Expr, b: Expr) -> Expr | None:
-    """`a + b` as a difference where `b` has a negative factor."""
+    """`a + b` as a difference if `b` has a negative factor, else None."""
     match b:
         case BinaryExpr("*", x, Const(value)) if value < 0:
             return binary("-", a, binary("*", x, -value))
@@ -298,8 +298,8 @@ def _less(a: Expr, b: Expr) -> Expr | None:
 
 
 def _gathered(a: Expr, b: Expr, sign: int) -> Expr | None:
-    """`a + sign * b` with the constants at the ends of both sums made one, None where one side has
-    none.
+    """`a + sign * b` with the constants at the ends of both sums combined; None if that changes
+    nothing.
 
     >>> x = Var("x")
     >>> str(x + 3 - 1), str(1 + (x - 2)), str(x - 1 + 1)
@@ -314,7 +314,7 @@ def _gathered(a: Expr, b: Expr, sign: int) -> Expr | None:
 
 
 def constant_apart(e: Expr) -> tuple[Expr, int]:
-    """A sum without the constant that it ends in, and that constant."""
+    """A sum without its last constant, and that constant, 0 if there is none."""
     match e:
         case Const(value):
             return _ZERO, value
@@ -327,7 +327,7 @@ def constant_apart(e: Expr) -> tuple[Expr, int]:
 
 
 def _is_condition(e: Expr) -> bool:
-    """True if `e` can only be 0 or 1; only then is `1 and e` the same as `e`."""
+    """True if `e` can only be 0 or 1; only then `1 and e` equals `e`."""
     return isinstance(e, BinaryExpr) and _PRECEDENCE.get(e.op, 3) <= 2
 
 
@@ -337,12 +337,12 @@ def ceil_div(a: IntLike, b: IntLike) -> Expr:
 
 
 def minimum(a: IntLike, b: IntLike) -> Expr:
-    """The smaller of two."""
+    """The smaller of `a` and `b`."""
     return binary("min", a, b)
 
 
 def maximum(a: IntLike, b: IntLike) -> Expr:
-    """The larger of two."""
+    """The larger of `a` and `b`."""
     return binary("max", a, b)
 
 
@@ -368,7 +368,7 @@ def total(values: Iterable[IntLike]) -> Expr:
 
 
 def all_of(conditions: Iterable[Expr]) -> Expr:
-    """1 where every condition holds; 1 for none at all."""
+    """1 if every condition holds, also if there are none; else 0."""
     result: Expr = _ONE
     for condition in conditions:
         result = binary("and", result, condition)
@@ -380,7 +380,7 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
 
     Raises ProgramError for a symbol that `env` lacks and for a division by an int that is zero.
     """
-    # Asked millions of times per search: exact classes are tested twice as fast as a match, and
+    # Called millions of times per search: testing exact classes is twice as fast as `match`, and
     # half of all nodes are leaves, which need no call.
     if type(e) is BinaryExpr:
         a, b = e.a, e.b
@@ -411,15 +411,15 @@ def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
     return _substituted(e, frozenset(bindings.items()))
 
 
-# Structures of one nest ask for most substitutions again and again.
+# Structures of one nest repeat most substitutions.
 @lru_cache(maxsize=_MOST_KEPT)
 def _substituted(e: Expr, bindings: frozenset[tuple[str, IntLike]]) -> Expr:
     return substitution(dict(bindings))(e)
 
 
 def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
-    """`substitute` with these bindings for many expressions: equal parts are replaced once."""
-    known: dict[int, tuple[Expr, Expr]] = {}  # by id, which its expression keeps alive
+    """`substitute` with fixed bindings for many expressions; shared parts are replaced once."""
+    known: dict[int, tuple[Expr, Expr]] = {}  # by id; the expression is kept alive
 
     def replaced(e: Expr) -> Expr:
         if e.symbols.isdisjoint(bindings):
@@ -444,8 +444,7 @@ def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
 
 
 def coefficient(e: Expr, name: str) -> Expr:
-    """The factor of symbol `name` in `e`, which must be linear in it (ProgramError where it is
-    not).
+    """The factor of symbol `name` in `e`; raises ProgramError unless `e` is linear in it.
 
     >>> str(coefficient(Var("rid") * 4 + (Var("row") * 2 + 1) * Var("stride"), "row"))
     '2 * stride'
@@ -469,7 +468,7 @@ def coefficient(e: Expr, name: str) -> Expr:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def period(e: Expr, name: str) -> int:
-    """After how much more of a variable an expression's remainders of it repeat."""
+    """The period of an expression's remainders in a variable: the largest modulus in it, or 1."""
     match e:
         case BinaryExpr("%", Var(own), Const(value)) if own == name:
             return value

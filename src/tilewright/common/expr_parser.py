@@ -1,6 +1,6 @@
-"""Reading integer expressions: the text form is Python arithmetic, and nothing is executed.
+"""Parsing of integer expressions: the text form is Python arithmetic and is never executed.
 
-In: a text, or a syntax tree of Python's own parser. Out: the expression, so that
+In: a text, or a syntax tree of Python's parser. Out: the expression, such that
 `parse_expr(str(e)) == e`.
 """
 
@@ -26,7 +26,7 @@ _AST_OPERATORS: dict[type[ast.AST], str] = {
 
 
 def parse_expr(text: str) -> Expr:
-    """Read the text form; nothing is executed. Raises ProgramError on anything else."""
+    """Parse the text form without executing it. Raises ProgramError for any other text."""
     try:
         return from_ast(expression_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

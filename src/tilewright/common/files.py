@@ -1,4 +1,4 @@
-"""Files that a user names: read where they have an end, written whole or not at all."""
+"""Files that a user names: read if they are finite, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from uuid import uuid4
 
 
 def require_regular(path: Path) -> None:
-    """Raise OSError, in words, for files whose opening or reading could wait without end: named
-    pipes, sockets, devices. Files that the shell or another program substitutes (`<(...)`,
-    `/dev/stdin` behind `|`) have no name of their own and pass; missing ones pass, too.
+    """Raise an explanatory OSError for files that could block forever on open or read: named pipes,
+    sockets, devices. Files that a shell substitutes (`<(...)`, `/dev/stdin` after `|`) have no name
+    of their own and are accepted; so are missing files.
     """
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # whoever opens it says why
+        return  # opening the file will report the reason
     is_piped = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or is_piped):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file. Raises OSError, also for files that may never end."""
+    """The content of a file. Raises OSError, also for files that `require_regular` refuses."""
     require_regular(path)
     return path.read_bytes()
 
 
 def read_file_text(path: Path, errors: str = "strict") -> str:
-    """The UTF-8 text of a file with its lines ended by `\\n`. Raises as `read_file` does, and
-    UnicodeDecodeError unless `errors` (see `bytes.decode`) says otherwise.
+    """The UTF-8 text of a file, with lines ended by `\\n`. Raises as `read_file` does, and
+    UnicodeDecodeError depending on `errors` (see `bytes.decode`).
     """
     require_regular(path)
     return path.read_text(encoding="utf-8", errors=errors)
@@ -42,12 +42,12 @@ def read_file_text(path: Path, errors: str = "strict") -> str:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to fill, which takes the place of `path` when the block ends well: whoever reads
-    `path` sees the old content or the new one, whole.
+    """A file to fill, which replaces `path` when the block ends without an error: readers of `path`
+    see either the old or the new content, complete.
 
-    A link is followed, an old file's mode is kept. What is no regular file, a pipe or a terminal
-    say, is written where it is, and so is a file in a folder that takes no others. Raises OSError
-    that names `path`.
+    Links are followed, and the mode of an old file is kept. Other than regular files, such as pipes
+    and terminals, are written in place, as are files in folders that accept no new ones. Raises
+    OSError that names `path`.
     """
     try:
         target = Path(os.path.realpath(path))

@@ -1,8 +1,8 @@
 """Exact arithmetic of integer and fixed-point elements: wide products, one rounding at write-back.
 
-In: arrays of integers. Out: arrays of integers. Sums are taken modulo 2^64, so that the bits of a
-narrower sum are the same in whatever order, on however many threads it is added up. `requantised`
-is the one rounding: division, rounding, then saturation or the low bits.
+In: arrays of integers. Out: arrays of integers. Sums are modulo 2^64, so the bits of a narrower sum
+do not depend on the order of additions or the number of threads. `requantised` is the only
+rounding: division, rounding, then saturation or wrapping.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Rounding = Literal["even", "half_up", "floor", "zero"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
-"""To the nearest, ties to even or up; down; towards zero."""
+"""To nearest with ties to even or up, down, and towards zero."""
 
 _EXACT_IN_DOUBLE = 2**53
 EXACT_IN_SINGLE = 2**24
-"""All integers up to this magnitude are numbers of single precision."""
+"""Largest magnitude up to which single precision represents all integers."""
 
 
 def exact_product(a: Array, b: Array) -> Integers:
     """The matrix product `a @ b` of integer arrays modulo 2^64.
 
-    Where no sum can leave what a float holds exactly, BLAS computes it.
+    BLAS computes it if no sum can exceed the exact range of a float type.
     """
     largest = _magnitude(a) * _magnitude(b) * a.shape[-1]
     if largest < _EXACT_IN_DOUBLE:
@@ -44,7 +44,7 @@ def _magnitude(a: Array) -> int:
 
 
 def rounding_called(name: str) -> Rounding:
-    """The rounding of that name. Raises ShapeError for unknown ones."""
+    """The rounding called `name`. Raises ShapeError for unknown ones."""
     for known in ROUNDINGS:
         if known == name:
             return known
@@ -59,10 +59,9 @@ def requantised(
     saturate: bool,
     to: np.dtype[Any],
 ) -> Array:
-    """`values` over the positive `divisor`, rounded once, as the integers of the NumPy type `to`.
+    """`values` over the positive `divisor`, rounded once, as integers of the NumPy type `to`.
 
-    What that does not hold becomes its nearest limit where it is to `saturate`, and wraps
-    otherwise.
+    Results outside the range of `to` become its nearest limit if they `saturate`, else they wrap.
 
     >>> to = np.dtype(np.int8)
     >>> requantised(np.array([3, 5, -3, 999]), 2, "even", saturate=True, to=to).tolist()

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, and a standard output that cannot be written, end with one message and the
+"""Clean ends for Ctrl-C at any moment and for an unwritable standard output: one message, and the
 exit code that a shell expects.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 INTERRUPTED = 130
-"""128 and the number of the signal."""
+"""Exit code: 128 plus the number of the signal."""
 _AGAIN_SECONDS = 0.05
-"""By then the callback is over; where it is not, the interrupt is lost and raised once more."""
+"""Delay until a swallowed interrupt is raised again; if the callback still runs, it is repeated."""
 STANDARD_OUTPUT = "standard output"
 """The file name in errors of writing to standard output."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn an interrupt into a message and an exit code."""
+    """Context that turns an interrupt into a message and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -31,8 +31,8 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def no_interrupt_lost() -> Iterator[None]:
-    """Raise an interrupt again where it met something that ignores exceptions, such as a callback
-    of an extension.
+    """Context that raises an interrupt again if it was swallowed by code that ignores exceptions,
+    such as a callback of an extension.
     """
 
     def again(ignored: sys.UnraisableHookArgs) -> None:
@@ -53,8 +53,9 @@ def no_interrupt_lost() -> Iterator[None]:
 
 @contextmanager
 def writable_output() -> Iterator[None]:
-    """Turn an error of standard output into a message and an exit code: none where its reader has
-    left. Streams that are closed go nowhere, so that no file gets their numbers.
+    """Context that turns an error of standard output into a message and an exit code, without a
+    message if its reader has left. Closed streams are replaced by the null device, so that no file
+    gets their descriptors.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -64,7 +65,7 @@ def writable_output() -> Iterator[None]:
     except OSError as error:
         if error.filename not in (None, STANDARD_OUTPUT):
             raise
-        # What is left in the buffer would fail again when the process ends.
+        # Flushing the remaining buffer at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:
             with suppress(OSError):

@@ -1,7 +1,7 @@
 """Interval arithmetic: the smallest and largest value that an integer expression may take.
 
-In: an expression and bounds of its symbols. Out: an interval that holds all of its values, not
-always the smallest one: equal symbols on both sides of an operation count as independent.
+In: an expression and bounds of its symbols. Out: an interval that contains all of its values. It is
+not always the smallest, since equal symbols on both sides of an operation count as independent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNBOUNDED: Interval = (-(2**62), 2**62)
 
 
 def interval(e: Expr, bounds: Mapping[str, Interval]) -> Interval:
-    """The interval that holds every value of `e`; symbols without bounds take any value.
+    """An interval that contains every value of `e`; symbols without bounds may have any value.
 
     >>> interval(Var("i") * 8 + 3, {"i": (0, 4)})
     (3, 35)
@@ -27,8 +27,8 @@ def interval(e: Expr, bounds: Mapping[str, Interval]) -> Interval:
 
 
 def intervals_within(bounds: Mapping[str, Interval]) -> Callable[[Expr], Interval]:
-    """`interval` under these bounds for many expressions: that of equal parts is found once."""
-    known: dict[int, tuple[Expr, Interval]] = {}  # by id, which its expression keeps alive
+    """`interval` with fixed bounds for many expressions; shared parts are evaluated once."""
+    known: dict[int, tuple[Expr, Interval]] = {}  # by id; the expression is kept alive
 
     def of(e: Expr) -> Interval:
         match e:
@@ -78,7 +78,7 @@ def _divided(op: str, a: Interval, b: Interval) -> Interval:
 
 
 def _decided(op: str, a: Interval, b: Interval) -> Interval:
-    """The interval of a condition: one value where it always or never holds."""
+    """The interval of a condition: a single value if it always or never holds."""
     match op:
         case "<":
             always, never = a[1] < b[0], a[0] >= b[1]

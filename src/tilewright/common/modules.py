@@ -1,4 +1,4 @@
-"""Modules that are found by their place in a folder and a TITLE, read without importing them."""
+"""Modules found by their path in a folder and their TITLE, which is read without importing them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Titled:
-    """The title of one thing, and the module below a folder that makes it, as `FOLDER/MODULE`."""
+    """The title of one item, and the module that defines it, as `FOLDER/MODULE`."""
 
     title: str
     module: str
@@ -21,8 +21,8 @@ class Titled:
 
 @cache
 def titled_below(folder: Path) -> Mapping[str, Titled]:
-    """Things by name, sorted: a module below that has a TITLE is one, `FOLDER/MODULE` or `MODULE`;
-    one with TITLES has several beside it, `FOLDER/NAME` for each key. A folder is read once.
+    """Items by name, sorted. A module below with a TITLE is one item, `FOLDER/MODULE` or `MODULE`;
+    a module with TITLES defines one item, `FOLDER/NAME`, per key. Each folder is read once.
     """
     found: dict[str, Titled] = {}
     for path in folder.rglob("*.py"):
@@ -39,7 +39,7 @@ def titles_below(folder: Path) -> dict[str, str]:
 
 
 def _titles(path: Path) -> dict[str, str]:
-    """Titles that a module says by name; its own has none."""
+    """The titles that a module declares, by name; its own TITLE has an empty name."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="TITLE")], value=value):

@@ -1,6 +1,6 @@
-"""Packages that bring something under an entry-point group: their names, folders and files.
+"""Packages that register objects in an entry-point group: their names, folders and files.
 
-What only reads data files never imports a package's code: its folder is found by its module's name.
+Reading data files never imports a package's code: its folder is located by its module's name.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FAMILIES = "tilewright.targets"
 
 
 def registered(group: str, noun: str) -> Mapping[str, EntryPoint]:
-    """Entry points of a group by name; `noun` is the kind of their objects, such as "target".
+    """Entry points of a group by name; `noun` is the kind of object in errors, such as "target".
 
-    They are looked up again when a package is installed or removed. Raises ToolError where two
-    packages register different objects under one name.
+    The result is cached until a package is installed or removed. Raises ToolError if two packages
+    register different objects under one name.
     """
     return _registered(group, noun, tuple(map(_changed, sys.path)))
 
@@ -34,7 +34,7 @@ def _registered(group: str, noun: str, _: tuple[object, ...]) -> Mapping[str, En
 
 
 def _changed(folder: str) -> tuple[str, int]:
-    """A folder that packages are found in, and when something in it was last made or removed."""
+    """A folder on the import path and its modification time, which changes on installation."""
     try:
         return folder, os.stat(folder or os.curdir).st_mtime_ns
     except OSError:
@@ -42,7 +42,7 @@ def _changed(folder: str) -> tuple[str, int]:
 
 
 def _unique(found: Iterable[EntryPoint], noun: str) -> dict[str, EntryPoint]:
-    """One entry point per name: the same line seen twice (twice installed) is no clash."""
+    """One entry point per name; equal entries, as after a double installation, do not conflict."""
     unique: dict[str, EntryPoint] = {}
     for entry in found:
         other = unique.setdefault(entry.name, entry)
@@ -56,7 +56,7 @@ def _unique(found: Iterable[EntryPoint], noun: str) -> dict[str, EntryPoint]:
 
 @cache
 def package_folder(entry: EntryPoint) -> Path | None:
-    """The folder of the package that an entry point names; None where it is not there."""
+    """The folder of the package that an entry point names; None if it does not exist."""
     try:
         spec = find_spec(entry.module)
     except ImportError:
@@ -67,9 +67,9 @@ def package_folder(entry: EntryPoint) -> Path | None:
 
 
 def brought_files(group: str, noun: str, folder: str, what: str) -> dict[str, tuple[str, Path]]:
-    """Each TOML file in `folder` of a registered package, by stem: (name of the package, path).
+    """The TOML files in `folder` of all registered packages: the package's name and path, by stem.
 
-    `what` is what a file describes, such as "machine". Raises ToolError where two packages bring
+    `what` names what a file describes, such as "machine". Raises ToolError if two packages have
     files of one name.
     """
     found: dict[str, tuple[str, Path]] = {}

@@ -1,4 +1,4 @@
-"""Callbacks by which long work reports its progress."""
+"""Callbacks for the progress of long work."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 Progress = Callable[[str, int, int], None]
-"""Called with (stage, how many are done, of how many)."""
+"""Called with the stage, the number of steps done, and their total."""
 
 
 Steps = Callable[[int, int], None]
-"""Progress within one stage: called with (how many steps are done, of how many)."""
+"""Progress within one stage: called with the number of steps done, and their total."""
 
 
 def uncounted(done: int, total: int) -> None:
-    """Nobody counts the steps."""
+    """`Steps` that reports nothing."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """No progress is shown."""
+    """`Progress` that reports nothing."""
 
 
 def told(progress: Progress, stage: str, items: Sequence[Item]) -> Iterator[Item]:
-    """The items, with how many are done told before each of them and behind the last."""
+    """The items, with progress reported before each and after the last."""
     for done, item in enumerate(items):
         progress(stage, done, len(items))
         yield item

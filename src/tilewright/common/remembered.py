@@ -1,4 +1,4 @@
-"""Methods whose results an object remembers."""
+"""Methods whose results are cached in their object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 def remembered(
     method: Callable[Concatenate[Own, P], Result],
 ) -> Callable[Concatenate[Own, P], Result]:
-    """A method that finds each result once for an object; its arguments have hashes."""
+    """Decorator that caches a method's results per object; arguments must be hashable."""
     name = f"{method.__qualname__} by arguments"
 
     @wraps(method)

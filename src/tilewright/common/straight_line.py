@@ -1,6 +1,6 @@
-"""Evaluation of many expressions at once, with common parts evaluated once.
+"""Evaluation of many expressions at once, with common subexpressions evaluated once.
 
-In: expressions. Out: `StraightLine`, made once and run for every set of values of their symbols.
+In: expressions. Out: `StraightLine`, built once and evaluated for every binding of the symbols.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Value, V
 Operation = Callable[[Value, Value], Value]
 Step = tuple[Operation, int, int]
 Made = dict[tuple[Operation, int, int], tuple[Value, Value, Value]]
-"""Results of operations and their operands, by the identities of these."""
+"""Results of operations with their operands, by operation and the operands' identities."""
 
 
 @dataclass(frozen=True)
 class StraightLine:
     """Expressions as code without branches.
 
-    Values are numbered: the constants, the symbols, then what each step makes of two earlier ones.
-    `results` are the numbers of the expressions.
+    Values are numbered: constants, symbols, then the result of each step, an operation on two
+    earlier values. `results` are the numbers of the expressions.
     """
 
     expressions: tuple[Expr, ...]
@@ -41,8 +41,8 @@ class StraightLine:
         return [values[number] for number in self.results]
 
     def sharing(self, env: Mapping[str, Value], made: Made) -> list[Value]:
-        """The values of the expressions, where operations on the same arrays that other code has
-        `made` are not made again: equal expressions have one array.
+        """The values of the expressions. Results in `made`, also of other code, are reused for
+        operations on identical arrays, so that equal expressions share one array.
         """
         try:
             values = [*self.constants, *[env[name] for name in self.symbols]]
@@ -58,7 +58,7 @@ class StraightLine:
 
 
 def straight_line(expressions: Sequence[Expr]) -> StraightLine:
-    """Number the parts of the expressions, operands first.
+    """The straight-line code of some expressions, operands first.
 
     >>> n = Var("n")
     >>> straight_line([(n + 1) * 2, n + 1])({"n": 4})
@@ -81,7 +81,7 @@ def straight_line(expressions: Sequence[Expr]) -> StraightLine:
 
 @dataclass
 class _Order:
-    """Distinct parts of the expressions, operands before the operations on them."""
+    """Distinct subexpressions in order, operands before the operations on them."""
 
     constants: dict[Const, None] = field(default_factory=dict)
     symbols: dict[Var, None] = field(default_factory=dict)

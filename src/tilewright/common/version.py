@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def tool_version() -> str:
-    """The installed version of tilewright; "uninstalled" when run from plain sources."""
+    """The installed version of tilewright; "uninstalled" if run from plain sources."""
     try:
         return version("tilewright")
     except PackageNotFoundError:

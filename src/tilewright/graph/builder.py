@@ -1,6 +1,6 @@
 """Builder of networks node by node, shared by the zoo and the front ends.
 
-Shapes are inferred through the operators: a node's result has its operator's output shape.
+Operators infer shapes: a node's result has its operator's output shape.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class NetworkBuilder:
         self._node_names: dict[str, int] = {}
 
     def input(self, name: str, shape: Shape, dtype: str = "") -> str:
-        """Declare an input of the network, of its element type unless another is given."""
+        """Declare an input, of the network's element type unless another is given."""
         self._inputs.append(self._define(name, shape, dtype or self.dtype))
         return name
 
     def weight(self, name: str, shape: Shape, dtype: str = "") -> str:
-        """Declare a weight, likewise."""
+        """Declare a weight, of the network's element type unless another is given."""
         self._weights.append(self._define(name, shape, dtype or self.dtype))
         return name
 
     def apply(self, op: Op, *inputs: str, name: str, output: str = "") -> str:
-        """Append a node; its result is called `output`, or like the node. Returns that name."""
+        """Append a node; its result is named `output` or like the node. Returns that name."""
         node_name = self._unique(name)
         result = output or node_name
         self._nodes.append(Node(node_name, op, inputs, result))
@@ -44,19 +44,19 @@ class NetworkBuilder:
         return result
 
     def has(self, name: str) -> bool:
-        """True if a tensor of that name exists already."""
+        """True if a tensor of that name exists."""
         return name in self._tensors
 
     def shape(self, name: str) -> Shape:
-        """The shape of a tensor that exists."""
+        """The shape of an existing tensor."""
         return self._tensors[name].shape
 
     def element_type(self, name: str) -> str:
-        """The element type of a tensor that exists."""
+        """The element type of an existing tensor."""
         return self._tensors[name].dtype
 
     def fresh(self, name: str, taken: Container[str] = ()) -> str:
-        """A tensor name that is not taken, nor among `taken`, starting like `name`."""
+        """A tensor name that starts with `name` and is neither in use nor among `taken`."""
         candidate, number = name, 1
         while candidate in self._tensors or candidate in taken:
             number += 1
@@ -64,7 +64,7 @@ class NetworkBuilder:
         return candidate
 
     def build(self, outputs: tuple[str, ...], values: Arrays | None = None) -> Network:
-        """The network; raises GraphError where it contradicts itself."""
+        """The checked network; raises GraphError if it contradicts itself."""
         parts = (tuple(self._inputs), tuple(self._weights), tuple(self._nodes))
         return Network(self.name, *parts, outputs, values or {})
 
@@ -75,7 +75,7 @@ class NetworkBuilder:
         return tensor
 
     def _unique(self, text: str) -> str:
-        """A safe node name; equal texts count up from where the last one stopped."""
+        """A safe node name; numbering of equal texts continues after the last one."""
         base = safe_name(text)
         name, number = base, self._node_names.get(base, 1)
         while name in self._node_names:

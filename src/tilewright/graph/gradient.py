@@ -1,8 +1,8 @@
-"""Gradients of networks: the network with the gradients of a loss computed behind it.
+"""Gradients of networks: reverse-mode differentiation, with the backward nodes appended.
 
-In: a network, the name of a loss, and tensors. Out: the network with a tensor for the gradient by
-each of these. Every node comes down to definitions (`ops.definitions`), whose gradients are
-definitions again: so gradients of gradients are networks, too.
+In: a network, the name of a loss, and tensors. Out: the network with one more tensor for the
+gradient with respect to each of these. Every node reduces to definitions (`ops.definitions`), whose
+gradients are definitions again, so gradients of gradients are networks, too.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from tilewright.ops.moves import Reshape
 from tilewright.ops.op import Op, Shape
 
 _FEW_TAPS = 4
-"""Elements of which each is compared with the result again for all that follow it."""
+"""Most elements of a window whose first maximum is found by comparing all with each other."""
 _MOST_TAPS = 64
-"""Elements of which the largest is found in one go: of more it is the largest of such."""
+"""Most elements of a maximum computed in one stage; larger ones are computed in stages."""
 _MOST_COMPARED, _MOST_ADDED = 6, 3
-"""Elements, and windows, that a map reads at once: at most eight tensors with what is beside."""
+"""Most elements, and windows, that one map reads: at most eight tensors with other operands."""
 
 
 def with_gradients(
     network: Network, loss: str | Mapping[str, str], of: Sequence[str], constant: Sequence[str] = ()
 ) -> tuple[Network, dict[str, str]]:
-    """(the network, that computes the gradients of the sum of `loss` as well, and the name of each
-    by the tensor that it is the gradient by). Tensors that are `constant` are taken as numbers.
-    Where the gradient of some tensors is known, `loss` names the tensor that holds it for each.
+    """The network that also computes the gradients of the sum of `loss` with respect to the tensors
+    `of`, and the name of each gradient by its tensor. Tensors in `constant` are not differentiated.
+    If `loss` is a mapping, differentiation starts from several tensors with known gradients, each
+    mapped to the tensor that holds its gradient.
 
-    Raises GraphError for tensors that are not there or that the loss does not depend on, and for
-    operators on the way that have no gradient.
+    Raises GraphError for unknown tensors, tensors that the loss does not depend on, and operators
+    on the path that have no gradient.
     """
     ends = {loss: ""} if isinstance(loss, str) else loss
     for name in (*ends, *filter(None, ends.values()), *of):
@@ -68,14 +69,14 @@ _BY_RESULT = {
         "exp(x0)": "x0 * x1",
     }.items()
 }
-"""Functions of which the result gives the derivative: with the gradient x0 of the result x1. So the
-operand need not be kept, and the function is computed where that is made.
+"""Gradients of functions in terms of the result x1 and its gradient x0. With these, the operand
+need not be kept, and the function can be fused into the node that computes the operand.
 """
 
 
 @dataclass(frozen=True)
 class _Record:
-    """A node of the new network; `addends` are definitions with the tensors that they read."""
+    """A forward node to differentiate; `addends` are definitions with the tensors they read."""
 
     name: str
     op: Op
@@ -83,12 +84,14 @@ class _Record:
     addends: tuple[tuple[Definition, tuple[str, ...]], ...]
     constant: bool = False
     source: str = ""
-    """The tensor that a reshape gives another shape, which is no definition."""
+    """The operand of a reshape, which has no definition."""
 
 
 @dataclass
 class _Backward:
-    """Nodes forwards, then back from the `ends`: the tensor of each gradient, "" for ones."""
+    """Appends forward nodes, then backward nodes from the `ends`, which map a tensor to that of its
+    gradient, "" for ones. `parts` collects the addends of each tensor's gradient.
+    """
 
     network: Network
     ends: Mapping[str, str]
@@ -122,7 +125,7 @@ class _Backward:
                 self._back(record, moved)
 
     def _ones(self, name: str) -> str:
-        """The gradient of the sum of a tensor by it."""
+        """Ones: the gradient of a tensor's sum with respect to the tensor."""
         shape = self._shape(name)
         one = Definition(shape, straight(shape), (), "1", None, "x0", self.builder.dtype)
         return self.builder.apply(one, name=f"d_{name}")
@@ -131,7 +134,7 @@ class _Backward:
         return self.network.tensors[name].shape
 
     def _forward(self, node: Node) -> list[_Record]:
-        """Append a node, as several where it comes down to several tensors."""
+        """Append a node, or several if its definitions compute several tensors."""
         if node.op.reshapes:
             self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
             return [_Record(node.name, node.op, node.output, (), source=node.inputs[0])]
@@ -161,8 +164,8 @@ class _Backward:
         held: Sequence[str],
         names: tuple[str, str],
     ) -> list[_Record]:
-        """Append the node (of these `names` of itself and its output) that computes one tensor, in
-        stages where that is the largest of many elements.
+        """Append the node that computes one tensor, in stages for a maximum over many elements.
+        `names` are the names of the node and of its output.
         """
         name, output = names
         (first, *others) = tensor.addends
@@ -176,7 +179,7 @@ class _Backward:
     def _in_stages(
         self, stages: Sequence[Definition], read: Sequence[str], names: tuple[str, str]
     ) -> list[_Record]:
-        """Append nodes of which each but the first reads the one before."""
+        """Append a chain of nodes, each of which reads the result of the one before."""
         name, output = names
         records: list[_Record] = []
         for number, op in enumerate(stages):
@@ -187,7 +190,7 @@ class _Backward:
         return records
 
     def total(self, name: str) -> str | None:
-        """The gradient by a tensor, its parts added up; None where it is zero."""
+        """The gradient with respect to a tensor, its parts added up; None if it is zero."""
         parts = self.parts.get(name, [])
         while len(parts) > 1:
             shape = self.builder.shape(parts[0])
@@ -200,7 +203,7 @@ class _Backward:
         self.parts.setdefault(name, []).append(part)
 
     def _back(self, record: _Record, moved: set[str]) -> None:
-        """Append the gradients with respect to the tensors that a node reads."""
+        """Append the gradients with respect to a node's operands."""
         dy = self.total(record.output)
         assert dy is not None
         if record.op.reshapes:
@@ -234,7 +237,7 @@ class _Backward:
         self._add_parts(name, parts)
 
     def _add_parts(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> None:
-        """Append parts of a gradient, as one tensor if no two write the same place."""
+        """Append parts of a gradient, as one tensor if no two write the same element."""
         if parts and are_apart([definition for definition, _ in parts]):
             self._add(name, self._assembled(f"d_{name}", parts))
         else:
@@ -242,13 +245,13 @@ class _Backward:
                 self._add(name, self._assembled(f"d_{name}", [part]))
 
     def _assembled(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> str:
-        """One tensor of definitions that add up."""
+        """Append one node that computes the sum of `parts`; returns its result."""
         whole, names = put_together(parts, self.builder.dtype)
         return self.builder.apply(whole, *names, name=name)
 
     def _by_first(self, record: _Record, definition: Definition, tensors: tuple[str, str]) -> None:
-        """Append the gradient of the largest (or smallest), which goes to the first of equal
-        elements: few are compared with each other, of more the number of the first is kept.
+        """Append the gradient of a maximum (or minimum), which goes to the first of equal elements.
+        Few elements are compared with each other; for more, the number of the first is stored.
         """
         x, dy = tensors
         gathered = [a for a in definition.gathered if definition.extents[a] > 1]
@@ -271,8 +274,8 @@ class _Backward:
     def _by_comparison(
         self, definition: Definition, tensors: tuple[str, str], gathered: Sequence[int]
     ) -> list[tuple[Definition, tuple[str, ...]]]:
-        """For each of few elements a map that compares it with all others: their result, which is
-        as long as dy, need not be read.
+        """A map for each element of a small window that compares it with all others. The maximum
+        itself, as large as dy, need not be read.
         """
         x, dy = tensors
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
@@ -294,8 +297,8 @@ class _Backward:
     def _numbers(
         self, record: _Record, definition: Definition, x: str, gathered: Sequence[int]
     ) -> str:
-        """The number of the first largest element of each window in parts of `_MOST_TAPS`, which
-        narrow types hold, -1 where there is none.
+        """The number of each window's first maximum, divided by `_MOST_TAPS` so that narrow types
+        represent it; -1 where there is none.
         """
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
         shape = tuple(definition.extents[a] for a in kept)
@@ -319,9 +322,9 @@ class _Backward:
     def _chosen(
         self, op: Definition, windows: int, tensors: tuple[str, str]
     ) -> Iterator[tuple[Definition, tuple[str, ...]]]:
-        """Parts of the gradient and what they read: for each window that `op` gathers the gradient
-        where the number of its largest element is that of the place, which not every step of the
-        window reaches. Of many windows the first are added up before.
+        """Parts of the gradient, and the tensors that they read. An element receives the gradient
+        of each window that `op` gathers and whose stored number names the element. The sum over
+        many windows is split into several maps.
         """
         hit = op.operands[1]
         own = sorted({a for place in hit.terms[-windows:] for a, _ in place} - {*op.gathered})
@@ -353,15 +356,15 @@ class _Backward:
     def _mapped(
         self, name: str, shape: Shape, body: str, read: Sequence[tuple[str, Access]]
     ) -> str:
-        """A map of what is read, with a tensor of its own."""
+        """Append a map of `body` over tensors; returns its result."""
         places = tuple(place for _, place in read)
         op = Definition(shape, straight(shape), places, body, None, "x0", self.builder.dtype)
         return self.builder.apply(op, *(tensor for tensor, _ in read), name=name)
 
 
 def first_of_equals(number: int, count: int, gather: str | None = "max") -> str:
-    """The gradient x0 where element `number` of x1, x2, ... (`count` of them) is the first of the
-    largest, or the smallest (`gather`), else 0.
+    """The gradient x0 if element `number` of x1, x2, ... (`count` of them) is the first maximum, or
+    minimum by `gather`, else 0.
 
     >>> first_of_equals(1, 2)
     '0 if x1 >= x2 else (x0 if x2 == x2 else 0)'
@@ -375,14 +378,14 @@ def first_of_equals(number: int, count: int, gather: str | None = "max") -> str:
 
 
 def _numbered(access: Access, windows: int) -> Access:
-    """The access without its last dimensions, -1 beyond the border."""
+    """The access without its last `windows` dimensions, with a fill of -1."""
     places = (access.shape, access.terms, access.offsets)
     shape, terms, offsets = (own[:-windows] for own in places)
     return Access(shape, terms, offsets, None if access.fill is None else -1.0)  # type: ignore[arg-type]
 
 
 def _is_elementwise(definition: Definition) -> bool:
-    """True for a function of each element of one operand."""
+    """True if the definition maps each element of a single operand."""
     (operand,) = definition.operands
     plain = definition.gather is None and definition.finish == "x0"
     return plain and operand == definition.result == straight(definition.extents)
@@ -396,7 +399,7 @@ def _record(name: str, op: Op, output: str, tensor: Computed, held: Sequence[str
 
 
 def _moved(access: Access, numbers: Mapping[int, int], fixed: Mapping[int, int]) -> Access:
-    """The access with some axes at fixed steps and the others under other numbers."""
+    """The access with the axes of `fixed` at these steps and all others renumbered."""
     terms, offsets = [], []
     for place, offset in zip(access.terms, access.offsets, strict=True):
         terms.append(tuple((numbers[a], s) for a, s in place if a in numbers))

@@ -1,7 +1,7 @@
 """A network as a value: tensors, and nodes in the order in which they can run.
 
-In: what a front end or the zoo built. Out: `Network`, checked when it is made: each node reads
-tensors that exist before it, of the shapes and element types that its operator takes.
+In: the tensors and nodes of a front end or the zoo. Out: `Network`, checked on construction: each
+node reads tensors that exist before it, of the shapes and element types that its operator requires.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """An input that the next run takes from an output of this one: a weight that is trained."""
+    """An input that the next run takes from an output of this one, such as a trained weight."""
 
     tensor: str
     next: str
@@ -48,8 +48,8 @@ class State:
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs and outputs of a network that belong together: what they are called without the other
-    cases, and their names in it. `name` tells it from others.
+    """One of the networks that a network with cases consists of. `inputs` and `outputs` pair the
+    names in that network alone with the names in the whole; `name` is unique among the cases.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Network:
-    """Nodes in topological order; `values` holds those weights whose numbers are known,
-    `source` names the model file that it was read from, `bound` are inputs of the file that became
-    constants, `states` are inputs that outputs replace after a run, `cases` networks for other
-    shapes of which it consists.
+    """Nodes in topological order. `values` holds the weights whose numbers are known; `source`
+    names the model file; `bound` holds inputs of the file that became constants; `states` are
+    inputs that outputs replace after a run; `cases` are networks for several input shapes that this
+    network unites.
 
-    Names of tensors may be any text a model file holds: they are keys and never part of a path.
-    Raises GraphError where a node does not fit the tensors it names.
+    Names of tensors may be any text of a model file: they are keys and never part of a path. Raises
+    GraphError if a node does not fit the tensors that it names.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Network:
         self._check_states(known)
 
     def _check_states(self, known: Mapping[str, Tensor]) -> None:
-        """Each is an input and an output of one shape and type."""
+        """Require each state to pair an input with an output of the same shape and type."""
         inputs = {tensor.name for tensor in self.inputs}
         for state in self.states:
             if state.tensor not in inputs or state.next not in self.outputs:
@@ -124,12 +124,12 @@ class Network:
 
     @cached_property
     def makers(self) -> Mapping[str, Node]:
-        """The node that makes each tensor which is no input or weight."""
+        """The node that computes each tensor, by the tensor's name."""
         return {node.output: node for node in self.nodes}
 
     @cached_property
     def uses(self) -> Mapping[str, int]:
-        """How often nodes read each tensor, an output once more."""
+        """Number of reads of each tensor by nodes; being an output counts as one more."""
         found = Counter(name for node in self.nodes for name in node.inputs)
         found.update(self.outputs)
         return found
@@ -152,16 +152,16 @@ class Network:
         return sum(node.op.flops for node in self.nodes)
 
     def layers(self) -> Iterator[tuple[str, Op]]:
-        """The safe unique name and the operator of each convolution and matrix product."""
+        """The node's name and the operator of each convolution and matrix product."""
         for node in self.nodes:
             if node.op.kind in CONTRACTIONS:
                 yield node.name, node.op
 
     def evaluate(self, feeds: Arrays) -> dict[str, Array]:
-        """The outputs by name, each operator computed by its reference.
+        """The outputs by name, with each operator computed by its reference.
 
-        `feeds` gives the inputs, and the weights that `values` does not hold. Tensors are dropped
-        after their last use. Raises GraphError for a missing one, ShapeError for a wrong shape.
+        `feeds` holds the inputs, and the weights missing in `values`. Tensors are dropped after
+        their last use. Raises GraphError for a missing tensor, ShapeError for a wrong shape.
         """
         held: dict[str, Array] = {**self.values, **feeds}
         for tensor in (*self.inputs, *self.weights):
@@ -212,8 +212,8 @@ def _check_inputs(known: Mapping[str, Tensor], node: Node) -> None:
 
 
 def with_cases(parts: Sequence[Network]) -> Network:
-    """The networks as one, whose cases they are. A tensor of a part is called after the shapes of
-    its inputs; a weight that others have, too, with the same numbers keeps its name.
+    """One network with the given networks as its cases. Tensors of a part are prefixed with the
+    shapes of its inputs; a weight that the first part has, too, with equal numbers keeps its name.
     """
     first, tags = parts[0], ["_".join(show_shape(t.shape) for t in p.inputs) for p in parts]
     common = [_common(first, part) for part in parts]
@@ -233,7 +233,7 @@ def with_cases(parts: Sequence[Network]) -> Network:
 def merged_network(
     name: str, parts: Sequence[Network], names: Sequence[Mapping[str, str]], tags: Sequence[str]
 ) -> Network:
-    """One network of all nodes, with the tensors called by `names` and the nodes after `tags`."""
+    """One network of all nodes; `names` renames each part's tensors, `tags` prefixes its nodes."""
     weights, values = dict[str, Tensor](), dict[str, Array]()
     for part, own in zip(parts, names, strict=True):
         weights |= {own[t.name]: replace(t, name=own[t.name]) for t in part.weights}
@@ -254,7 +254,7 @@ def merged_network(
 
 
 def _common(first: Network, part: Network) -> set[str]:
-    """The weights of a part that the first one has, too."""
+    """The names of a part's weights that the first part has, too, with equal numbers."""
     known = {t.name: t for t in first.weights}
     return {
         t.name

@@ -1,7 +1,7 @@
-"""When the tensors of a network are needed, however they are laid out.
+"""Live ranges of the tensors of a network, independent of their layout.
 
-In: a network. Out: for each tensor its bytes and the first and last node that needs it. Views have
-no memory, and what can be fused is.
+In: a network. Out: for each tensor its bytes and the first and last node that needs it. Views
+occupy no memory, and nodes that can be fused are.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Span = tuple[int, int, int]
 
 
 def needed_spans(network: Network) -> dict[str, Span]:
-    """The span of each tensor that has memory. Inputs, weights and outputs have theirs all the
-    time, but for a state's next value, which takes the state's place.
+    """The span of each tensor that has memory. Inputs, weights and outputs live throughout, but a
+    state's next value shares the memory of the state.
     """
     fused, tensors = fused_nodes(network), network.tensors
     memory = {t: t for t in tensors} | {state.next: state.tensor for state in network.states}
@@ -40,7 +40,7 @@ def needed_spans(network: Network) -> dict[str, Span]:
 
 
 def most_bytes(found: Iterable[Span]) -> int:
-    """The bytes at the fullest moment."""
+    """The most bytes that are live at once."""
     change: dict[int, int] = {}
     for size, first, last in found:
         change[first] = change.get(first, 0) + size

@@ -29,8 +29,7 @@ def safe_name(text: str, taken: Collection[str] = ()) -> str:
 
 
 def quoted(text: object) -> str:
-    """`text` for a message: its representation, which shows no control characters, cut to a
-    length that fits a line.
+    """`text` for a message: its `repr`, which escapes control characters, cut to fit a line.
 
     >>> quoted("a" * 99)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."

@@ -1,9 +1,9 @@
-"""Graph rewrites: functions from a network to one with the same outputs, the given one where
-nothing is to do.
+"""Graph rewrites: functions from a network to one with the same outputs, or to the given one if
+there is nothing to change.
 
 The `REWRITE` of a module of `graph/rewrites/` is a simplification: `simplified` applies all of them
-until none changes anything, so that their order means nothing. Others are applied by who knows
-more.
+until none changes anything, so their order does not matter. Callers apply other rewrites where
+these pay off.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tilewright.graph.graph import Network
 _FOLDER = Path(__file__).parent / "rewrites"
 
 Observer = Callable[[str, Network, Network], None]
-"""Sees the name of a rewrite, the network before it and the one after it where they differ."""
+"""Called with a rewrite's name and the networks before and after it, if they differ."""
 
 
 def _nothing(_: str, __: Network, ___: Network) -> None:
-    """An observer that looks away."""
+    """An observer that does nothing."""
 
 
 @cache
 def simplifications() -> dict[str, Callable[[Network], Network]]:
-    """The `REWRITE` of each module that has one, by its name, in the order of names."""
+    """The `REWRITE` of each module that has one, by module name, sorted."""
     names = sorted(module.name for module in iter_modules([str(_FOLDER)]))
     modules = {name: import_module(f"tilewright.graph.rewrites.{name}") for name in names}
     return {name: own.REWRITE for name, own in modules.items() if hasattr(own, "REWRITE")}
 
 
 def simplified(network: Network, observer: Observer = _nothing) -> Network:
-    """The network that no simplification changes any more."""
+    """The network after all simplifications, applied until none changes it any more."""
     before = None
     while before is not network:
         before = network
@@ -49,8 +49,8 @@ def simplified(network: Network, observer: Observer = _nothing) -> Network:
 
 
 def reading_instead(network: Network, instead: Mapping[str, str]) -> Network:
-    """The network without the nodes that give the tensors named in `instead`; each reader of one
-    reads the tensor that stands for it, which itself may have one that stands for it.
+    """The network without the nodes that compute the tensors in `instead`; readers of such a tensor
+    read its substitute, which may itself have a substitute.
     """
 
     def meant(name: str) -> str:

@@ -1,6 +1,6 @@
-"""A training step of a network of integers: matrix products, each with a table behind it.
+"""A training step of a network of integers: matrix products, each followed by a table.
 
-In: such a network, a rate and the bits behind the binary points. Out: the network of a step, with
+In: such a network, a rate and numbers of fraction bits. Out: the network of one step, with
 its weights as states. The table is a sigmoid function and the loss its cross-entropy, so the error
 of the outputs is what is wanted less what is there (ICSI TR-93-046, chapter 6, steps 5 to 9).
 """
@@ -20,13 +20,13 @@ from tilewright.ops.lookup import is_table
 from tilewright.ops.op import Op
 
 LARGEST = (1 << 14) - 1
-"""Largest of 15 bits, to which shifted numbers are clipped, as the places of a table are."""
+"""Largest signed 15-bit integer; shifted numbers are clipped to its range, like table indices."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Bits behind the binary point: a product that has more is shifted, rounded, and clipped to 15
-    bits. Activations and errors have two bytes or less, so that sums keep all their bits.
+    """Fraction bits. A product with more of them is shifted, rounded, and clipped to 15 bits.
+    Activations and errors have at most two bytes, so sums are exact.
     """
 
     weight_bits: int
@@ -35,7 +35,7 @@ class Scaling:
 
     @property
     def update_shift(self) -> int:
-        """The shift of an error times an activation before it is added to a weight."""
+        """The right shift of an error times an activation before it is added to a weight."""
         return self.error_bits + self.activation_bits - self.weight_bits
 
 
@@ -44,7 +44,7 @@ RATE = 3
 
 
 def rounded_expression(value: str, shift: int) -> str:
-    """The expression of a value over 2 ** `shift`, rounded and clipped to 15 bits."""
+    """The expression for a value over 2 ** `shift`, rounded and clipped to 15 bits."""
     return f"clip({value} + {1 << shift >> 1} >> {shift}, {-LARGEST - 1}, {LARGEST})"
 
 
@@ -54,11 +54,11 @@ def looks_up(network: Network) -> bool:
 
 
 def table_step(network: Network, scaling: Scaling | None = SCALING) -> Network:
-    """One step of training. Inputs are the network's own, then `labels`, the outputs to be had;
-    outputs are `RATE` times the errors, then the weights' next values. Without `scaling` weights
-    and errors wrap, and the 1 of the sigmoid's derivative is an integer, as the report has it.
+    """One training step. Inputs are the network's own, then `labels`, the desired outputs; outputs
+    are `RATE` times the errors, then the weights' next values. Without `scaling`, weights and
+    errors wrap, and the 1 in the sigmoid's derivative is an integer, as in the report.
 
-    Raises GraphError for networks that are no products with a table behind each.
+    Raises GraphError for a network that is no chain of products with a table after each.
     """
     chain = _chain(network)
     builder = NetworkBuilder(f"{network.name}_step", "i8")
@@ -89,7 +89,7 @@ def table_step(network: Network, scaling: Scaling | None = SCALING) -> Network:
 
 
 def _chain(network: Network) -> list[tuple[Node, Node]]:
-    """The products, each with its table."""
+    """The products, each paired with its table; raises GraphError for any other network."""
     found = list(zip(network.nodes[::2], network.nodes[1::2], strict=False))
     before = network.inputs[0].name if network.inputs else ""
     for product, table in found:
@@ -110,20 +110,20 @@ def _chain(network: Network) -> list[tuple[Node, Node]]:
 
 @dataclass(frozen=True)
 class _Step:
-    """Nodes behind those of the network."""
+    """Appends backward nodes to those of the network."""
 
     builder: NetworkBuilder
     scaling: Scaling | None
 
     def mapped(self, expression: str, reads: Sequence[str], types: str, name: str) -> str:
-        """The result of a map of matrices `x` and `y`."""
+        """Append a map of matrices `x` and `y`; returns its result."""
         shape = self.builder.shape(reads[0])
         sizes = dict(zip("ij", shape, strict=True))
         op = cast("Op", define(f"r[i,j] = {expression}", dtype=types, **cast("Any", sizes)))
         return self.builder.apply(op, *reads, name=name, output=name)
 
     def backwards(self, product: Node, error: str) -> str:
-        """The error of a product's activations, which are results of a sigmoid function."""
+        """Append the error of a product's activations, which are results of a sigmoid."""
         m, n = self.builder.shape(error)
         activations, weights = product.inputs
         k, name = self.builder.shape(weights)[0], f"{product.name}_back"
@@ -143,7 +143,7 @@ class _Step:
         return self.mapped(derivative, (sums, activations), types, f"{name}_errors")
 
     def updated(self, name: str, activations: str, error: str, weights: str) -> str:
-        """Weights plus the sum over patterns of activations times errors."""
+        """Append the new weights: the old, plus activations times errors, summed over patterns."""
         m, n = self.builder.shape(error)
         k = self.builder.shape(weights)[0]
         op = gemm(k, n, m, transpose_a=True, dtype="i8,i16:i32")

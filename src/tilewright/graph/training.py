@@ -1,8 +1,8 @@
 """A training step as one network: forward, backward and the update of every weight.
 
-In: a network whose one output are scores or probabilities of classes, and an optimiser. Out: a
-network with inputs for images, labels and states, and outputs for the loss and the states' next
-values. Gradients are derived (`graph.gradient`); nothing here knows an operator.
+In: a network with one output, scores or probabilities of classes, and an optimiser. Out: a network
+with inputs for images, labels and states, and outputs for the loss and the states' next values.
+Gradients are derived by `graph.gradient`, without knowledge of any operator.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tilewright.ops.op import Shape, show_shape
 Method: TypeAlias = Literal["sgd", "momentum", "adam"]
 LABELS, LOSS, LARGEST, TAKEN = "labels", "loss", "largest_score", "micro"
 _FEW_TERMS = 64
-"""Terms of a sum that fixed point holds without its factors."""
+"""Most terms of a sum that fixed point can represent without its factors."""
 _OF_BATCH = 0.1
-"""Share of a batch's statistics in the running ones, that of frameworks."""
+"""Weight of a batch's statistics in the running averages, as usual in frameworks."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Optimiser:
                 raise GraphError(f"a decay must be from 0 to below 1, found {decay}")
 
     def states(self, shape: Shape) -> dict[str, Shape]:
-        """Optimiser state of a weight of `shape`, as shapes by name; all of it begins as zeros."""
+        """Shapes of the optimiser's states for a weight of `shape`, by name; all start at zero."""
         match self.method:
             case "sgd":
                 return {}
@@ -79,7 +79,7 @@ class Optimiser:
 
     def next(self) -> dict[str, str]:
         """The expression of each state's next value, over the weight `w`, the gradient `g` and the
-        states by name; those that come before are next values already.
+        states by name; names of earlier entries denote next values.
         """
         rate, decay, second = map(repr, (self.rate, self.decay, self.second_decay))
         match self.method:
@@ -97,9 +97,9 @@ class Optimiser:
                 }
 
     def in_fixed_point(self, kind: DType, images: int) -> Optimiser:
-        """The rule for gradients of a sum over images, not of their mean (`adam` divides by the
-        gradient's own size). Raises GraphError for a factor that is zero in this type: nothing
-        would change, or be divided.
+        """The rule for gradients of a sum over images instead of their mean; `adam` is invariant,
+        since it divides by the gradient's magnitude. Raises GraphError for a factor that rounds to
+        zero in this type, so that a weight would never change or a quotient be undefined.
         """
         found = self if self.method == "adam" else replace(self, rate=self.rate / images)
         smallest = 2.0**-kind.fraction_bits
@@ -119,20 +119,20 @@ class Optimiser:
 def training_step(
     network: Network, optimiser: Optimiser | None = None, micro_batches: int = 1
 ) -> Network:
-    """One step of training `network` as a network: its `states` are the weights and what the
-    optimiser keeps. Inputs are the network's own, then `labels` (a row of ones and zeros for each
-    image); outputs are the mean `loss` (cross-entropy of the softmax), the scores and the states'
-    next values. Of several `micro_batches` each is computed forwards and backwards before the next.
+    """One training step of `network` as a network; its `states` are the weights and the optimiser's
+    states. Inputs are the network's own, then `labels` (a one-hot row for each image); outputs are
+    the mean `loss` (cross-entropy of the softmax), the scores and the states' next values. Each of
+    several `micro_batches` is computed forwards and backwards before the next begins.
 
-    Batch normalisation is by the statistics of the (micro-)batch, and the weights that stand for
-    them are running averages of these. In fixed point they are weights like others, gradients are
-    those of the sum of all images' losses, so that each has the bits of its own, and rates are
-    divided by the images. Networks of integers with tables are trained by
-    `graph.tables.table_step`, at a rate of its own.
+    Batch normalisation uses the statistics of the (micro-)batch; its statistics weights become
+    running averages. In fixed point they are trained like other weights, gradients are of the sum
+    of all images' losses, so that each image keeps its precision, and rates are divided by the
+    number of images. Networks of integers with tables are trained by `graph.tables.table_step`,
+    with a rate of its own.
 
-    Raises GraphError for a network without weights, of several outputs, or whose output is no row
-    of scores for each image, for operators without a gradient on the way, for micro-batches that
-    do not divide the images or that the network does not compute apart, and for factors of the
+    Raises GraphError for a network without weights, with several outputs, or without a row of
+    scores for each image; for operators without a gradient on the path; for micro-batches that do
+    not divide the images or that the network cannot compute separately; and for factors of the
     optimiser that are zero in fixed point.
     """
     found = optimiser or Optimiser()
@@ -156,7 +156,7 @@ def training_step(
 def _step(
     network: Network, optimiser: Optimiser, micro_batches: int, fixed: DType | None = None
 ) -> Network:
-    """A step of the network on real numbers, which may be `fixed` ones later."""
+    """A step of the network on real numbers, to be converted to the type `fixed` if given."""
     few = network if micro_batches == 1 else _few(network, micro_batches)
     running: dict[str, list[str]] | None = {} if fixed is None else None
     with_loss, constant, each = _with_loss(network, few, micro_batches, running)
@@ -170,7 +170,7 @@ def _step(
 
 
 def for_fixed_point(network: Network) -> Network:
-    """A network of gradients in real numbers with few and short steps: fixed point rounds each."""
+    """A network of gradients simplified for fixed point, which rounds after every node."""
     return joined_powers(separable_sums(network, _FEW_TERMS, finite=True))
 
 
@@ -188,7 +188,7 @@ def _few(network: Network, micro_batches: int) -> Network:
 
 
 def _scores(network: Network) -> str:
-    """The tensor of scores: the operand of a last softmax, else the output."""
+    """The tensor of scores: the operand of a final softmax, else the output."""
     if len(network.outputs) != 1:
         raise GraphError(f"{network.name} has {len(network.outputs)} outputs, one is trained")
     (output,) = network.outputs
@@ -206,10 +206,10 @@ def _scores(network: Network) -> str:
 def _with_loss(
     network: Network, few: Network, parts: int, running: dict[str, list[str]] | None
 ) -> tuple[Network, tuple[str, ...], str]:
-    """(the network with the mean cross-entropy of its scores' softmax and the scores for its
-    outputs, computed `parts` times by `few`; the names of tensors whose gradients are zero; that
-    of the images' losses). What is normalised is so by the statistics of its batch, whose names are
-    added to the `running` ones by these.
+    """The network whose outputs are the mean cross-entropy of the softmax and the scores, computed
+    in `parts` micro-batches by `few`; the tensors whose gradients are zero; and the tensor of the
+    images' losses. Unless `running` is None, normalisations use the statistics of their batch,
+    whose names are added to `running`, by weight.
     """
     scores = _scores(network)
     images, classes = network.tensors[scores].shape
@@ -244,7 +244,7 @@ def _part(
     running: dict[str, list[str]] | None,
 ) -> tuple[str, str, tuple[str, ...]]:
     """Append a micro-batch; returns its scores, the loss of each image, and the tensors whose
-    gradients are zero: each largest score, and the means that variances are taken around.
+    gradients are zero: largest scores, and the means inside variances.
     """
     number, parts = part
     names = {t.name: t.name for t in few.weights}
@@ -275,9 +275,9 @@ def _part(
 
 
 def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
-    """Append mean and variance of each channel over images and pixels; also returns the mean as the
-    variance takes it, which has no gradient by that. Doubles have the digits for a variance out of
-    the sum of squares, which needs no other tensor of all elements.
+    """Append mean and variance of each channel over images and pixels. Also returns the copy of the
+    mean that the variance uses, with respect to which its gradient is zero. Doubles are precise
+    enough to compute the variance from the sum of squares, which needs no tensor of differences.
     """
     shape, kind = builder.shape(x), builder.dtype
     every, channel = straight(shape), straight(shape[1:2], (1,))
@@ -312,7 +312,7 @@ def _losses(builder: NetworkBuilder, scores: str, labels: str) -> tuple[str, str
 
 
 def _one_by_one(network: Network) -> Network:
-    """The nodes in an order that ends a micro-batch, its gradients too, before the next begins."""
+    """The nodes reordered so that each micro-batch, gradients included, ends before the next."""
     turns: dict[str, int] = {}
     for node in network.nodes:
         found = re.match(rf"{TAKEN}(\d+)_", node.name)
@@ -324,7 +324,7 @@ def _one_by_one(network: Network) -> Network:
 def _with_updates(
     network: Network, gradients: dict[str, str], optimiser: Optimiser, running: dict[str, list[str]]
 ) -> Network:
-    """The network with its weights and the optimiser's states as inputs, and their next values."""
+    """The network with weights and optimiser states as inputs, and their next values as outputs."""
     kind = network.tensors[LOSS].dtype
     builder = NetworkBuilder(network.name, kind)
     for tensor in (*network.inputs, *network.weights):
@@ -361,8 +361,8 @@ def _with_updates(
 
 
 def _updates(network: Network, gradients: Mapping[str, str]) -> dict[str, list[str]]:
-    """The weights by the name of the last node that reads one or its gradient, or makes this: the
-    update comes next, so that no gradient is kept for long.
+    """The weights by the name of the last node that reads the weight or touches its gradient. The
+    update follows that node, so that gradients are short-lived.
     """
     numbered = enumerate(network.nodes)
     last = {name: n for n, node in numbered for name in (*node.inputs, node.output)}
@@ -376,7 +376,7 @@ def _updates(network: Network, gradients: Mapping[str, str]) -> dict[str, list[s
 def _applied(
     builder: NetworkBuilder, expression: str, names: dict[str, str], state: str, kind: str
 ) -> str:
-    """Append the map of a state's next value; a state of one element goes with all of them."""
+    """Append the map of a state's next value; states of one element are broadcast."""
     shape = builder.shape(names[state])
     single = frozenset(name for name, own in names.items() if builder.shape(own) != shape)
     op = _map(expression, shape, single & set(re.findall(r"\w+", expression)), kind)
@@ -386,7 +386,7 @@ def _applied(
 
 @cache
 def _map(expression: str, shape: Shape, single: frozenset[str], kind: str) -> Definition:
-    """The map of an expression over tensors of `shape`, but for `single` elements."""
+    """The map of an expression over tensors of `shape`; those in `single` have one element."""
     axes = ",".join(f"i{d}" for d in range(len(shape)))
     text = re.sub(
         r"\b[a-z_]\w*\b(?!\()",
@@ -399,8 +399,8 @@ def _map(expression: str, shape: Shape, single: frozenset[str], kind: str) -> De
 
 
 def passes_of(step: Network) -> dict[str, str]:
-    """The pass of each node of a training step by its name: `forward`, `data gradient`, `weight
-    gradient` (of what a single weight's update needs) or `update`.
+    """The pass of each node of a training step, by name: `forward`, `data gradient`, `weight
+    gradient` (needed for the update of a single weight) or `update`.
     """
     held = {state.next for state in step.states}
     needed = set(step.outputs) - held

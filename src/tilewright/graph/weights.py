@@ -1,4 +1,4 @@
-"""Numbers for the weights of networks that come without them, and for their inputs."""
+"""Generated numbers for the weights of networks that lack them, and for their inputs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NARROW_BYTES, _SUMMED = 2, 8
 
 
 def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Numbers of weights to train from: the network's own, else biases of zero, and weights such
-    that activations behind rectifiers neither grow nor vanish (He et al. 2015).
+    """Initial weights for training: the network's own, else biases of zero, and weights that keep
+    the scale of activations through rectifiers (He et al. 2015).
     """
     if any(dtype(t.dtype).kind == "fixed" for t in network.weights):
         real = initial_weights(in_reals(network), seed)
@@ -35,8 +35,8 @@ def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[An
 
 
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Numbers for the weights that have none, such that activations neither grow nor vanish; narrow
-    integers are small ones.
+    """Random numbers for weights without any, scaled so that activations neither grow nor vanish;
+    narrow integers are kept small.
     """
     generator = np.random.default_rng(seed)
     norms = [node for node in network.nodes if node.op.normalisation is not None]
@@ -56,7 +56,7 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
         elif len(tensor.shape) > 1:
             terms = math.prod(tensor.shape[1:])
             numbers = generator.standard_normal(tensor.shape)
-            numbers /= math.sqrt(terms)  # in place: one layer's may be most of a gigabyte
+            numbers /= math.sqrt(terms)  # in place: a layer's weights may take a gigabyte
         else:
             numbers = generator.standard_normal(tensor.shape) / 8
         found[tensor.name] = converted(numbers, dtype(tensor.dtype))
@@ -64,7 +64,7 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
 
 
 def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Normally distributed numbers for the inputs; integers are 0 or 1, places in most tables."""
+    """Normally distributed inputs; integers are 0 or 1, which are valid indices in most tables."""
     generator = np.random.default_rng(seed)
     found = {}
     for t in network.inputs:

@@ -27,7 +27,7 @@ from tilewright.ops.op import IntOrPair
 
 
 def network(name: str, batch: int, *, dtype: str = "f64") -> Network:
-    """The network called `name` for `batch` images; element types of fixed point are those of its
+    """The network called `name` for `batch` images; fixed-point element types apply to its
     products. Raises GraphError for unknown names.
     """
     if name not in _NETWORKS:
@@ -52,7 +52,7 @@ _PARAMETERS = {"leaky_relu": (0.1, 0.0), "clip": (0.0, 6.0)}
 
 
 class _Layers(NetworkBuilder):
-    """Layers as networks are written down: each appends its nodes and returns its result."""
+    """Layers in the order of a network's description; each appends nodes and returns its result."""
 
     def conv(
         self,
@@ -67,7 +67,7 @@ class _Layers(NetworkBuilder):
         normalise: bool = False,
         activation: str = "relu",
     ) -> str:
-        """Convolution, then batch normalisation or bias, then the activation unless empty."""
+        """Convolution, then batch normalisation or bias, then the activation, if any."""
         batch, in_channels, height, width = self.shape(x)
         op = ops.conv2d(
             batch=batch,
@@ -215,7 +215,7 @@ def _resnet50(batch: int, dtype: str) -> Network:
 
 
 def _bottleneck(net: _Layers, x: str, name: str, channels: int, stride: int) -> str:
-    """1x1, 3x3, 1x1 with the input added; projected where its channels or size differ."""
+    """1x1, 3x3, 1x1, plus the input, which is projected if its channels or size differ."""
     y = net.conv(x, f"{name}_branch2a", channels, 1, stride=stride, normalise=True)
     y = net.conv(y, f"{name}_branch2b", channels, 3, padding=1, normalise=True)
     y = net.conv(y, f"{name}_branch2c", 4 * channels, 1, normalise=True, activation="")
@@ -243,9 +243,7 @@ def _mobilenet2(batch: int, dtype: str) -> Network:
 
 
 def _inverted(net: _Layers, x: str, name: str, expansion: int, channels: int, stride: int) -> str:
-    """1x1 to more channels, 3x3 of each by itself, 1x1 without activation; the input is added where
-    its shape is the same.
-    """
+    """1x1 to more channels, depthwise 3x3, plain 1x1; plus the input if shapes agree."""
     y, wide = x, expansion * net.shape(x)[1]
     if expansion > 1:
         y = net.conv(y, f"{name}_expand", wide, 1, normalise=True, activation="clip")
@@ -276,7 +274,7 @@ def _yolov2(batch: int, dtype: str) -> Network:
 
 
 def _yolo_stack(net: _Layers, x: str, first: int, *channels: int) -> str:
-    """Convolutions numbered from `first`, 3x3 and 1x1 in turn."""
+    """Convolutions numbered from `first`, alternately 3x3 and 1x1."""
     for index, count in enumerate(channels):
         x = _yolo_conv(net, x, first + index, count, 1 if index % 2 else 3)
     return x

@@ -1,8 +1,9 @@
 """Chains: consecutive matrix products that add into one C, as one product over pairs of operands.
 
-In: a statement list. Out: the chain that begins at a place, if one does. The loops of a convolution
-over kernel taps are one: a core that sums all their products in registers loads and stores C once.
-A zero fill of C just before belongs to the chain: its first product overwrites C instead.
+In: a statement list. Out: the chain that begins at an index, if there is one. The loops of a
+convolution over kernel taps form a chain: a core that sums all its products in registers loads and
+stores C once. A zero fill of C just before belongs to the chain, whose first product then
+overwrites C instead.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _NEVER, _ALWAYS = Const(0), Const(1)
 
 @dataclass(frozen=True)
 class ChainRules:
-    """Chains of products that a matrix primitive takes in one call.
+    """Chains of products that a matrix primitive supports in one call.
 
-    It `overwrites` C where a zero fill stands just before; else the fill is a statement of its own.
-    It `packs` operands of several links. A chain has at most `most_links`, in loops of which the
-    number of iterations is known; None for any.
+    It `overwrites` C after a zero fill; otherwise the fill is a statement of its own. It `packs`
+    operands of several links. A chain has at most `most_links` links, in loops of known extent;
+    None for no limit.
     """
 
     overwrites: bool = True
@@ -34,7 +35,7 @@ class ChainRules:
 
 
 ANY_CHAIN = ChainRules()
-"""A primitive that takes all chains."""
+"""A primitive that supports all chains."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Chain:
     """The products of `call` in all iterations of `loops`, outermost first, added into one C;
     `multiply` is the call's primitive.
 
-    C is overwritten where `first` is not zero, and added to elsewhere.
+    The first product overwrites C if `first` is not zero, and adds to it otherwise.
     """
 
     call: Call
@@ -58,7 +59,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class ZeroFill:
-    """A zero fill of `operand` where `condition` is not zero; `otherwise` is done elsewhere."""
+    """A zero fill of `operand` if `condition` is not zero; otherwise the statements `otherwise`."""
 
     operand: Operand
     condition: Expr = _ALWAYS
@@ -66,7 +67,7 @@ class ZeroFill:
 
 
 def with_chains(body: tuple[Stmt, ...], rules: ChainRules = ANY_CHAIN) -> Iterator[Stmt | Chain]:
-    """The statements in order, products as the longest chains that begin with them."""
+    """The statements in order, with products grouped into the longest chains."""
     index = 0
     while index < len(body):
         found = chain_at(body, index, rules)
@@ -95,8 +96,8 @@ def chain_at(
 def chain_of_single(
     stmt: Stmt | Chain, rules: ChainRules
 ) -> tuple[Stmt, Chain, tuple[For, ...]] | None:
-    """A nest, the chain it becomes if each loop of unknown length runs once, and these loops; None
-    if it has no such loops among others, or is no chain even then.
+    """A nest, the chain that it becomes if each loop of unknown extent runs once, and these loops.
+    None if it lacks loops of either kind, or is no chain even then.
     """
     if isinstance(stmt, Chain):
         return None
@@ -112,7 +113,7 @@ def chain_of_single(
 
 
 def zero_fill(stmt: Stmt) -> ZeroFill | None:
-    """The statement as a zero fill, under a condition or not."""
+    """The statement as a zero fill, conditional or not; None for any other statement."""
     match stmt:
         case Call(Fill(0.0), (operand,)):
             return ZeroFill(operand)
@@ -124,12 +125,12 @@ def zero_fill(stmt: Stmt) -> ZeroFill | None:
 
 
 def memory_of(operand: Operand) -> str:
-    """The name of the tensor or buffer that the operand is a region of."""
+    """The name of the operand's tensor or buffer."""
     return operand.tensor if isinstance(operand, Tile) else operand.buffer
 
 
 def _linked(stmt: Stmt, rules: ChainRules) -> Chain | None:
-    """A product inside loops that leave C alone and move the other operands evenly."""
+    """The chain of a product inside loops that do not move C, and move other operands linearly."""
     loops, inner = _nest(stmt)
     if not isinstance(inner, Call):
         return None
@@ -172,7 +173,7 @@ def _takes_chain(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -
 
 
 def _sizes(operand: Operand) -> frozenset[str]:
-    """Symbols of the extents, steps, slots and shapes, which must be the same for all links."""
+    """Symbols in extents, steps, slots and shapes, which must be equal in all links."""
     ranges = frozenset[str]().union(
         *(free_vars(r.extent) | free_vars(r.step) for r in operand.ranges)
     )

@@ -1,10 +1,10 @@
-"""The meaning of the IR: run a program on NumPy arrays, one mesh of cores in lockstep.
+"""The semantics of the IR: run a program on NumPy arrays, one mesh of cores in lockstep.
 
 In: an instantiated program of any stage and its input tensors (in the program's storage order).
-Out: its output tensors. A transfer takes effect at its wait, never earlier; until then a slot that
-is fetched to must not be touched, and one that is stored from must not be written. What
-depends on an element that nothing has written is known and shows (`ir.memory`). Generated code and
-both simulators are judged against this module.
+Out: its output tensors. A transfer takes effect at its wait, never earlier; until then the slot of
+a fetch must not be accessed, and the slot of a store must not be written. Results that depend on an
+element that nothing has written are tracked and reported. Generated code and both simulators are
+judged against this module.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tilewright.ir.primitives import Repack
 
 # A memory of the interpreter: elements, and a bitmap of those that have been written.
 #
-# An element that nothing has written may be moved and computed with; what depends on it is
-# unwritten, too. So it shows in a result of any element type: floats that are unwritten come out
-# as NaN, for integers, which have none, the program is refused.
+# An unwritten element may be moved and computed with; everything that depends on it is unwritten,
+# too. So reads of uninitialised memory show in results of any element type: unwritten floats become
+# NaN; for integers, which have no NaN, the program is refused.
 
 Written = npt.NDArray[np.bool_]
 Index = Any
@@ -36,46 +36,46 @@ Index = Any
 
 @dataclass(frozen=True)
 class _Elements:
-    """Elements that were read, and which of them are written: all where `written` is None."""
+    """Elements that were read, and a mask of the written ones; None for all."""
 
     values: Array
     written: Written | None = None
 
     def changed(self, change: Callable[[Array], Array]) -> _Elements:
-        """These elements after `change` to their order or shape, the written marks with them."""
+        """These elements after a change of order or shape, with their mask changed alike."""
         written = None if self.written is None else change(self.written)
         return _Elements(change(self.values), written)
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """The elements of a tensor or of a buffer in every core; a given tensor is written whole."""
+    """The elements of a tensor, or of a buffer in every core; `written` is None if all are."""
 
     values: Array
     written: Written | None
 
     @classmethod
     def given(cls, values: Array) -> _Memory:
-        """Memory of given values, which is read and never written."""
+        """Memory of given values, which is only read."""
         return cls(values, None)
 
     @classmethod
     def fresh(cls, shape: int | tuple[int, ...], kind: str) -> _Memory:
-        """Elements of the type called `kind` that nothing has written yet."""
+        """Unwritten elements of the type called `kind`."""
         return cls(np.zeros(shape, dtype(kind).numpy), np.zeros(shape, bool))
 
     def view(self, change: Callable[[Array], Array]) -> _Memory:
-        """Some of the elements, to be read and written through `change`, which copies nothing."""
+        """A view of the elements through `change`, which must not copy."""
         return _Memory(change(self.values), None if self.written is None else change(self.written))
 
     def read(self, index: Index) -> _Elements:
-        """The elements at `index`, in any form that NumPy takes, or all as `...`."""
+        """The elements at `index`, any NumPy index; `...` for all."""
         if self.written is None:
             return _Elements(self.values[index])
         return _part(self.values[index], self.written[index])
 
     def write(self, index: Index, part: _Elements) -> None:
-        """Put a part of its own shape at `index`."""
+        """Write `part`, of the index's shape, at `index`."""
         self.values[index] = part.values
         if self.written is not None:
             self.written[index] = True if part.written is None else part.written
@@ -133,14 +133,14 @@ EVERY_CORE = slice(None)
 T = TypeVar("T")
 Find: TypeAlias = Callable[[], T]
 _OF_THE_MESH = frozenset(("rid", "cid", "mesh_rows", "mesh_columns"))
-"""Symbols with one value in a whole run."""
+"""Symbols whose values are fixed for a whole run."""
 _MOST_KNOWN = 1 << 16
-"""Numbers that are kept at a time: those of the innermost of many loops would fill the memory."""
+"""Most cached values at a time, since those of inner loops would exhaust memory."""
 
 
 @dataclass(frozen=True)
 class _Pending:
-    """A transfer that is not waited for yet."""
+    """An outstanding transfer, before its wait."""
 
     direction: ir.Direction
     deliver: Callable[[], None]
@@ -159,9 +159,7 @@ class _State:
     known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def once(self, owner: ir.Stmt | ir.View, numbers: Iterable[Expr], env: Env, find: Find[T]) -> T:
-        """Result of `find` for `numbers` of `owner`: once for all iterations of loops on which
-        these do not depend.
-        """
+        """Result of `find` for `numbers` of `owner`, cached by the loop variables in these."""
         loops = self.loops.get(id(owner))
         if loops is None:
             used = frozenset[str]().union(*(e.symbols for e in numbers))
@@ -181,11 +179,11 @@ def interpret(
     *,
     masked: bool = False,
 ) -> dict[str, Array]:
-    """Run `program` and return its output tensors, shaped as declared. Integers that nothing has
-    written are `masked` where that is asked for.
+    """Run `program` and return its output tensors, shaped as declared. With `masked`, integers that
+    nothing has written are masked.
 
-    Raises ProgramError for a missing input, a slot touched while a transfer on it is outstanding,
-    a tile larger than its slot, or else an integer result that nothing has written.
+    Raises ProgramError for a missing input, a slot accessed while a transfer on it is outstanding,
+    a tile larger than its slot, or, without `masked`, an unwritten integer in a result.
     """
     state = _initial_state(program, inputs, mesh)
     rows, columns = mesh
@@ -287,10 +285,10 @@ def _deliver(stmt: ir.Transfer, slot: int, env: Env, state: _State) -> None:
 def _alike(
     owner: ir.Call | ir.Transfer, numbers: tuple[Expr, ...], env: Env, state: _State
 ) -> list[tuple[tuple[int, ...], Cores]]:
-    """The distinct values of `numbers` of `owner`, each with the cores that have them."""
+    """The distinct values of `numbers` of `owner`, each with the cores that share them."""
 
     def found() -> list[tuple[tuple[int, ...], Cores]]:
-        if not numbers:  # of a tensor without dimensions
+        if not numbers:  # a tensor without dimensions
             return [((), EVERY_CORE)]
         values = [np.broadcast_to(evaluate(e, env), state.mesh).reshape(-1) for e in numbers]
         table = np.stack(values, axis=-1)
@@ -328,7 +326,7 @@ def _move(
 
 
 def _gathered(memory: _Memory, index: Array, inside: Array | None) -> _Elements:
-    """The elements at `index`; zeros for places outside the tensor."""
+    """The elements at `index`; zeros for indices outside the tensor."""
     if inside is None:
         return memory.read(index)
     part = memory.read(np.where(inside, index, 0))
@@ -337,7 +335,7 @@ def _gathered(memory: _Memory, index: Array, inside: Array | None) -> _Elements:
 
 
 def _scattered(memory: _Memory, index: Array, inside: Array | None, part: _Elements) -> None:
-    """Write a part; elements outside the tensor are dropped."""
+    """Write a part of a tensor; elements outside it are dropped."""
     if inside is None:
         memory.write(index, part)
     else:
@@ -356,7 +354,7 @@ def _region(
     mesh: tuple[int, int],
     cores: Cores = EVERY_CORE,
 ) -> tuple[Array, Array | None]:
-    """Flat tensor indices (cores, elements), a mask of those inside the tensor, None for all."""
+    """Flat tensor indices (cores, elements), and a mask of those inside it; None for all."""
     rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
     base: Any = 0
     inside: Any = None
@@ -378,7 +376,7 @@ def _region(
 
 @lru_cache(maxsize=64)
 def _offsets(shape: tuple[int, ...], extents: tuple[int, ...], steps: tuple[int, ...]) -> Array:
-    """Flat indices of the elements of a region from its first one on."""
+    """Flat indices of the elements of a region, relative to its first one."""
     offsets = np.zeros(1, np.int64)
     for size, extent, step in zip(shape, extents, steps, strict=True):
         offsets = (offsets[:, None] * size + step * np.arange(extent)).reshape(-1)
@@ -415,7 +413,7 @@ def _call(call: ir.Call, env: Env, state: _State) -> None:
 
 
 def _axis_letters(call: ir.Call) -> list[str]:
-    """Each operand's order of axes: the primitive's own first, the rest as in operand 0."""
+    """Each operand's order of axes: the primitive's own first, then the others as in operand 0."""
     rest = call.other_axes
     return [call.primitive.axes_of(i, rest) for i in range(len(call.operands))]
 
@@ -426,7 +424,9 @@ Placement = tuple[tuple[int, ...], tuple[int, ...]]
 def _load(
     operand: ir.Tile | ir.View, axes: str, env: Env, state: _State
 ) -> tuple[_Elements, Placement]:
-    """The operand's values, a dimension per letter of `axes`; (order, shape) undo the change."""
+    """The operand's values, one dimension per letter of `axes`, with the order and shape that undo
+    the change.
+    """
     part = (
         _tile_part(operand, env, state)
         if isinstance(operand, ir.Tile)
@@ -475,7 +475,7 @@ def _tile_part(tile: ir.Tile, env: Env, state: _State) -> _Elements:
 
 
 def _view(view: ir.View, env: Env, state: _State) -> _Memory:
-    """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
+    """A writable array of a view's elements: (mesh rows, mesh columns, extents)."""
     numbers = (*view.shape, *(e for r in view.ranges for e in (r.start, r.extent, r.step)))
     shape, box = state.once(view, numbers, env, lambda: _box(view, env))
     elements, _ = state.slots[view.buffer]
@@ -492,7 +492,7 @@ def _view(view: ir.View, env: Env, state: _State) -> _Memory:
 
 
 def _box(view: ir.View, env: Env) -> tuple[tuple[int, ...], tuple[slice, ...]]:
-    """(the shape of the packed tile, the view's part of it in every core)."""
+    """The shape of the packed tile, and the view's part of it, equal in every core."""
     every = (slice(None), slice(None))
     return _shape(view.shape, env), (*every, *(_slice(r, env) for r in view.ranges))
 
@@ -502,7 +502,7 @@ def _shape(shape: Iterable[Expr], env: Env) -> tuple[int, ...]:
 
 
 def _integer(e: Expr, env: Env) -> int:
-    """The value of an expression that is the same for all cores."""
+    """The value of an expression that is equal on all cores."""
     return e.value if isinstance(e, Const) else _scalar(evaluate(e, env))
 
 

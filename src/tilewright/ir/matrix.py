@@ -1,10 +1,9 @@
-"""Which views are matrices that a gemm kernel can walk with one base, one leading dimension and
-unit stride.
+"""Views as matrices that a gemm kernel can address by a base, a leading dimension and unit stride.
 
-In: a view whose roles say which dimensions are the matrix's rows and columns. Out: where the matrix
-starts in the buffer slot, its leading dimension and its order, as expressions (the program may be
-parametric). A tile that is used in place is a view of its whole tensor. This is what the DGEMM
-primitive of swATOP (4.4 and appendix: base pointer, M, N, K, leading dimensions) takes.
+In: a view whose roles assign dimensions to the matrix's rows and columns. Out: the matrix's offset
+in the buffer slot, its leading dimension and its order, as expressions (the program may be
+parametric). A tile used in place is a view of its whole tensor. These are the parameters of
+swATOP's DGEMM primitive (4.4 and appendix: base pointer, M, N, K, leading dimensions).
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ _BEGIN = Const(0)
 
 @dataclass(frozen=True)
 class Matrix:
-    """Element (i, j) lies `offset_elements + i * leading_dimension + j` elements into the slot
-    (order "row").
+    """A matrix in a slot, with element (i, j) at `offset_elements + i * leading_dimension + j` in
+    order "row", and at `offset_elements + j * leading_dimension + i` in order "column".
 
-    In order "column" it is `offset_elements + j * leading_dimension + i`. Where the outer index
-    comes in `runs`, each begins as far from the one before as they say.
+    If the outer index is split into `runs`, these have a distance of their own.
     """
 
     offset_elements: Expr
@@ -41,10 +39,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Runs:
-    """Groups of `length` indices of a role: a leading dimension apart within a run, while runs
-    begin `distance_elements` apart. The first index is number `first` of its run.
+    """Groups of `length` indices of a role. Indices are a leading dimension apart within a run, and
+    runs begin `distance_elements` apart. The first index is number `first` of its run.
 
-    The pixels of several rows of an image, where part of each row is taken.
+    An example is the pixels of several rows of an image, with part of each row.
     """
 
     length: Expr
@@ -76,13 +74,13 @@ class _Dimensions:
 
 
 def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -> Matrix:
-    """The matrix that `view` is, dimensions of extent 1 ignored.
+    """The matrix form of `view`; dimensions of extent 1 are ignored.
 
-    The dimensions of a role must be adjacent and run through as one index: all but its outermost
-    are covered whole. The inner role must have stride 1; only an outer role of one dimension may
-    have steps. Where a role is one index wide the order follows the storage order of the
-    dimensions if it can. The outer role, if it is `runs`, may have a second dimension that is
-    covered in part or lies apart. Raises ProgramError naming the dimension that breaks the form.
+    The dimensions of a role must be adjacent and form one index: all but the outermost are covered
+    whole. The inner role must have stride 1; only an outer role of one dimension may have steps. If
+    a role has extent 1, the order follows the storage order of the dimensions where possible. If
+    the outer role is `runs`, its second dimension may be covered in part or be separated from the
+    first. Raises ProgramError naming the dimension that breaks the form.
 
     >>> from tilewright.common.expr import Const, Var
     >>> from tilewright.ir.nodes import at
@@ -114,7 +112,7 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
 
 
 def _runs(dimensions: _Dimensions, role: str) -> Runs | None:
-    """The runs of a role of several dimensions; None if its second one is covered whole and next to
+    """The runs of a role of several dimensions; None if the second is covered whole and adjacent to
     the first.
     """
     view, (first, *others) = dimensions.view, dimensions.of(role) or [0]
@@ -146,7 +144,9 @@ def _check_dimension(view: View, d: int, roles: tuple[str, str]) -> None:
 
 
 def _check_steps(dimensions: _Dimensions, outer: str) -> None:
-    """Steps lengthen the leading dimension, so only the one dimension of the outer role has one."""
+    """Require steps of 1, except in a single outer dimension, where the leading dimension absorbs
+    them.
+    """
     view = dimensions.view
     for d in dimensions.wide:
         if view.ranges[d].step != Const(1) and dimensions.of(outer) != [d]:
@@ -155,7 +155,7 @@ def _check_steps(dimensions: _Dimensions, outer: str) -> None:
 
 
 def _check_collapsible(dimensions: _Dimensions, role: str, mine: Sequence[int]) -> None:
-    """These dimensions of `role` count through as one index with one stride."""
+    """Require that these dimensions of `role` form one index with one stride."""
     view = dimensions.view
     for outer, inner in pairwise(mine):
         between = [d for d in range(outer + 1, inner) if view.shape[d] != Const(1)]
@@ -171,7 +171,7 @@ def _check_collapsible(dimensions: _Dimensions, role: str, mine: Sequence[int]) 
 
 
 def _check_unit_stride(dimensions: _Dimensions, inner: str) -> None:
-    """The innermost dimension of the inner role is the innermost of the packed tile."""
+    """Require that the inner role's last dimension is the innermost of the packed tile."""
     mine = dimensions.of(inner)
     if not mine or dimensions.strides[mine[-1]] == Const(1):
         return
@@ -183,7 +183,7 @@ def _check_unit_stride(dimensions: _Dimensions, inner: str) -> None:
 
 
 def _order(dimensions: _Dimensions, role_rows: str, role_columns: str) -> Order:
-    """The inner role's order; a role one index wide gives way to the stride of the other."""
+    """The order in which the inner role is contiguous; a role of extent 1 does not count."""
     rows, columns = dimensions.of(role_rows), dimensions.of(role_columns)
     if rows and columns:
         return "row" if rows[-1] < columns[-1] else "column"
@@ -196,7 +196,7 @@ def _order(dimensions: _Dimensions, role_rows: str, role_columns: str) -> Order:
 
 
 def _leading_dimension(dimensions: _Dimensions, outer: str, inner: str) -> Expr:
-    """The stride of the outer role, or the width of the inner one where the outer has no extent."""
+    """The stride of the outer role; the width of the inner one if the outer has extent 1."""
     wide = dimensions.of(outer)
     if wide:
         return dimensions.strides[wide[-1]] * dimensions.view.ranges[wide[-1]].step

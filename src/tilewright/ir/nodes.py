@@ -6,11 +6,11 @@ Stages of one program (each verified by `ir.verify`):
 * staged: calls work on `View`s of scratchpad buffers, each transfer is followed by its wait;
 * explicit: as staged, with transfers and waits placed where they overlap with compute.
 
-All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor
-gives zeros, writing outside is dropped; the boundary pass makes both explicit.
+All regions belong to ONE core and may depend on `rid` and `cid`. Reads outside a tensor yield
+zeros, writes outside are dropped; the boundary pass makes both explicit.
 
-All names end up in generated source and in file names: the printer, the parser and the verifier let
-only those through that `check_name` does.
+All names end up in generated source and in file names, so the printer, the parser and the verifier
+accept only names that pass `check_name`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_name(name: str) -> bool:
 
 
 def check_name(what: str, name: str, *, where: str = "") -> str:
-    """Return `name`; raise ProgramError, calling it a `what`, when it may not be used."""
+    """Return `name`. Raises ProgramError, which calls it a `what`, if it is not allowed."""
     if is_name(name):
         return name
     raise ProgramError(
@@ -48,8 +48,8 @@ def check_name(what: str, name: str, *, where: str = "") -> str:
 
 
 TensorKind = Literal["input", "constant", "output", "updated", "scratch"]
-"""A constant is an input that stays the same from call to call, such as weights; an updated tensor
-is an input whose memory holds a result afterwards.
+"""A constant is an input that is equal in all calls, such as weights; an updated tensor is an input
+whose memory holds a result afterwards.
 """
 Direction = Literal["get", "put"]
 
@@ -63,7 +63,7 @@ MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 LAST_CORE: Mapping[str, Expr] = {
     core: Var(extent) - 1 for core, extent in zip(CORE_SYMBOLS, MESH_SYMBOLS, strict=True)
 }
-"""Values of the core symbols on the last core of the mesh, which sees the ends of tensors."""
+"""Values of the core symbols on the last core of the mesh, which touches the ends of tensors."""
 
 
 def memory_words(space: str) -> str:
@@ -79,7 +79,7 @@ def memory_words(space: str) -> str:
 class Range:
     """`extent` indices from `start`, `step` apart, along one dimension.
 
-    Those from `stop` on are as if they lay outside the tensor; the boundary pass makes it explicit.
+    Indices from `stop` on count as outside the tensor; the boundary pass makes that explicit.
     """
 
     start: Expr
@@ -97,9 +97,9 @@ def at(start: IntLike, extent: IntLike, step: IntLike = 1, stop: IntLike | None 
 class Tensor:
     """A row-major array in main memory; `dims` names its dimensions in storage order.
 
-    `storage` names the tensor whose memory this one shares: the same elements under another shape.
-    `shared` says that every group of cores reads the same elements of it at the same time. So many
-    indices at the beginning and at the end of a dimension hold `zeros` in every run.
+    `storage` names the tensor whose memory this one shares, with the same elements under another
+    shape. `shared` marks a tensor of which all core groups read the same elements at the same time.
+    `zeros` counts the indices at both ends of each dimension that hold zeros in every run.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Tensor:
 
     @property
     def is_given(self) -> bool:
-        """True if the program reads the tensor and does not make it."""
+        """True if the program receives the tensor's values."""
         return self.kind in ("input", "constant")
 
     @property
@@ -127,16 +127,16 @@ class Tensor:
         return self.storage or self.name
 
     def zeros_of(self, dimension: str) -> tuple[int, int]:
-        """How many indices at its beginning and at its end hold zeros."""
+        """Number of indices that hold zeros at the beginning and at the end of a dimension."""
         return next(((a, b) for name, a, b in self.zeros if name == dimension), (0, 0))
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory of every core: `copies` slots of `elements` each.
+    """A buffer in every core: `copies` slots of `elements` each.
 
-    `space` names the memory, of which a core may have several; `offset_bytes` is the address in it,
-    set by the allocation pass.
+    `space` names one of the core's memories; `offset_bytes` is the address in it, set by the
+    allocation pass.
     """
 
     name: str
@@ -151,8 +151,8 @@ class Buffer:
 class Tile:
     """The region of a tensor that one core contributes to a call (seed stage).
 
-    `roles` has one letter per dimension: the matrix dimension (m, n, k) or the primitive's own axis
-    it stands for, `.` for none.
+    `roles` has one letter per dimension: the matrix dimension (m, n, k) or axis of the primitive
+    that it represents, `.` for none.
     """
 
     tensor: str
@@ -178,7 +178,7 @@ Operand: TypeAlias = Tile | View
 class For:
     """Run `body` for `var` = 0 .. extent - 1.
 
-    The iterations may be divided among `threads`, a run of neighbours each: they are independent.
+    With several `threads`, iterations are independent, and each thread runs consecutive ones.
     """
 
     var: str
@@ -189,7 +189,7 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """Run `then` where `condition` is not zero, else `orelse`."""
+    """Run `then` if `condition` is not zero, else `orelse`."""
 
     condition: Expr
     then: tuple[Stmt, ...]
@@ -223,7 +223,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Block until all cores are here."""
+    """Block until all cores have arrived."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Call:
 
     @property
     def other_axes(self) -> str:
-        """The axes of the first operand that are not the primitive's own, as they come."""
+        """The axes of the first operand that are not the primitive's own, in order."""
         own = {*self.primitive.axes, "."}
         return "".join(dict.fromkeys(c for c in self.operands[0].roles if c not in own))
 
@@ -245,7 +245,7 @@ Stmt: TypeAlias = For | If | Transfer | Wait | Barrier | Call
 
 @dataclass(frozen=True)
 class Program:
-    """A parametric program: its `parameters` are bound to integers to price, run or emit it."""
+    """A parametric program; `parameters` are bound to integers to price, run or emit it."""
 
     name: str
     parameters: tuple[str, ...]

@@ -1,9 +1,9 @@
 """The loop IR from its text form: restricted Python syntax in, a program out.
 
-The text is read with the standard `ast` module and never executed
-(docs/decisions/0001-ir-text-is-python-syntax.md). `printer` describes the form; text that is
-indented as a whole is accepted, so that programs can stand inside functions. Whether the program
-means anything is for `verify` to say.
+The text is parsed with the standard `ast` module and never executed
+(docs/decisions/0001-ir-text-is-python-syntax.md). `printer` describes the form. Text may be
+indented as a whole, so that programs can be embedded in functions. `verify` checks the rules of a
+program's stage.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tilewright.ir.primitives import make_primitive
 
 # The small parts of the IR's text: expressions, regions, slots, operands, attributes.
 #
-# In: nodes of a Python syntax tree. Out: the IR's values, or ProgramError with the line and what
-# was expected. `parser` reads statements and declarations with these.
+# In: nodes of a Python syntax tree. Out: the IR's values, or ProgramError with the line and the
+# expected form. Statements and declarations below are parsed with these.
 
 _INTEGER_LIMIT = 2**63
 _NOT_FINITE = ("inf", "-inf", "nan")
@@ -95,7 +95,7 @@ def _range(node: ast.expr) -> ir.Range:
 
 
 def parse_attribute(node: ast.expr) -> Attribute:
-    """A literal; the floats that have none are written `float("inf")`."""
+    """A literal; floats without a literal are written like `float("inf")`."""
     value: Attribute
     match node:
         case ast.Constant(bool()):
@@ -143,7 +143,7 @@ def _check_size(value: Attribute, node: ast.AST) -> None:
 
 
 def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
-    """The keyword arguments of a call, each called a `what` in errors, none twice."""
+    """The keyword arguments of a call, none twice; errors call each a `what`."""
     found: dict[str, ast.expr] = {}
     for keyword in call.keywords:
         if keyword.arg is None:
@@ -173,9 +173,9 @@ _Statement = Callable[[ast.Call], ir.Stmt]
 
 
 def parse(text: str) -> ir.Program:
-    """The program whose text this is.
+    """The program of a text form.
 
-    Raises ProgramError with the line and what was expected there; nothing else, whatever the text.
+    Raises only ProgramError, with the line and the expected form, whatever the text.
 
     >>> program = parse("def p(n):\\n    x: tensor('f64', 'input', rows=n)\\n    barrier()")
     >>> program.parameters, program.tensor("x").dims, program.body
@@ -264,7 +264,7 @@ _Zeros: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool, _Zeros]:
-    """(tensor whose storage is used, whether all groups read it together, its ends of zeros)."""
+    """The tensor whose storage is shared, True if all groups read it together, and its zeros."""
     storage, shared = "", False
     zeros: _Zeros = ()
     match marks:
@@ -343,7 +343,7 @@ def _statement(node: ast.stmt) -> ir.Stmt:
 
 
 def _threads(call: ast.Call) -> int:
-    """Among how many threads a loop is divided."""
+    """The number of threads that a loop is divided among."""
     match call.keywords:
         case []:
             return 1

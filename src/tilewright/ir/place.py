@@ -1,4 +1,4 @@
-"""The verifier's position in a program: the names in scope there, and how refusals describe it."""
+"""The verifier's position in a program: the names in scope, and its description in errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Stage: TypeAlias = Literal["seed", "staged", "explicit"]
 
 @dataclass(frozen=True)
 class Place:
-    """A statement of a program, the loops and conditions around it, and the tables to look up.
+    """A statement of a program, the loops and conditions around it, and the declared names.
 
-    `in_place`: after the seed stage, too, calls may work on tiles of tensors where they lie.
+    With `in_place`, calls may work on tensors in main memory after the seed stage, too.
     """
 
     program: ir.Program
@@ -34,7 +34,7 @@ class Place:
         return replace(self, stmt=stmt)
 
     def inside(self, stmt: ir.For | ir.If, *, orelse: bool = False) -> Place:
-        """The place inside the body of a loop or a branch of a condition."""
+        """The place inside a loop's body or a branch of a condition."""
         match stmt:
             case ir.For(var):
                 return replace(self, loops=(*self.loops, var), path=(*self.path, f"for {var}"))
@@ -43,7 +43,7 @@ class Place:
                 return replace(self, path=(*self.path, step))
 
     def error(self, message: str, fix: str = "") -> ProgramError:
-        """The refusal of the statement, naming the way to it."""
+        """The error about the statement, with the path to it."""
         last = () if self.stmt is None else (print_head(self.stmt),)
         where = " > ".join((self.program.name, *self.path, *last))
         return ProgramError(message, where=where, fix=fix)
@@ -74,7 +74,7 @@ class Place:
                 raise self.error(f"symbol {name!r} is not defined here", f"known: {_list(names)}")
 
     def check_uniform(self, what: str, e: Expr) -> None:
-        """All cores agree on the value: they run in step."""
+        """Require a value that is equal on all cores, since they run in lockstep."""
         for name in ir.CORE_SYMBOLS:
             if name in free_vars(e):
                 raise self.error(

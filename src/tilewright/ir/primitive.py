@@ -1,9 +1,9 @@
 """Primitives: objects with a name, typed attributes, operands, a meaning and limits.
 
-The tensorised primitives are what a core computes in one call (swATOP 4.1). Each is a class derived
-from `Primitive`, its attributes are the fields, and a call of a program holds a value of it. What a
-call costs and which code it becomes is a matter of the machine: families bring both by type. The
-shipped primitives stand in `ir.primitives`; a family may bring more in its module `primitives`.
+A tensorised primitive is the computation of a core in one call (swATOP 4.1). Each is a subclass of
+`Primitive` with its attributes as fields, and a call in a program holds an instance. Costs and code
+depend on the machine: families register both by type. Shipped primitives are in `ir.primitives`; a
+family may add more in its module `primitives`.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Argument:
 
 
 class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
-    """A primitive with the values of its attributes; two of equal type and attributes are equal.
+    """A primitive with the values of its attributes; equal types and attributes compare equal.
 
-    A call's operands carry one role letter per dimension; the same letter is the same axis in every
-    operand, several dimensions of one letter are that axis flattened in order. Beside the axes of
-    `arguments` operands have those that the first one has, unless the primitive is `closed`. Where
-    it `broadcasts` it takes one operand or more like the last argument, and one that lacks an axis
-    of the first is repeated along it. One `by_elements` computes each element of the result from
-    the elements in its place; fetches of the next tile come between calls of one that `spreads`. A
-    field that is None is absent from the text form.
+    A call's operands carry one role letter per dimension. Equal letters are the same axis in all
+    operands; several dimensions of one letter are that axis, flattened in order. Besides the axes
+    of `arguments`, operands have the other axes of the first one, unless the primitive is `closed`.
+    A primitive that `broadcasts` accepts one or more operands like its last argument, and repeats
+    them along axes that they lack. A primitive `by_elements` computes each element of the result
+    from elements at the same index. Fetches of the next tile are spread between calls of one that
+    `spreads`. Fields that are None are absent from the text form.
     """
 
     name: ClassVar[str]
@@ -68,11 +68,13 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:
-        """NaN wherever the new value depends on a NaN: the meaning itself, unless it skips NaN."""
+        """NaN wherever the new value depends on a NaN. Defaults to `meaning`; overridden where that
+        skips NaN.
+        """
         return self.meaning(operands)
 
     def start(self, kind: DType) -> float:
-        """Initial value of the first operand where the primitive accumulates into it."""
+        """Initial value of the first operand if the primitive accumulates into it."""
         del kind
         return 0.0
 
@@ -108,12 +110,12 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def executed(self) -> Primitive:
-        """The primitive that machines execute for it: itself, unless overridden."""
+        """The primitive that machines execute in its place; itself by default."""
         return self
 
     @property
     def replaces(self) -> bool:
-        """True if the result is computed from the other operands alone."""
+        """True if the result does not depend on the first operand's old value."""
         return not self.accumulates and len(self.arguments) > 1
 
     @property
@@ -122,10 +124,10 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return "".join(dict.fromkeys("".join(a.axes for a in self.arguments)))
 
     def axes_of(self, operand: int, rest: str = "") -> str:
-        """The axes of operand number `operand`, if the first one has the axes `rest` besides."""
+        """The axes of operand number `operand` if the first operand has the further axes `rest`."""
         return self.arguments[min(operand, len(self.arguments) - 1)].axes + rest
 
     def attributes(self) -> tuple[tuple[str, Attribute], ...]:
-        """Name and value of each attribute that is there, as the text form shows them."""
+        """Name and value of each attribute that is not None, as in the text form."""
         named = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return tuple((name, value) for name, value in named if value is not None)

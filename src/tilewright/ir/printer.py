@@ -1,9 +1,9 @@
 """The text form of the loop IR: a program in, restricted Python syntax out.
 
-`parser.parse` reads it back equal. `x[i, at(0, 8)]` is a region of a tensor (a bare index is a
-range of extent 1), `x[i, at(0, 8)](".n")` is that region with one role per dimension, and
-`b[slot](at(0, 4), at(0, 8), shape=(4, 16), roles="mn")` is a view of a buffer slot, whose ranges
-are left out where they cover the whole shape.
+`parser.parse` turns it back into an equal program. `x[i, at(0, 8)]` is a region of a tensor (a bare
+index is a range of extent 1), `x[i, at(0, 8)](".n")` is that region with one role per dimension,
+and `b[slot](at(0, 4), at(0, 8), shape=(4, 16), roles="mn")` is a view of a buffer slot; its ranges
+are omitted where they cover the whole shape.
 
 >>> from tilewright.ir.parser import parse
 >>> print(print_program(parse("def p(n):\\n  for i in range(n*1):\\n   barrier( )")), end="")
@@ -30,7 +30,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class _Group:
-    """A piece of text on one line, broken between its items if that is too long."""
+    """A piece of text on one line, or, if that is too long, broken between its items."""
 
     head: str
     items: tuple[_Piece, ...]
@@ -71,7 +71,7 @@ def print_statement(stmt: ir.Stmt) -> str:
 
 
 def print_head(stmt: ir.Stmt) -> str:
-    """One line that names a statement, without its body: what error messages show.
+    """One line that names a statement without its body, for error messages.
 
     >>> from tilewright.common.expr import Var
     >>> print_head(ir.For("ro", Var("out_rows"), ()))
@@ -98,7 +98,7 @@ def print_operand(operand: ir.Operand) -> str:
 
 
 def print_range(r: ir.Range) -> str:
-    """The text of a range: an index, or `at(start, extent)`, `step` and `stop` if it has them."""
+    """The text of a range: an index, or `at(start, extent)` with `step` and `stop` if present."""
     return str(_range(r))
 
 

@@ -1,10 +1,9 @@
 """A strided region of a row-major tensor as contiguous blocks, for the cost model and for code.
 
 In: the tensor's shape, the region's extents and steps. Out: `Blocks` (swATOP 4.5.1: block, stride
-and size). Every number may be an integer, an array (each element a region of its own) or an
-expression. Expressions are compared as they are written: where only a value at run time makes an
-extent 1 or a row whole, a split by expressions has more requests than one by values, and never
-fewer.
+and size). Every number may be an integer, an array (one region per element) or an expression.
+Expressions are compared syntactically: if an extent is 1 or a row whole only at run time, a split
+by expressions may have more requests than one by values, but never fewer.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Size: TypeAlias = Any  # int, an integer ndarray or Expr; NumPy's stubs make a u
 
 @dataclass(frozen=True)
 class Repeat:
-    """`count` repetitions, `stride` from the start of one to the start of the next."""
+    """`count` repetitions, with starts `stride` apart."""
 
     count: Size
     stride: Size
@@ -32,10 +31,10 @@ class Repeat:
 class Blocks:
     """A region as requests of `count` blocks, each `length` long, with starts `stride` apart.
 
-    A request is what one block size and one stride describe; `outer`, outermost first, are the
-    repetitions around it. With one block in a request the stride is its length. The blocks of
-    `adjoining` neighbouring cores lie side by side, or this one lies at the end of those that are
-    `before` long.
+    A request has one block size and one stride; `outer`, outermost first, are the repetitions
+    around it. A request of one block has its length as the stride. Blocks of `adjoining`
+    neighbouring cores are contiguous; with `before`, this block ends such a sequence of blocks of
+    that length.
     """
 
     length: Size
@@ -55,7 +54,7 @@ class Blocks:
 
 
 def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Elements from one index to the next in each dimension of a row-major tensor.
+    """Strides in elements of a row-major tensor, dimension by dimension.
 
     >>> [str(stride) for stride in strides_of((Const(4), Const(16), Const(32)))]
     ['512', '32', '1']
@@ -66,11 +65,11 @@ def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
 def split_region(
     repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = (), before: Sequence[Size] = ()
 ) -> Blocks:
-    """Split a region that counts through `repeats`, outermost first, from elements `unit` long.
+    """Split a region that iterates over `repeats`, outermost first, of elements of length `unit`.
 
-    The innermost dimensions that follow each other without a gap are the block, the next ones that
-    continue one stride its count; the scratchpad's side is packed. `cores` says for each dimension
-    how many neighbouring cores continue it, `before` how long those are whose end this one is.
+    The innermost contiguous dimensions form the block, the next ones that continue one stride its
+    count; the scratchpad's side is packed. For each dimension, `cores` is the number of
+    neighbouring cores that continue it, and `before` the length of their parts if this one is last.
 
     >>> split_region([Repeat(4, 512), Repeat(2, 32), Repeat(8, 1)], 1)
     Blocks(length=8, count=2, stride=32, outer=(Repeat(count=4, stride=512),), adjoining=1)
@@ -111,8 +110,8 @@ def split_region(
 def _around(
     outer: tuple[Repeat, ...], repeat: Repeat, repeated: Size, one: Size
 ) -> tuple[Repeat, ...]:
-    """The repetitions with one more outside if it is `repeated`, merged into the outermost one if
-    their strides allow it.
+    """The repetitions with `repeat` added outside if `repeated`, merged with the outermost one if
+    the strides allow it.
     """
     if not np.any(repeated):
         return outer
@@ -123,7 +122,7 @@ def _around(
 
 
 def _where(condition: Size, a: Size, b: Size) -> Size:
-    """`a` where the condition holds, else `b`: one of them, or element by element."""
+    """`a` if the condition holds, else `b`; element by element for arrays."""
     if isinstance(condition, np.ndarray) and condition.any():
         return a if condition.all() else np.where(condition, a, b)
     return a if np.any(condition) else b

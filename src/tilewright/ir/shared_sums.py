@@ -1,9 +1,9 @@
-"""A product of a constant matrix with a vector as straight-line sums that share what they can.
+"""A product of a constant matrix with a vector as straight-line sums with common subexpressions.
 
 In: a matrix such as those of Winograd's transforms, whose points come in pairs a and -a. Out: sums
-of a few terms each, in order. Two columns that agree up to signs are added and subtracted once (the
-output transform); two rows that do are the sum and the difference of their even and odd parts (the
-input and the filter transform).
+of a few terms each, in order. Two columns that agree up to signs are added and subtracted once (in
+the output transform); two such rows are the sum and the difference of their even and odd parts (in
+the input and the filter transform).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Term = tuple[float, str]
 
 @dataclass(frozen=True)
 class Sum:
-    """`name` is the sum of coefficient x value over the terms; no terms: zero."""
+    """`name` is the sum of coefficient x value over the terms; zero without terms."""
 
     name: str
     terms: tuple[Term, ...]
 
     @property
     def operations(self) -> int:
-        """Additions and fused multiply-adds; the first term costs one unless it is taken as is."""
+        """Additions and fused multiply-adds; a term with coefficient 1 can start for free."""
         if not self.terms:
             return 0
         return len(self.terms) - any(c == 1 for c, _ in self.terms)
 
 
 def shared_sums(matrix: Matrix) -> tuple[Sum, ...]:
-    """The sums that give q0, q1, ... = matrix x (p0, p1, ...).
+    """The sums that compute q0, q1, ... = matrix x (p0, p1, ...).
 
     >>> for one in shared_sums(np.array([[4.0, 2.0, 1.0], [4.0, -2.0, 1.0]])):
     ...     print(one.name, one.terms)
@@ -59,7 +59,7 @@ def shared_sums(matrix: Matrix) -> tuple[Sum, ...]:
 
 
 def _joined_columns(matrix: Matrix, names: list[str]) -> tuple[list[Sum], Matrix, list[str]]:
-    """Columns that agree up to signs, and differ in some, as the sum and the difference of two."""
+    """Replace pairs of columns that agree up to signs by sums and differences of their values."""
     columns, found, taken = matrix.copy(), list[Sum](), set[int]()
     names = list(names)
     for i, j in combinations(range(matrix.shape[1]), 2):
@@ -79,7 +79,7 @@ def _joined_columns(matrix: Matrix, names: list[str]) -> tuple[list[Sum], Matrix
 
 
 def _partner(matrix: Matrix, i: int, done: set[int]) -> int | None:
-    """A later row that agrees with row i up to signs, in some columns and not in others."""
+    """A later row that agrees with row i up to signs, with equal and opposite columns; or None."""
     for j in range(i + 1, len(matrix)):
         same = (matrix[i] == matrix[j]) & (matrix[i] != 0)
         opposite = (matrix[i] == -matrix[j]) & (matrix[i] != 0)
@@ -90,8 +90,8 @@ def _partner(matrix: Matrix, i: int, done: set[int]) -> int | None:
 
 
 def _pair(matrix: Matrix, i: int, j: int, names: Sequence[str]) -> list[Sum]:
-    """Two rows by their common part and the part of opposite signs, its last coefficient put
-    aside so that one multiply-add joins them.
+    """Sums for two rows, as their common part plus or minus the part of opposite signs. The latter
+    is scaled by its last coefficient, so that one multiply-add joins both.
     """
     even = _terms(np.where(matrix[i] == matrix[j], matrix[i], 0), names)
     odd = _terms(np.where(matrix[i] != matrix[j], matrix[i], 0), names)

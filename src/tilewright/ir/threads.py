@@ -1,12 +1,12 @@
-"""Division of a nest among threads that share its memory: which loops, into how many runs.
+"""Division of a nest among threads that share its memory: which loops, into how many parts.
 
-In: the statements of a nest, then the numbers of iterations of its loops, for one candidate or as
-arrays for many. Out: for each loop the number of its parts. The same rule prices candidates and
-divides the program that was chosen.
+In: the statements of a nest, then the extents of its loops, for one candidate or as arrays for
+many. Out: the number of parts of each loop. One rule prices candidates and divides the chosen
+program.
 
-A loop can be divided if different iterations write different elements, and all that stands around
-it only fetches: each thread then fetches for itself, into buffers of its own. What one thread
-executes of a divided program, and how many barriers there are, follows from the program.
+A loop can be divided if different iterations write different elements, and statements around it
+only fetch: each thread then fetches into buffers of its own. A thread's share of a divided program,
+and the number of barriers, follow from the program.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from tilewright.ir.nodes import Barrier, Call, For, If, Range, Stmt, Tile, Trans
 from tilewright.ir.visit import rewrite, walk
 
 EFFICIENCY = 0.9
-"""Utilisation of the threads from which one loop is divided among all of them and inner loops are
-not.
-"""
+"""Least utilisation of the threads at which a single loop is divided among all of them."""
 
 
 def loop_chain(body: tuple[Stmt, ...]) -> tuple[tuple[For, bool], ...]:
-    """The loops of a nest, outermost first, and whether each can be divided."""
+    """The loops of a nest, outermost first, each with True if it can be divided."""
     found: list[tuple[For, bool]] = []
     fetching = True
     here: tuple[Stmt, ...] = body
@@ -52,7 +50,7 @@ def _fetches(stmt: Stmt) -> bool:
 
 
 def _writes_apart(loop: For) -> bool:
-    """True if every region of main memory that the body writes moves with the loop."""
+    """True if every region of main memory that the body writes depends on the loop's variable."""
     regions = list(_written_ranges(loop.body))
     return bool(regions) and all(any(loop.var in free_vars(r.start) for r in x) for x in regions)
 
@@ -80,11 +78,11 @@ def occupies(count: Value, threads: int) -> Value:
 def parts_of(
     counts: Sequence[Value], divisible: Sequence[bool], together: int, threads: int
 ) -> list[Value]:
-    """Into how many runs each loop is divided; their product is at most `threads`.
+    """The number of parts of each loop; their product is at most `threads`.
 
-    The outermost loop that occupies nearly all threads is divided among them. Where there is none,
-    the loops beyond the first `together`, which other nests do not share, are tried, one alone or
-    two, and the fastest way is taken.
+    The outermost loop that occupies nearly all threads is divided among them. If there is none, one
+    or two of the loops after the first `together`, which other nests share, are divided, in the way
+    with the shortest longest part.
 
     >>> [int(parts) for parts in parts_of([3, 28, 5], [True, True, False], 0, 2)]
     [1, 2, 1]
@@ -111,7 +109,7 @@ def parts_of(
 
 
 def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
-    """Divisions of one loop among all threads, or of two loops."""
+    """Divisions of one loop, or of two, among all threads: parts by loop."""
     for d in loops:
         yield {d: threads}
     for outer, inner in combinations(loops, 2):
@@ -121,7 +119,7 @@ def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
 
 
 def busiest_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements of the thread with most to do: of each divided loop its longest run."""
+    """The statements of the busiest thread: the longest part of each divided loop."""
     return rewrite(body, _longest_run)
 
 
@@ -132,8 +130,8 @@ def _longest_run(stmt: Stmt) -> tuple[Stmt, ...] | None:
 
 
 def thread_meetings(body: tuple[Stmt, ...]) -> int:
-    """Number of times that the threads of an instantiated program meet, not counting its end: at
-    barriers outside divided loops, and after each iteration of the loops around those.
+    """Number of times that the threads of an instantiated program meet before its end: at barriers
+    outside divided loops, and after each iteration of loops around such barriers.
     """
     found = 0
     for stmt in body:

@@ -1,8 +1,8 @@
 """The rules of a program's stage, checked after each pass in tests and before anything runs.
 
-In: a program and the stage it claims to be in. Out: nothing, or ProgramError naming the way to the
-first statement that breaks a rule, the rule and the way out. What only the values of parameters
-decide is left to the interpreter.
+In: a program and the stage it claims to be in. Out: nothing, or ProgramError with the path to the
+first statement that breaks a rule, the rule and a fix. Rules that depend on the values of
+parameters are left to the interpreter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.ir.visit import expressions, walk
 
 # Verification of calls: operands, their roles and extents (see `primitive`).
 #
-# A re-packing is special: its operands are one tile in two shapes, so that their extents differ.
+# Re-packing is an exception: its operands are one tile in two shapes, so their extents differ.
 
 
 def check_call(call: ir.Call, place: Place) -> None:
@@ -38,7 +38,7 @@ def check_call(call: ir.Call, place: Place) -> None:
 
 
 def _check_slot(buffer: str, slot: Expr, place: Place) -> None:
-    """The buffer is declared and has that slot, and all cores agree which it is."""
+    """Require a declared buffer, an existing slot, and the same slot on all cores."""
     copies = place.buffer(buffer).copies
     place.check_uniform("slot", slot)
     match slot, copies:
@@ -47,7 +47,7 @@ def _check_slot(buffer: str, slot: Expr, place: Place) -> None:
 
 
 def check_fits(buffer: str, shape: tuple[Expr, ...], place: Place) -> None:
-    """Raise if a packed tile of `shape` is larger than a slot, as far as both are constant."""
+    """Raise if a packed tile of `shape` is larger than a slot and both are constant."""
     tile, slot = product(shape), place.buffer(buffer).elements
     if isinstance(tile, Const) and isinstance(slot, Const) and tile.value > slot.value:
         message = f"a tile of {tile} elements does not fit a slot of {buffer!r} of {slot}"
@@ -55,7 +55,7 @@ def check_fits(buffer: str, shape: tuple[Expr, ...], place: Place) -> None:
 
 
 def check_rank(tensor: ir.Tensor, ranges: tuple[ir.Range, ...], place: Place) -> None:
-    """One range per dimension of the tensor."""
+    """Require one range per dimension of the tensor."""
     if len(ranges) != len(tensor.shape):
         raise place.error(
             f"tensor {tensor.name!r} has {len(tensor.shape)} dimensions, "
@@ -133,7 +133,7 @@ def _check_count(call: ir.Call, place: Place) -> None:
 
 
 def _check_axes(call: ir.Call, place: Place) -> None:
-    """Raise unless operands have their own axes of the primitive and else those of the first."""
+    """Require each operand's own axes of the primitive, and otherwise the first operand's axes."""
     primitive = call.primitive
     rest = call.other_axes
     if rest and primitive.closed:
@@ -160,7 +160,7 @@ def _check_axes(call: ir.Call, place: Place) -> None:
 
 
 def _check_extents(call: ir.Call, place: Place) -> None:
-    """Raise unless a letter has one extent in all operands, as far as constants tell."""
+    """Require one extent per letter in all operands, as far as extents are constant."""
     seen: dict[str, tuple[Const, ir.Operand]] = {}
     for operand in call.operands:
         for letter in dict.fromkeys(operand.roles.replace(".", "")):
@@ -184,9 +184,9 @@ def _axis_extent(operand: ir.Operand, letter: str) -> Expr:
 
 
 def check_declarations(program: ir.Program, *, part: bool) -> None:
-    """Names, element types, extents, shared storage and addresses; raises ProgramError.
+    """Check names, element types, extents, shared storage and addresses; raises ProgramError.
 
-    The owner of a storage may be missing from a `part` of a larger program.
+    The owner of a storage may be missing in a `part` of a larger program.
     """
     ir.check_name("program", program.name)
     _check_names(program)
@@ -200,11 +200,11 @@ def check_declarations(program: ir.Program, *, part: bool) -> None:
 
 
 def check_capacity(program: ir.Program, capacity_bytes: Mapping[str, int]) -> None:
-    """Buffers that are alive together fit each memory; raises CapacityError naming the first that
-    does not.
+    """Check that buffers that are alive together fit each memory; raises CapacityError naming the
+    first that does not.
 
-    Top-level barriers separate parts whose buffers may share addresses. Buffers whose size is still
-    an expression are not counted.
+    Top-level barriers separate parts whose buffers may share addresses. Buffers of parametric size
+    are not counted.
     """
     for alive in _alive_together(program):
         end_bytes = 0
@@ -324,7 +324,7 @@ def _check_overlap(alive: list[ir.Buffer], program: ir.Program) -> None:
 
 
 def _alive_together(program: ir.Program) -> Iterator[list[ir.Buffer]]:
-    """One memory's buffers that each part between top-level barriers uses, as declared."""
+    """The buffers of one memory that each part between top-level barriers uses."""
     used: set[str] = set()
     for stmt in (*program.body, ir.Barrier()):
         if isinstance(stmt, ir.Barrier):
@@ -347,7 +347,7 @@ def _buffers_of(stmt: ir.Stmt) -> list[str]:
 
 
 def _size_bytes(buffer: ir.Buffer) -> int | None:
-    """Bytes of all copies, or None while they depend on parameters."""
+    """Bytes of all copies; None if they depend on parameters."""
     match buffer.elements * buffer.copies:
         case Const(elements):
             return elements * dtype_called(buffer.dtype).size_bytes
@@ -360,7 +360,7 @@ def _error(program: ir.Program, message: str, fix: str = "") -> ProgramError:
 
 
 MOST_ITERATIONS = 2**31 - 1
-"""Limit of one loop's iterations, which simulators can count through."""
+"""Limit on the iterations of one loop, so that simulators can run them."""
 
 
 def verify(
@@ -373,8 +373,8 @@ def verify(
 ) -> None:
     """Check every rule of the stage.
 
-    A `part` is one nest of several: what owns the storage of its tensors may stand in another.
-    `in_place`: cores address main memory, so calls may work on tensors where they lie.
+    A `part` is one nest of several: owners of its tensors' storage may belong to another nest. With
+    `in_place`, cores address main memory, so calls may work on tensors there.
     Raises ProgramError for a broken rule, and CapacityError for buffers beyond the `capacity_bytes`
     of each of a core's memories.
 
@@ -488,7 +488,7 @@ def _check_followed(stmt: ir.Transfer, following: tuple[ir.Stmt, ...], place: Pl
 
 
 def _check_waited(place: Place) -> None:
-    """Raise unless every buffer that a transfer touches is waited for somewhere."""
+    """Require a wait somewhere for every buffer that a transfer uses."""
     statements = list(walk(place.program.body))
     waited = {s.buffer for s in statements if isinstance(s, ir.Wait)}
     for stmt in statements:

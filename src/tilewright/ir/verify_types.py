@@ -1,6 +1,6 @@
-"""Rules for the element types of a call's operands, which primitives are made of.
+"""Rules for the element types of a call's operands, which primitives combine in their checks.
 
-Most primitives compute with one type; those that do not say so in their own `check`.
+Most primitives compute with one type; others override `check`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def element_types(operands: tuple[Operand, ...], place: Place) -> list[DType]:
 
 
 def check_one_type(primitive: Primitive, operands: tuple[Operand, ...], place: Place) -> None:
-    """Raise ProgramError unless all operands have the type of the first."""
+    """Raise ProgramError unless all operands have one type."""
     kinds = element_types(operands, place)
     for operand, kind in zip(operands, kinds, strict=True):
         if kind != kinds[0]:
@@ -30,7 +30,7 @@ def check_one_type(primitive: Primitive, operands: tuple[Operand, ...], place: P
 
 
 def check_whole(primitive: Primitive, operands: tuple[Operand, ...], place: Place) -> None:
-    """Raise ProgramError for an attribute with a fraction where the operands are integers."""
+    """Raise ProgramError for an attribute with a fraction if the operands are integers."""
     kind = element_types(operands, place)[0]
     for name, value in primitive.attributes():
         if not kind.is_float and isinstance(value, float) and not value.is_integer():

@@ -16,7 +16,7 @@ Rewrite = Callable[[ir.Stmt], tuple[ir.Stmt, ...] | None]
 
 
 def map_range(r: ir.Range, f: ExprMap) -> ir.Range:
-    """Apply `f` to the expressions of a range."""
+    """Apply `f` to every expression of a range."""
     return ir.Range(f(r.start), f(r.extent), f(r.step), None if r.stop is None else f(r.stop))
 
 
@@ -60,7 +60,7 @@ def map_body(body: tuple[ir.Stmt, ...], f: ExprMap) -> tuple[ir.Stmt, ...]:
 
 
 def rewrite(body: tuple[ir.Stmt, ...], f: Rewrite) -> tuple[ir.Stmt, ...]:
-    """Replace statements bottom-up: `f` gives the new statements, None to keep the old one."""
+    """Replace statements bottom-up: `f` returns the new statements, or None to keep the old one."""
     result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:
@@ -100,7 +100,7 @@ def calls_of(body: tuple[ir.Stmt, ...], kind: type[P]) -> Iterator[tuple[ir.Call
 
 
 def moved_tensors(program: ir.Program) -> dict[str, str]:
-    """For each buffer that transfers fill or empty, the tensor whose part it holds."""
+    """The tensor that each buffer with transfers holds a part of, by buffer."""
     return {s.buffer: s.tensor for s in walk(program.body) if isinstance(s, ir.Transfer)}
 
 
@@ -141,7 +141,7 @@ def used_symbols(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
 
 
 def instantiate(program: ir.Program, bindings: Mapping[str, IntLike]) -> ir.Program:
-    """Bind parameters to values; loops of one iteration and decided conditions dissolve.
+    """Bind parameters to values; loops of one iteration and decided conditions are unwrapped.
 
     >>> from tilewright.ir.parser import parse
     >>> p = parse('''
@@ -172,14 +172,14 @@ def instantiate(program: ir.Program, bindings: Mapping[str, IntLike]) -> ir.Prog
 
 
 def simplify_body(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-    """Drop empty loops and decided conditions, dissolve loops of one iteration."""
+    """Drop empty loops; unwrap loops of one iteration and decided conditions."""
     return _simplified(body, {}, substitution({}))
 
 
 def _simplified(
     body: tuple[ir.Stmt, ...], bindings: Mapping[str, IntLike], bound: ExprMap
 ) -> tuple[ir.Stmt, ...]:
-    """`simplify_body` with symbols `bound` to values, which rebuilds each statement once."""
+    """`simplify_body` with symbols `bound` to values, in one pass over the statements."""
     result: list[ir.Stmt] = []
     for stmt in body:
         match stmt:

@@ -1,10 +1,10 @@
-"""Winograd's transform matrices for 3x3 kernels, made exactly from interpolation points.
+"""Winograd's transform matrices for 3x3 kernels, derived exactly from interpolation points.
 
-y = A^T [(G g G^T) * (B^T d B)] A / divisor (Toom-Cook; Winograd 1980; Lavin & Gray 2016). The
-points are finite ones and infinity. With integer points the filter matrices hold fractions such as
-1/24; there one integer scales them and one division at the end undoes it, so that every
-intermediate value of integer data is an integer and results can be compared exactly. Other points
-round better (Barabasz et al. 2020), and their filter matrices are left as they are.
+y = A^T [(G g G^T) * (B^T d B)] A / divisor (Toom-Cook; Winograd 1980; Lavin & Gray 2016), for a set
+of finite points and infinity. With integer points, filter matrices hold fractions such as 1/24. An
+integer factor removes these, and a division at the end undoes it, so that all intermediate values
+of integer data are integers and results can be compared exactly. Other points have smaller rounding
+errors (Barabasz et al. 2020); their filter matrices stay unscaled.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Matrix = npt.NDArray[np.float64]
 Rows = tuple[tuple[Fraction, ...], ...]
 
 KERNEL_POINTS = 3
-"""Rows and columns of the kernels that Winograd's algorithm is generated for."""
+"""Rows and columns of the kernels that Winograd's algorithm is available for."""
 TEXTBOOK_POINTS = {2: "0 1 -1", 4: "0 1 -1 2 -2", 6: "0 1 -1 2 -2 1/2 -1/2"}
-"""The finite points of each output tile unless a call says otherwise (Lavin & Gray)."""
+"""The default finite points for each output tile (Lavin & Gray)."""
 
 
 @dataclass(frozen=True)
 class ExactTransforms:
-    """B^T, G, A^T of F(output_tile, 3) as fractions, rows and columns by points, infinity last."""
+    """B^T, G, A^T of F(output_tile, 3) as fractions; points are in order, infinity last."""
 
     input: Rows
     filter: Rows
@@ -56,7 +56,7 @@ class Transforms:
 
 
 def parse_points(text: str) -> tuple[Fraction, ...]:
-    """Finite points such as "0 5/8 -5/8". Raises ProgramError for others, or one there twice."""
+    """Finite points such as "0 5/8 -5/8". Raises ProgramError for invalid or equal ones."""
     try:
         points = tuple(Fraction(word) for word in text.split())
     except (ValueError, ZeroDivisionError):
@@ -72,8 +72,8 @@ def parse_points(text: str) -> tuple[Fraction, ...]:
 def exact_transforms(points: tuple[Fraction, ...]) -> ExactTransforms:
     """The matrices of F(m, 3) from m + 1 finite points and infinity.
 
-    Rows of B^T are the numerators of the Lagrange polynomials, whose denominators go to G. Of 0 and
-    of infinity, whose rows have one sign too many, the row begins with a positive number.
+    Rows of B^T are the numerators of the Lagrange polynomials; the denominators go to G. The signs
+    of the rows of 0 and infinity are free; these rows begin with a positive number.
     """
     tile = len(points) - KERNEL_POINTS + 2
     inputs, filters = [], []
@@ -103,7 +103,7 @@ def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
 
 @cache
 def transforms(points: str) -> Transforms:
-    """The matrices in double precision, the filter's scaled to integers where the points are."""
+    """The matrices in double precision; G is scaled to integers if the points are integers."""
     finite = parse_points(points)
     exact, divisor = exact_transforms(finite), 1
     filters = np.array(exact.filter, dtype=np.float64)
@@ -116,9 +116,9 @@ def transforms(points: str) -> Transforms:
 
 
 def points_of(output_tile: int, points: str | None = None) -> str:
-    """The finite points for a tile: those given, or the textbook's.
+    """The finite points for a tile: the given ones, or the textbook's.
 
-    Raises ProgramError where there are none, or as many as another tile needs.
+    Raises ProgramError if the textbook has none, or if their number does not suit the tile.
     """
     if points is None:
         if output_tile not in TEXTBOOK_POINTS:
@@ -136,12 +136,13 @@ def points_of(output_tile: int, points: str | None = None) -> str:
 
 @cache
 def amplification(points: str) -> float:
-    """How much the transforms amplify roundings: the largest deviation of an output over its
-    magnitude, both root mean squares for random operands, when each product has one unit of it.
+    """Amplification of rounding errors by the transforms: the largest ratio of an output's error to
+    its magnitude, both as root mean squares for random operands, if each product has a relative
+    error of one unit.
 
-    A product deviates by its own magnitude, |B_i| |G_i| for point i in each direction (their rows'
-    lengths); an output sums squares of deviations with the squares of A^T, and is itself a sum of
-    nine products of pixels and kernel.
+    A product's error is its magnitude, |B_i| |G_i| for point i in each direction (the lengths of
+    these rows). An output sums squared errors with the squares of A^T as weights; its magnitude is
+    that of a sum of nine products of pixels and kernel.
 
     >>> [round(amplification(points), 2) for points in ("0 1 -1", "0 1 -1 2 -2")]
     [1.67, 31.44]

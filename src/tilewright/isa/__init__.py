@@ -1,8 +1,7 @@
 """Instruction sets as data: tables, parsed instructions, and the algorithms that order them.
 
-A table says what each instruction is (operands, encoding), what it does (an `Effect`) and what it
-costs (units, latency, occupancy). The assembler, the schedulers, and the simulator read the same
-table.
+A table defines what each instruction is (operands, encoding), what it does (an `Effect`) and what
+it costs (units, latency, occupancy). The assembler, the schedulers and the simulator share it.
 """
 
 from tilewright.isa.dialect import Dialect, SectionStyle

@@ -2,10 +2,10 @@
 scheduling.
 
 In: operations in program order, each with its registers, functional units, memory access and
-channels. Out: a list of `Dependence(source, target, distance, delay_cycles, kind)` that says:
-`target` of iteration `k + distance` issues at least `delay_cycles` after `source` of iteration `k`.
-Follows the "dependence analysis" step of swDNN (IPDPS 2017) section VI; the in-order rules are
-those of its section VI-A.
+channels. Out: a list of `Dependence(source, target, distance, delay_cycles, kind)`, each requiring
+that `target` of iteration `k + distance` issues at least `delay_cycles` after `source` of iteration
+`k`. Follows the "dependence analysis" step of swDNN (IPDPS 2017) section VI, and its in-order rules
+of section VI-A.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DependenceKind(Enum):
 @dataclass(frozen=True)
 class MemoryAccess:
     """`size_bytes` at `base + displacement_bytes` of a memory; the base register is read when the
-    operation issues. Accesses to different memories never meet.
+    operation issues. Accesses to different memories never overlap.
     """
 
     base: int
@@ -48,12 +48,12 @@ class MemoryAccess:
 class Operation:
     """The scheduling properties of one instruction.
 
-    `units` are alternatives, exactly one is used for `occupancy_cycles`; a result is usable
-    `latency_cycles` after issue. `channels` are first-in-first-out streams whose order is part of
-    the meaning (register communication). `increment_bytes` is set when the operation is `r = r +
-    constant` on its single written register. `barrier` orders the operation against every memory
-    access, channel and barrier. `branch` marks the branch that ends a loop body. Of the registers
-    written, `address_writes` are usable in the next cycle, whatever the latency.
+    `units` are alternatives, of which one is busy for `occupancy_cycles`; a result is usable
+    `latency_cycles` after issue. `channels` are first-in-first-out streams whose order must be kept
+    (register communication). `increment_bytes` is set if the operation is `r = r + constant` on its
+    only written register. A `barrier` is ordered against every memory access, channel and barrier.
+    `branch` marks the branch that ends a loop body. Of the written registers, `address_writes` are
+    usable in the next cycle, whatever the latency.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Operation:
     address_writes: tuple[int, ...] = ()
 
     def latency_of(self, register: int) -> int:
-        """Cycles from issue until a register that it writes can be read."""
+        """Cycles from issue until a written register can be read."""
         return 1 if register in self.address_writes else self.latency_cycles
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class AliasRules:
-    """Alias information on pointers: registers mapped to different objects never address the same
+    """Alias information on pointers: registers that map to different objects never address the same
     byte.
 
     A register without an entry may address anything.
@@ -89,14 +89,14 @@ class AliasRules:
     objects: Mapping[int, str] = field(default_factory=dict)
 
     def disjoint(self, base: int, other: int) -> bool:
-        """True when accesses through the two different registers are known not to overlap."""
+        """True if accesses through two different registers are known not to overlap."""
         one, two = self.objects.get(base), self.objects.get(other)
         return one is not None and two is not None and one != two
 
 
 @dataclass(frozen=True)
 class Dependence:
-    """`target` of iteration k + distance issues `delay_cycles` at least after `source` of k."""
+    """`target` of iteration k + distance issues at least `delay_cycles` after `source` of k."""
 
     source: int
     target: int
@@ -108,7 +108,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class AddressUse:
-    """A memory access whose base is only ever advanced by constants: it may move across those
+    """A memory access whose base only advances by constants, so that it may move across these
     additions.
 
     The emitter corrects its displacement by `step_bytes` for each addition it crosses, so only the
@@ -122,10 +122,9 @@ class AddressUse:
 
 @dataclass(frozen=True)
 class DependenceGraph:
-    """Operations with all their orderings; `address_uses` are the register orderings that were
-    relaxed.
+    """Operations with all their orderings; `address_uses` are the relaxed register orderings.
 
-    `versions` are the sets of operations that execute together; empty means all of them do.
+    `versions` are the sets of operations that execute together; empty means a single set of all.
     """
 
     operations: tuple[Operation, ...]
@@ -196,8 +195,8 @@ def _address_uses(body: tuple[Operation, ...]) -> Iterator[AddressUse]:
     advancing = advancing_registers(body)
     for index, operation in enumerate(body):
         access = operation.memory
-        # A base that is also data, or that the access itself changes, must be read exactly where it
-        # stands.
+        # A base that is also data, or that the access itself changes, must be read in its original
+        # position.
         if access is None or access.base not in advancing or access.base in operation.writes:
             continue
         if operation.reads.count(access.base) != 1:
@@ -249,7 +248,7 @@ def _read_edges(
         latency = body[writer].latency_of(register)
         kind = DependenceKind.READ_AFTER_WRITE
         yield Dependence(writer, reader, distance, latency, kind, str(register))
-    # An instruction that reads and writes the register is ordered by its own read and write.
+    # A reader that also writes the register is the next writer itself.
     if reader in sources:
         return
     following, distance = (after[0], 0) if after else (sources[0], 1)
@@ -314,7 +313,7 @@ def _conflict_distances(
 
 
 def _smallest_overlap(gap: int, step: int, size: int, later_size: int, start: int) -> int | None:
-    """Smallest d >= start for which [gap, gap+size) meets [d*step, d*step+later_size), if any."""
+    """Least d >= start for which [gap, gap+size) overlaps [d*step, d*step+later_size), if any."""
     low, high = gap - later_size + 1, gap + size - 1
     if step == 0:
         return start if low <= 0 <= high else None
@@ -325,7 +324,7 @@ def _smallest_overlap(gap: int, step: int, size: int, later_size: int, start: in
 
 
 def _chain(members: Sequence[int], kind: DependenceKind, what: str) -> Iterator[Dependence]:
-    """Keeps `members` in order, one a cycle, the last before the next iteration's first."""
+    """Keeps `members` in order, one per cycle, the last before the next iteration's first."""
     for position, source in enumerate(members):
         last = position + 1 == len(members)
         target, distance = (members[0], 1) if last else (members[position + 1], 0)

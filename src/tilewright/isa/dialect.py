@@ -1,9 +1,9 @@
 """Assembler dialects: how the assembly text of an instruction table is spelled.
 
-In: the `[dialect]` of a table's TOML file. Out: a frozen `Dialect`, from which the parser, the
-printer, the section directives and the messages take every mark. Registers are spelled by their
-files (`RegisterFile.prefix`). Labels, expressions, directives and macros are the same everywhere.
-The default is the style of GNU `as`.
+In: the `[dialect]` of a table's TOML file. Out: a frozen `Dialect`, which supplies every mark to
+the parser, the printer, the section directives and the messages. Register files define the spelling
+of registers (`RegisterFile.prefix`). Labels, expressions, directives and macros do not depend on
+the dialect. The default is the style of GNU `as`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.common.errors import MachineError
 _MARK = re.compile(r"[!#$%&*+/;<=>?@^|~-]{1,4}")
 _DIRECTIVE = re.compile(r"\.[A-Za-z_][A-Za-z0-9_]*")
 _FLAGS = "awx"
-# What the marks of every dialect's expressions and operands leave no room for.
+# Characters that every dialect's expressions and operands use, so that no mark may.
 _TAKEN = ("!", "%", "&", "*", "+", "-", "/", "<", "=", ">", "^", "|", "~", "@", "&&", "||", "<<",
           ">>", "==", "!=", "<=", ">=")  # fmt: skip
 _BASE_LAST = re.compile(r"\{displacement\}(?P<open>[(\[])\{base\}(?P<close>[)\]])")
@@ -30,8 +30,8 @@ _BASE_FIRST = re.compile(
 class SectionStyle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A section with its own directive.
 
-    `flags` are those of `.section`: "a" allocated, "w" writable, "x" code; `nobits`: it holds no
-    bytes in the object. `memory` is the local memory that data lies in, "" the first.
+    `flags` are as in `.section`: "a" allocated, "w" writable, "x" code. With `nobits`, it holds no
+    bytes in the object. `memory` is the local memory of its data, "" for the first.
     """
 
     name: str
@@ -51,11 +51,11 @@ GNU_SECTIONS = (
 class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The marks of an assembly text.
 
-    `comments` begin a comment that ends with the line. `immediate` stands before the number of an
-    immediate operand, "" for none. `memory` shows a memory operand with its two parts `{base}` and
-    `{displacement}`. `sections` are the sections with a directive of their own; text starts in the
-    first one that holds code. Mnemonics and directives are written in lower case, and in any case
-    where the dialect `ignores_case`.
+    `comments` begin a comment that ends with the line. `immediate` precedes the number of an
+    immediate operand, "" for no mark. `memory` is the form of a memory operand, with the parts
+    `{base}` and `{displacement}`. `sections` have directives of their own; a source starts in the
+    first one with code. Mnemonics and directives are lower case, or any case if the dialect
+    `ignores_case`.
     """
 
     comments: tuple[str, ...] = ("#", "//")
@@ -71,7 +71,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
     @cached_property
     def data_section(self) -> str:
-        """The first section for data, for messages that advise to go there."""
+        """The first section for data, as a suggestion in messages."""
         named = (s.name for s in self.sections if "x" not in s.flags and not s.nobits)
         return next(named, ".section")
 
@@ -81,7 +81,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         return {section.name: section for section in self.sections}
 
     def section_style(self, name: str) -> SectionStyle:
-        """A section's style: its own, its stem's (`.text` for `.text.hot`), or that of data."""
+        """A section's style: its own, its stem's (`.text` for `.text.hot`), or the data style."""
         stems = (s for s in self.sections if name == s.name or name.startswith(f"{s.name}."))
         return next(stems, SectionStyle(name, "aw"))
 
@@ -112,11 +112,11 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
     @property
     def brackets(self) -> str:
-        """The brackets that keep commas together: the opening ones, then the closing ones."""
+        """The brackets that protect commas: the opening ones, then the closing ones."""
         return "([)]" if self.memory_style.opening == "[" else "()"
 
     def memory_text(self, displacement: object, base: str) -> str:
-        """A memory operand as text; a sum has the displacement's sign instead of its plus."""
+        """A memory operand as text; a negative displacement replaces the plus of a sum."""
         text = str(displacement)
         if self.memory_style.separator == "+" and text.startswith("-"):
             return self.memory.replace("+{displacement}", text).format(base=base)
@@ -135,7 +135,7 @@ class MemoryStyle(msgspec.Struct, frozen=True):
 
 
 def check_dialect(dialect: Dialect) -> None:
-    """Refuse marks that cannot be told apart, and sections without code. Errors: MachineError."""
+    """Refuse ambiguous marks, and a lack of sections for code. Errors: MachineError."""
     if "" in dialect.comments or not dialect.comments:
         raise _refusal("needs at least one mark for comments", 'write comments = ["#"]')
     for what, marks in (

@@ -1,11 +1,11 @@
-"""The closed vocabulary of what an instruction does: tables name it, the simulator executes it.
+"""The closed vocabulary of effects of instructions: tables name them, the simulator executes them.
 
-Instructions that work on spans of memories have one effect, `OPERATION`, and a name that their
-family gives a meaning.
+Instructions that work on spans of memories have the effect `OPERATION` and a name that their family
+defines.
 
 Operand roles (`a`, `b`, `c` sources, `d` destination, `memory`, `target`, `immediate`) are the
-arguments of an effect. `Traits` says what a scheduler has to know of it: memory, communication,
-control flow, order.
+arguments of an effect. `Traits` holds a scheduler's view of it: memory, communication, control
+flow, order.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Branch(StrEnum):
 class Traits:
     """The operands, memory accesses and ordering of an effect, apart from registers.
 
-    `element_bytes` is the memory size of one element, 0 without memory access; `elements` is 1 or,
-    for 0, the lanes of the operands. `ordered` effects (barriers, counters) may not move over any
+    `element_bytes` is the memory size of one element, 0 without memory access; `elements` is 1, or
+    0 for the lanes of the operands. `ordered` effects (barriers, counters) may not move across any
     memory, communication or other ordered effect.
     """
 
@@ -76,28 +76,27 @@ def _stream(element_bytes: int, *, load: bool = False) -> Traits:
 
 class Effect(StrEnum):
     """The semantics of an instruction, with its operand roles, memory accesses and ordering as
-    `traits`. `d = a op b` unless said otherwise; lanes are 64 bits wide.
+    `traits`. The default is `d = a op b`; lanes are 64 bits wide.
 
-    Scalar integers live in lane 0; `_word` effects wrap to 32 bit and sign-extend. Single-precision
-    values are held in 64-bit lanes and rounded to 24 bit after each operation; integer lanes
-    (`_i16`, `_i32`: the type in memory, or of the result) hold sign-extended numbers. A shift takes
-    its distance from the low 5 bit of each lane of `b`, a sum of lanes goes into lane 0 and leaves
-    zeros in the others, saturation clamps to 16 bit. Where a table has a `vector_length`, vector
-    effects work on as many lanes as the last `set_vector_length` said. A `branch_if` compares a
-    with b.
+    Scalar integers live in lane 0; `_word` effects wrap to 32 bits and sign-extend.
+    Single-precision values are held in 64-bit lanes and rounded to 24 bits after each operation;
+    integer lanes (`_i16`, `_i32`: the type in memory, or of the result) hold sign-extended numbers.
+    Shift distances are the low 5 bits of each lane of `b`; a sum of lanes goes to lane 0 and clears
+    the others; saturation clamps to 16 bits. If a table has a `vector_length`, vector effects work
+    on the number of lanes of the last `set_vector_length`. A `branch_if` compares a with b.
     """
 
     traits: Traits
 
     def __new__(cls, value: str, traits: Traits = _BINARY) -> Self:
-        """The effect of that name."""
+        """The effect of a name, with its traits."""
         effect = str.__new__(cls, value)
         effect._value_, effect.traits = value, traits
         return effect
 
     NO_OPERATION = "no_operation", Traits(())
     HALT = "halt", Traits((), branch=Branch.HALT, ordered=True)
-    # what a family's operation of that name means, on spans of memories
+    # on spans of memories, as the family defines the operation
     OPERATION = "operation", Traits(())
     # integer, lane 0
     INT_ADD = "int_add"

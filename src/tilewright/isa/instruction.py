@@ -1,7 +1,7 @@
 """A parsed instruction: the value that the assembler, the schedulers and the simulator exchange.
 
 In: a table, a mnemonic and operands. Out: a checked, frozen `Instruction`. Errors are
-`AssemblyError`s without a place; whoever read the text adds it.
+`AssemblyError`s without a position; the reader of the text adds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.isa.table import InstructionSpec, InstructionTable, OperandSpec
 
 
 class Register(Struct, frozen=True, gc=False):
-    """A register by its number in the table (files are numbered through)."""
+    """A register by its number in the table, which numbers all files consecutively."""
 
     number: int
 
@@ -52,9 +52,9 @@ Operand: TypeAlias = Register | int | SymbolReference | Memory
 class Instruction:
     """One instruction with its operands in written order.
 
-    `labels` are the names that mark this place, `line` the source line (0 = none). An integer
-    target counts instructions from the following one. Make it with `make_instruction`, which checks
-    the operands.
+    `labels` are the labels of its address, `line` is the source line (0 = none). An integer target
+    counts instructions from the following one. `make_instruction` constructs it and checks the
+    operands.
     """
 
     table: InstructionTable = field(compare=False, repr=False)
@@ -75,7 +75,7 @@ class Instruction:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units that may execute it."""
+        """The units that can execute the instruction."""
         return self.spec.units
 
     @property
@@ -91,18 +91,18 @@ class Instruction:
 
     @cached_property
     def reads(self) -> tuple[int, ...]:
-        """Numbers of the registers it reads, each once, without zero registers."""
+        """Numbers of the registers that it reads, each once, without zero registers."""
         return self._registers(("read", "read_write"), bases=True)
 
     @cached_property
     def writes(self) -> tuple[int, ...]:
-        """Numbers of the registers it writes, each once, without zero registers."""
+        """Numbers of the registers that it writes, each once, without zero registers."""
         return self._registers(("write", "read_write"), bases=False)
 
     def on(self, table: InstructionTable) -> Instruction:
-        """This instruction with the timing of another table of its instruction set.
+        """This instruction with the timing of another table of the same instruction set.
 
-        Errors: MachineError for a table of another one.
+        Errors: MachineError for a table of another instruction set.
         """
         if self.table is table:
             return self
@@ -124,7 +124,7 @@ class Instruction:
 
     @property
     def memory(self) -> Memory | None:
-        """The memory operand of a load or store; None for others, address arithmetic included."""
+        """The memory operand of a load or store; None otherwise, also for address arithmetic."""
         traits = self.traits
         operand = self.by_role.get("memory") if traits.load or traits.store else None
         return operand if isinstance(operand, Memory) else None
@@ -186,7 +186,7 @@ def make_instruction(
 
 
 def _accepts(rule: OperandRule, operand: Operand) -> bool:
-    """True if the operand is of a kind and in the range that `rule` takes."""
+    """True if the operand has a kind and a range that `rule` accepts."""
     match operand:
         case Register():
             return rule.takes_register and operand.number in rule.registers
@@ -220,7 +220,7 @@ def _unknown_mnemonic(table: InstructionTable, mnemonic: str, count: int) -> Ass
 
 
 def _wrong_count(table: InstructionTable, mnemonic: str, count: int) -> str:
-    """The operands of each form of an instruction, the shorter first, and how many are given."""
+    """The error that lists the operands of each form, shorter first, and the number given."""
     spec = table.by_mnemonic.get(mnemonic)
     operands = table.operands_of(spec) if spec else None
     forms = {len(operands): operands} if operands is not None else {}
@@ -252,7 +252,7 @@ def _memory_form(table: InstructionTable) -> str:
 def _refuse_operand(
     table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec, operand: Operand
 ) -> None:
-    """Raise the AssemblyError that tells why an operand is refused."""
+    """Raise the AssemblyError that explains why an operand is refused."""
     label = f"{spec.mnemonic}: operand {operand_spec.role}"
     match operand_spec.kind, operand:
         case (("register" | "register_or_immediate"), Register(number)):

@@ -1,7 +1,7 @@
 """Reading instruction tables: TOML in, a checked `InstructionTable` out.
 
-The tables of registered families lie in the folder `isa` of each and are found by name; a user's
-own is read from its path. A file may say `base = "NAME"` and give only the timing that differs
+The tables of registered families are in the families' folders `isa` and are found by name; a user's
+own table is read from its path. A file may state `base = "NAME"` and only the timing that differs
 (`variant`).
 """
 
@@ -35,9 +35,8 @@ from tilewright.isa.table import (
 # Instruction tables built on another one: the base and the file's own tree in, the whole tree
 # out.
 #
-# A variant describes the same instruction set with another timing, so programs and objects serve
-# both tables. It says only what differs, and names a source for each part in which it sets a
-# number.
+# A variant describes the same instruction set with another timing, so programs and objects are
+# valid for both tables. It states only differences, and a source for each part with a number.
 
 Tree = dict[str, object]
 
@@ -47,7 +46,7 @@ _INSTRUCTION_KEYS = ("mnemonic", "units", "latency_cycles", "occupancy_cycles", 
 
 
 def built_on(base: InstructionTable, own: Mapping[str, object]) -> Tree:
-    """The tree of the table that `own` describes by its difference from `base`.
+    """The tree of the table that `own` describes by its differences from `base`.
 
     Errors: MachineError for a key that is not timing, an unknown instruction, a missing source.
     """
@@ -108,12 +107,12 @@ FindTable = Callable[[str], InstructionTable]
 
 
 def table_files() -> dict[str, tuple[str, Path]]:
-    """Each table that a family brings, by name: (the family's name, its TOML file)."""
+    """The tables of all families: the family's name and the TOML file, by table."""
     return brought_files(FAMILIES, "target", "isa", "instruction table")
 
 
 def table_names() -> tuple[str, ...]:
-    """Names of the tables that the registered families bring, sorted."""
+    """Names of the tables of all registered families, sorted."""
     return tuple(table_files())
 
 
@@ -128,7 +127,7 @@ def load_table(name: str) -> InstructionTable:
 
 
 def read_table(path: Path) -> InstructionTable:
-    """A table from a user's own file; its base is a file of the same folder, or a family's table.
+    """A table from a user's own file; its base is a file in the same folder or a family's table.
 
     Errors: MachineError naming file and key.
     """
@@ -136,7 +135,7 @@ def read_table(path: Path) -> InstructionTable:
 
 
 def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
-    """`derived` are the files that build on this one."""
+    """Read one file; `derived` lists the files that build on it, to detect cycles."""
     chain = (*derived, path.resolve())
     if path.resolve() in derived:
         names = " -> ".join(file.stem for file in chain)
@@ -156,7 +155,7 @@ def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
 
 
 def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) -> InstructionTable:
-    """A table from TOML text, checked; `find_base` looks its base up, `load_table` by default."""
+    """A checked table from TOML text; `find_base` looks up its base, `load_table` by default."""
     with _located(where):
         tree = _with_memories(tomllib.loads(text.decode()))
     base = (find_base or load_table)(str(tree["base"])) if "base" in tree else None
@@ -174,7 +173,7 @@ def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) 
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Errors of what is inside say `where`."""
+    """Context that adds `where` to errors."""
     try:
         yield
     except (ValueError, msgspec.ValidationError) as error:
@@ -184,7 +183,7 @@ def _located(where: str) -> Iterator[None]:
 
 
 def _with_memories(tree: dict[str, Any]) -> dict[str, Any]:
-    """The tree with the short form `local_memory_bytes` written out."""
+    """The tree with the short form `local_memory_bytes` expanded."""
     if "local_memory_bytes" not in tree:
         return tree
     if "memories" in tree:
@@ -250,7 +249,7 @@ def _check_instruction_cache(cache_: InstructionCache) -> None:
 
 
 def _check_memories(table: InstructionTable) -> None:
-    """Memories have names and sizes; sections of the dialect lie in memories that are there."""
+    """Require names and sizes of memories, and existing memories for the dialect's sections."""
     names = [memory.name for memory in table.memories]
     for memory in table.memories:
         if not memory.name.isidentifier() or names.count(memory.name) > 1:
@@ -283,7 +282,7 @@ def _check_memory(table: InstructionTable, name: str, label: str) -> None:
 
 
 def _check_registers(table: InstructionTable) -> None:
-    """Every register has a spelling of its own, which the assembler can tell from a number."""
+    """Require a unique spelling of every register, distinct from numbers."""
     known: dict[str, str] = {}
     for file in table.register_files:
         if not _REGISTER_PREFIX.fullmatch(file.prefix):
@@ -349,7 +348,7 @@ def _check_instruction(table: InstructionTable, spec: InstructionSpec) -> None:
 
 
 def _check_syntax(label: str, syntax: str, names: list[str]) -> None:
-    """Raise unless a template contains every operand once and nothing else."""
+    """Raise unless a template contains every operand exactly once, and no other slot."""
     found = sorted(_SLOT.findall(syntax))
     if found != names or syntax.count("{") != len(found) or syntax.count("}") != len(found):
         raise MachineError(
@@ -359,7 +358,7 @@ def _check_syntax(label: str, syntax: str, names: list[str]) -> None:
 
 
 def _check_operation(table: InstructionTable, spec: InstructionSpec, label: str) -> None:
-    """An operation has a name; its spans lie in memories and are computed from its operands."""
+    """Require a name for an operation, and spans in existing memories over its operands only."""
     if spec.effect is not Effect.OPERATION or not spec.operation:
         raise MachineError(
             f"{label}: operation, spans and cycles belong to the effect 'operation', which has a "
@@ -380,7 +379,7 @@ def _check_operation(table: InstructionTable, spec: InstructionSpec, label: str)
 
 
 def _check_distinct(table: InstructionTable) -> None:
-    """No two instructions may share a word: their fixed bits differ somewhere."""
+    """Require that no word encodes two instructions: their fixed bits differ somewhere."""
     names: set[str] = set()
     patterns: list[tuple[str, int, int]] = []
     for spec in table.instructions:

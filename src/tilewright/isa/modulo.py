@@ -3,9 +3,9 @@ names.
 
 In: a loop body in program order and the issue rules. Out: a `ModuloSchedule` with the initiation
 interval, the issue time of every operation, and the proof: the lower bound by resources,
-recurrences and control, plus the intervals that the solver refuted. Answers swDNN section VI
-(inter-loop pipelining and reordering) by exact search. When the effort runs out the best list
-schedule stands in, with the gap to the proven bound stated.
+recurrences and control, plus the intervals that the solver refuted. It solves swDNN section VI
+(inter-loop pipelining and reordering) by exact search. If the effort runs out, the best list
+schedule is returned instead, with its gap to the proven bound.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ class ModuloSchedule:
     """Issue times of one iteration, repeated every `interval_cycles`.
 
     `times[i]` is the issue cycle of operation i; iteration k adds `k * interval_cycles`.
-    `pipelined` is False when the list schedule stands in: `order` is then the order of the body.
-    `refuted_intervals` were proved infeasible by the solver, `undecided_intervals` hit the effort
-    limit.
+    `pipelined` is False for a list schedule, with `order` as the order of the body. The solver
+    proved `refuted_intervals` infeasible, and hit the effort limit at `undecided_intervals`.
     """
 
     graph: DependenceGraph
@@ -88,7 +87,7 @@ class ModuloSchedule:
 
     @property
     def stages(self) -> int:
-        """Iterations in flight at once."""
+        """Number of iterations in flight at once."""
         return max(self.times, default=0) // self.interval_cycles + 1
 
     def statement(self) -> str:
@@ -117,8 +116,8 @@ def modulo_schedule(
 ) -> ModuloSchedule:
     """The shortest software pipeline of a loop body: least interval, then least lead-in.
 
-    Register names stay as they are, so no register is added; a body that already names more than
-    `register_limit` is refused. `effort` bounds the search. Errors: CapacityError.
+    Register names are kept, so no register is added; a body with more than `register_limit`
+    registers is refused. `effort` bounds the search. Errors: CapacityError.
     """
     _check_registers(operations, register_limit)
     graph = build_dependences(operations, rules=rules, aliases=aliases)
@@ -132,7 +131,7 @@ def modulo_schedule(
 
 @dataclass(frozen=True)
 class NothingFound:
-    """Intervals for which no schedule was found: proved not to exist, or given up."""
+    """Intervals without a schedule: refuted by proof, or undecided within the effort."""
 
     refuted: tuple[int, ...]
     undecided: tuple[int, ...]
@@ -145,7 +144,7 @@ def search_interval(
     ceiling: int,
     effort: Effort,
 ) -> ModuloSchedule | NothingFound:
-    """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
+    """The schedule with the least interval below `ceiling`, and the least lead-in for it."""
     control = tuple(sorted(control_operations(graph)))
     least = bounds.minimum_interval
     whole = _Search(graph, _decisive(graph, least), rules, least, ceiling, control)
@@ -160,9 +159,9 @@ def search_interval(
 
 @dataclass(frozen=True)
 class _Search:
-    """A search by all that decides it: bodies that differ in registers and displacements alone, as
-    packings of operands of different sizes do, have one result. In few stages only the `least`
-    interval is tried.
+    """A search, compared by everything that determines its result: bodies that differ only in
+    registers and displacements, such as packings of operands of different sizes, share it. With
+    `few_stages`, only the `least` interval is tried.
     """
 
     graph: DependenceGraph = field(compare=False, repr=False)
@@ -175,15 +174,15 @@ class _Search:
 
 
 def _in_few_stages(search: _Search) -> _Search:
-    """The search's first part, which far less decides: most pipelines are found by it."""
+    """The first part of a search. It finds most pipelines, and far fewer inputs determine it."""
     decisive = _decisive(search.graph, search.least, FEW_STAGES[-1])
     ceiling = min(search.ceiling, search.least + 1)
     return replace(search, decisive=decisive, ceiling=ceiling, few_stages=True)
 
 
 def _decisive(graph: DependenceGraph, least: int, stages: int | None = None) -> Hashable:
-    """All of a graph that a placement depends on; a placement of at most so many stages, at an
-    interval of at least `least`, on less.
+    """The parts of a graph that determine its placements, at an interval of at least `least`; fewer
+    edges matter if a placement has at most `stages` stages.
     """
     edges = graph.edges if stages is None else binding_edges(graph, least, stages)
     passed = (
@@ -202,7 +201,7 @@ _KEPT = CacheStore("pipelines")
 
 
 class _Searched(NamedTuple):
-    """The intervals that were excluded, the least one that was not, its shortest placement."""
+    """The excluded intervals, the least interval that was not, and its shortest placement."""
 
     excluded: NothingFound
     interval: int
@@ -218,13 +217,13 @@ def _searched(search: _Search, effort: Effort) -> _Searched:
 
 @cache
 def solver_sources() -> str:
-    """A digest of the sources of the scheduler, which another version may change."""
+    """A digest of the scheduler's sources, since another version may find other schedules."""
     folder = PACKAGE / "isa"
     return digest_of_code(folder, names_below(folder))
 
 
 def _solved(search: _Search, effort: Effort) -> _Searched:
-    # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
+    # A quarter per interval leaves room for three undecided ones, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
     graph, rules, least = search.graph, search.rules, search.least
     refuted: list[int] = []
@@ -263,7 +262,7 @@ def _list_fallback(
     aliases: AliasRules | None,
     bounds: IntervalBounds,
 ) -> ModuloSchedule:
-    """The better of given order and list schedule, as a loop without overlap of iterations."""
+    """The better of the given order and the list schedule, as a loop without overlap."""
     schedule = list_schedule(graph.operations, rules, aliases=aliases)
     given = tuple(range(len(graph.operations)))
 
@@ -289,7 +288,7 @@ def pipelined_schedule(
     refuted: Sequence[int],
     undecided: Sequence[int],
 ) -> ModuloSchedule:
-    """A schedule from the solver's placement and the intervals that it excluded."""
+    """The schedule of a solver's placement, with the intervals that the solver excluded."""
     order = tuple(sorted(range(len(best.times)), key=lambda i: (best.times[i] % interval, i)))
     return ModuloSchedule(
         graph,

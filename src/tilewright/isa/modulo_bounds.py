@@ -17,7 +17,7 @@ from tilewright.isa.table import IssueRules
 
 @dataclass(frozen=True)
 class IntervalBounds:
-    """Cycles per iteration that each cause needs at least.
+    """The least cycles per iteration that each cause requires.
 
     `resource_cycles` maps a set of units ("P0", "P0+P1") to the work that only it can do, divided
     by its units; `issue_cycles` is the body's length over the issue width; `recurrence_cycles` the
@@ -57,8 +57,8 @@ def interval_bounds(graph: DependenceGraph, rules: IssueRules) -> IntervalBounds
 
 
 def resource_bounds(graph: DependenceGraph) -> tuple[tuple[str, int], ...]:
-    """Work that only a set of units can do over the number of units in it, for each set that some
-    operation, or two, may choose from; the busiest version counts.
+    """For each set of units that one operation, or two together, may use: the work that only this
+    set can do, divided by the number of its units. The busiest version counts.
     """
     choices = sorted({frozenset(operation.units) for operation in graph.operations}, key=sorted)
     sets = {a | b for a, b in combinations(choices, 2)} | set(choices)
@@ -90,7 +90,7 @@ def recurrence_bound(graph: DependenceGraph) -> int:
 
 
 def longest_paths(graph: DependenceGraph, interval: int) -> list[int] | None:
-    """Earliest issues when dependences alone count; None if a recurrence does not fit."""
+    """Earliest issue times by dependences alone; None if a recurrence does not fit."""
     times = [0] * len(graph.operations)
     for _ in range(len(times) + 1):
         if not _relax(times, graph.edges, interval):
@@ -155,20 +155,19 @@ def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
     if use.step_bytes < 0:
         room_down, room_up = room_up, room_down
     step = abs(use.step_bytes)
-    # The displacement grows by step for each addition that is passed later than in the original
-    # order.
+    # The displacement grows by the step for each addition that comes later than in program order.
     return before - room_up // step, before + room_down // step
 
 
 def crossings_within(graph: DependenceGraph, use: AddressUse, stages: int) -> tuple[int, int]:
-    """The smallest and largest of `crossings` that schedules of so many stages have."""
+    """The smallest and largest of `crossings` in schedules of at most `stages` stages."""
     lowest, highest = crossings(graph, use)
     return max(lowest, 1 - stages), min(highest, stages)
 
 
 def binding_edges(graph: DependenceGraph, interval: int, stages: int) -> tuple[Dependence, ...]:
-    """The dependences that schedules of so many stages at this interval, or a longer one, could
-    break: the others reach over more iterations than are in flight.
+    """The dependences that schedules of `stages` stages, at this or a longer interval, could break;
+    all others span more iterations than are in flight.
     """
     return tuple(
         edge for edge in graph.edges if (edge.distance - stages) * interval < edge.delay_cycles - 1

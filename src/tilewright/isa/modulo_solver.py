@@ -2,9 +2,9 @@
 units.
 
 In: a loop's dependence graph and an initiation interval. Out: issue times, a proof that none exist,
-or neither when the effort limit is reached. An operation issues at `slot + interval * stage`; its
-unit is busy in the slots modulo the interval. Fixed register names: a write may not overtake the
-last read of the previous iteration's value.
+or neither if the effort limit is reached. An operation issues at `slot + interval * stage`; its
+unit is busy in the slots modulo the interval. Register names are fixed, so a write may not overtake
+the last read of the previous iteration's value.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ def place_operations(
 ) -> Placement:
     """Any modulo schedule with this initiation interval, or the proof that there is none.
 
-    Schedules with few stages are tried first, unless they were: they are found much faster, but
-    only the last model, in which any number of stages fits (or `stage_limit` of them), can refute
-    the interval.
+    Schedules with few stages are tried first, unless `few_tried`: they are found much faster, but
+    only the last model, with any number of stages (or `stage_limit`), can refute the interval.
     """
     complete = stage_limit or _stage_limit(graph, interval)
     limits = sorted({*(min(few, complete) for few in FEW_STAGES), complete})
@@ -53,8 +52,8 @@ def place_operations(
 def place_in_few_stages(
     graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort
 ) -> Placement:
-    """A modulo schedule of `FEW_STAGES`, where `place_operations` finds one by them. All that
-    decides it are the operations, the binding edges and the crossings within so many stages.
+    """A modulo schedule with `FEW_STAGES`, if `place_operations` would find one with them. Only the
+    operations, the binding edges and the crossings within these stages determine it.
     """
     share = replace(effort, deterministic_units=effort.deterministic_units / (len(FEW_STAGES) + 1))
     return _first_placement(graph, rules, interval, share, FEW_STAGES)
@@ -67,9 +66,9 @@ def _first_placement(
     effort: Effort,
     limits: Sequence[int],
 ) -> Placement:
-    """The schedule of the first of these numbers of stages that has one, or what is known of the
-    last. Where operations keep a unit for several cycles its own ones may not fit: that is seen
-    without the others.
+    """The schedule for the first of `limits`, numbers of stages, that has one, else the verdict for
+    the last. Units with long operations are first tested alone, which may already refute the
+    interval.
     """
     placement = Placement(Verdict.UNKNOWN)
     for unit in sorted({unit for operation in graph.operations for unit in operation.units}):
@@ -86,7 +85,7 @@ def _first_placement(
 
 
 def _alone(graph: DependenceGraph, unit: str) -> DependenceGraph:
-    """The operations of a unit, and what orders them directly."""
+    """The graph of a unit's operations, with the edges between them."""
     kept = [i for i, operation in enumerate(graph.operations) if unit in operation.units]
     number = {old: new for new, old in enumerate(kept)}
     edges = (
@@ -100,9 +99,9 @@ def _alone(graph: DependenceGraph, unit: str) -> DependenceGraph:
 
 
 def _fits(graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort) -> bool:
-    """False if there is no schedule. Without a branch nothing says when an iteration begins: of
-    operations that recurrences tie to each other the first is in the middle stage, and the first of
-    all in slot 0. What orders others is left out.
+    """False if a graph without a branch has no schedule. The start of an iteration is arbitrary
+    then: of operations tied by recurrences, the first is put in the middle stage, and the first of
+    the largest such group in slot 0. Edges between untied operations are dropped.
     """
     least = np.full((len(graph.operations),) * 2, -np.inf)
     for edge in graph.edges:
@@ -127,7 +126,7 @@ def _fits(graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effo
 def is_schedule(
     graph: DependenceGraph, rules: IssueRules, interval: int, times: Sequence[int]
 ) -> bool:
-    """True if the operations may issue at `times`, by the same constraints as in a search."""
+    """True if the operations may issue at `times`, under the constraints of a search."""
     if len(times) != len(graph.operations):
         return False
     model = cp_model.CpModel()
@@ -146,7 +145,7 @@ def shorten(
     control: frozenset[int],
     effort: Effort,
 ) -> Placement:
-    """The shortest span at this interval, starting from a schedule that is already known."""
+    """The schedule of shortest span at this interval, starting from a known schedule."""
     least = one_iteration_bound(graph, rules, control, effort)
     model = cp_model.CpModel()
     stages = max(start.times) // interval + 1
@@ -168,7 +167,7 @@ def shorten(
 def one_iteration_bound(
     graph: DependenceGraph, rules: IssueRules, control: frozenset[int], effort: Effort
 ) -> int:
-    """Fewest cycles in which one iteration alone can issue: no pipeline's iteration spans less."""
+    """Least span of one iteration alone, which bounds the span of an iteration in any pipeline."""
     model = cp_model.CpModel()
     horizon = sum(op.occupancy_cycles + op.latency_cycles for op in graph.operations)
     times = [model.new_int_var(0, horizon, f"time{i}") for i in range(len(graph.operations))]
@@ -212,7 +211,7 @@ def _solve(model: cp_model.CpModel, effort: Effort) -> tuple[cp_model.CpSolver, 
 
 
 def _stage_limit(graph: DependenceGraph, interval: int) -> int:
-    """Stages in which a schedule fits if any exists: each operation adds its longest delay once."""
+    """Number of stages that suffices for any schedule: each operation adds its longest delay."""
     longest = [1] * len(graph.operations)
     for edge in graph.edges:
         longest[edge.source] = max(longest[edge.source], edge.delay_cycles)
@@ -237,8 +236,8 @@ def _build(
         _constrain_address_use(model, graph, rules, interval, stages, use, times)
     for index, operation in enumerate(graph.operations):
         if operation.branch:
-            # In the last slot of the first stage, or before its delay slot, it decides on the
-            # iteration that just started.
+            # In the last slot of the first stage, or before its delay slot, the branch decides on
+            # the iteration that has just started.
             model.add(slots[index] == interval - 1 - rules.delay_slots)
             model.add(stage[index] == 0)
     _occupy_units(model, graph, slots, interval)
@@ -309,8 +308,8 @@ def _constrain_address_use(
     first = 1 if rules.write_after_read == "next_cycle" else 0
     if max(first, latency - 1) == 0 or interval == 1:
         return
-    # Modulo the interval the access is in the cycle of the addition (and reads the old value) or
-    # past its latency.
+    # Modulo the interval, the access is in the cycle of the addition (and reads the old value) or
+    # after its latency.
     allowed = [(0, 0)] if first == 0 else []
     if latency < interval:
         allowed.append((max(1, latency), interval - 1))

@@ -1,8 +1,7 @@
 """Operand kinds, ranges and bit fields of a table's instructions, looked up once.
 
-In: a table. Out: `InstructionRules` by mnemonic, for the two things that the assembler does with
-every line: to check operands and to make words of them. Messages are made elsewhere, from the
-table itself.
+In: a table. Out: `InstructionRules` by mnemonic, for the two steps of the assembler on every line:
+checking operands and encoding them. Messages are derived from the table itself, elsewhere.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ _NO_FIELD = BitField(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class OperandRule:
-    """One operand: the registers and numbers that it takes, and the fields for them.
+    """One operand: the registers and numbers that it accepts, and the fields for them.
 
-    `registers` are numbers of the table, of which the field holds the place behind `first`; a
-    memory operand takes a register as its base. `flag_bits` are set where a number stands in place
-    of a register.
+    `registers` are numbers of the table; the field holds the number relative to `first`. A memory
+    operand has a register as its base. `flag_bits` are set if a number replaces a register.
     """
 
     spec: OperandSpec
@@ -44,17 +42,17 @@ class OperandRule:
     flag_bits: int
 
     def register_bits(self, number: int) -> int:
-        """The bits of a register."""
+        """The encoded bits of a register."""
         return (number - self.first) << self.register_low_bit
 
     def number_bits(self, value: int) -> int:
-        """The bits of a number."""
+        """The encoded bits of a number."""
         return (value & self.number_mask) << self.number_low_bit | self.flag_bits
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionRules:
-    """An instruction: the bits that all its words have, and its operands in written order."""
+    """An instruction: the bits common to all its words, and its operands in written order."""
 
     spec: InstructionSpec
     constant_bits: int

@@ -31,7 +31,7 @@ def operation_of(instruction: Instruction) -> Operation:
     puts = (f"put {traits.put}",) if traits.put is not None else ()
     gets = (f"get {traits.get}",) if traits.get is not None else ()
     conditional = traits.branch is Branch.CONDITIONAL
-    # An address that only the linker knows may be anywhere.
+    # An address that only the linker knows may be any address.
     unplaced = instruction.memory is not None and access is None
     return Operation(
         name=instruction.text(),
@@ -50,13 +50,13 @@ def operation_of(instruction: Instruction) -> Operation:
 
 
 def is_stream(instruction: Instruction) -> bool:
-    """True if it is a memory access whose address register is advanced by another register."""
+    """True for a memory access that advances its address register by another register."""
     traits = instruction.traits
     return (traits.load or traits.store) and {"b", "c"} <= set(traits.roles)
 
 
 def _reads(instruction: Instruction, access: MemoryAccess | None) -> tuple[int, ...]:
-    """The registers read; the base of an access is listed again when it is also data."""
+    """The registers read; the base of an access is listed twice if it is also data."""
     if access is None or is_stream(instruction):
         return instruction.reads
     specs = instruction.table.operands_of(instruction.spec)
@@ -100,7 +100,7 @@ def _memory_access(instruction: Instruction) -> MemoryAccess | None:
 
 
 def _increment(instruction: Instruction) -> int | None:
-    """The constant that the instruction adds to its only written register, if it does just that."""
+    """The constant that the instruction adds to its only written register; None otherwise."""
     roles = instruction.by_role
     match instruction.spec.effect:
         case Effect.INT_ADD | Effect.INT_ADD_WORD | Effect.INT_SUBTRACT as effect:

@@ -1,6 +1,6 @@
 """Inputs and outputs of the search for a modulo schedule: effort, verdict, issue times.
 
-In a module without the solver, which is slow to import and rarely needed.
+A module apart from the solver, which is slow to import and rarely needed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 FEW_STAGES = (2, 3)
-"""Numbers of stages that are tried first: most pipelines fit in them."""
+"""Numbers of stages that are tried first; most pipelines need no more."""
 
 
 class Verdict(Enum):
@@ -25,8 +25,8 @@ class Effort:
     """Limit of a whole search. `deterministic_units` is CP-SAT's machine-independent measure of
     work.
 
-    One unit takes one to two seconds. With one worker the result depends on the input alone, never
-    on the machine's speed.
+    One unit takes one to two seconds. With one worker, the result depends on the input alone, not
+    on the speed of the computer.
     """
 
     deterministic_units: float = 20.0
@@ -35,11 +35,10 @@ class Effort:
 
 @dataclass(frozen=True)
 class Placement:
-    """Issue time of each operation (cycles, kernel coordinates) when `verdict` is FOUND.
+    """Issue time of each operation (cycles, kernel coordinates) if `verdict` is FOUND.
 
-    `span_cycles` is one more than the distance from the first to the last issue of an iteration,
-    without the control operations; `span_bound_cycles` is what the solver proved it cannot be
-    below.
+    `span_cycles` is the number of cycles from the first to the last issue of an iteration, without
+    control operations; `span_bound_cycles` is the solver's proven lower bound on it.
     """
 
     verdict: Verdict

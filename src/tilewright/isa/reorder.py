@@ -3,8 +3,8 @@ rule it predicts with.
 
 In: operations in program order and the issue rules. Out: a new order, with the cycle in which the
 in-order front end issues each operation (swDNN VI-A: the front of the queue issues when registers,
-units and order allow). The predicted cycles are those of the order itself, so a simulation of the
-order confirms them.
+units and order allow). Predicted cycles come from the same front end, so a simulation of the order
+reproduces them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.isa.table import IssueRules
 
 @dataclass(frozen=True)
 class ListSchedule:
-    """`order` lists original positions of operations; `issue_cycles` are in that order, from 0."""
+    """`order` lists the original positions of operations; `issue_cycles`, from 0, follow it."""
 
     order: tuple[int, ...]
     issue_cycles: tuple[int, ...]
@@ -37,8 +37,8 @@ class ListSchedule:
 
 @dataclass
 class _FrontEnd:
-    """State of the in-order issue while a stream of operations passes. `units` holds, by unit, the
-    operation of the current cycle's group that has it.
+    """State of the in-order issue of a stream of operations. `units` maps a unit to the operation
+    of the current cycle's group that uses it.
     """
 
     rules: IssueRules
@@ -50,7 +50,7 @@ class _FrontEnd:
     unit_free: dict[str, int] = field(default_factory=dict)
 
     def issue(self, operation: Operation) -> int:
-        """Issues the next operation of the stream; returns its cycle."""
+        """Issue the next operation of the stream; returns its cycle."""
         earliest = self._registers_ready(operation)
         if earliest > self.cycle:
             self._close_group(earliest)
@@ -77,7 +77,7 @@ class _FrontEnd:
         return earliest
 
     def fits(self, operation: Operation) -> bool:
-        """True if the operation can join those that issue in the current cycle."""
+        """True if the operation can join the current cycle's group."""
         if len(self.group) >= self.rules.width:
             return False
         for unit in operation.units:
@@ -91,7 +91,7 @@ class _FrontEnd:
         return found
 
     def _place(self, index: int, holder: dict[str, int], tried: set[str]) -> bool:
-        """Give an operation a free unit of its group, or one that its holder can leave (Kuhn)."""
+        """Assign a free unit to an operation, moving others if needed (Kuhn's matching)."""
         for unit in self.group[index].units:
             if unit in tried or self.unit_free.get(unit, 0) > self.cycle:
                 continue
@@ -121,7 +121,7 @@ def in_order_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple
 
 
 def steady_cycles_per_iteration(operations: Sequence[Operation], rules: IssueRules) -> float:
-    """Cycles per iteration of a loop body in the given order, once the pipelines have filled."""
+    """Cycles per iteration of a loop body in the given order, once pipelines are full."""
     filled, measured = 8, 8
     count = len(operations)
     cycles = in_order_cycles([*operations] * (filled + measured), rules)
@@ -131,7 +131,7 @@ def steady_cycles_per_iteration(operations: Sequence[Operation], rules: IssueRul
 def list_schedule(
     operations: Sequence[Operation], rules: IssueRules, *, aliases: AliasRules | None = None
 ) -> ListSchedule:
-    """Straight-line code by critical path, or as given if not slower; a branch stays last."""
+    """Straight-line code ordered by critical path, or as given if not slower; a branch is last."""
     graph = build_dependences(
         operations, rules=rules, aliases=aliases, loop=False, relax_addresses=False
     )
@@ -161,7 +161,7 @@ def _by_source(graph: DependenceGraph) -> list[list[Dependence]]:
 def schedule_order(
     graph: DependenceGraph, rules: IssueRules, priority: Sequence[int] | None = None
 ) -> ListSchedule:
-    """Issues ready operations of highest priority each cycle (default: longest critical path)."""
+    """Issue ready operations by priority in each cycle; by default, longest critical path first."""
     urgency = priority or critical_paths(graph)
     following = _by_source(graph)
     waiting = [0] * len(graph.operations)
@@ -193,7 +193,7 @@ def _next_choice(
     earliest: Sequence[int],
     urgency: Sequence[int],
 ) -> int:
-    """The most urgent operation that issues in this cycle, else the one that can issue first."""
+    """The most urgent operation that can issue in this cycle, else the earliest possible one."""
 
     kinds = {graph.operations[index].units: graph.operations[index] for index in ready}
     fits = {units: front_end.fits(operation) for units, operation in kinds.items()}

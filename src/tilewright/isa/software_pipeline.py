@@ -1,10 +1,10 @@
 """Emission of a software-pipelined loop: guard, prologue, kernel, epilogue, and the plain loop for
 short trips.
 
-In: a loop body of instructions in the obvious order (the first carries the loop's label, the last
-branches back to it) and its modulo schedule. Out: a `PipelinedLoop` whose program does what the
-plain loop does. Registers keep their names; a memory access that has moved across an addition to
-its base register gets its displacement corrected.
+In: a loop body of instructions in program order (the first carries the loop's label, the last
+branches back to it) and its modulo schedule. Out: a `PipelinedLoop` with a program equivalent to
+the plain loop. Registers keep their names; a memory access that moves across an addition to its
+base register gets its displacement corrected.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tilewright.isa.table import InstructionTable
 class TripCount:
     """Iterations of the loop.
 
-    `register` holds the number of iterations when the loop is entered, `minimum` is the least value
-    it can have. `scratch` is a register that the guard may overwrite; it is needed only when the
-    minimum is below the stages in flight.
+    `register` holds the number of iterations on entry to the loop, at least `minimum`. `scratch` is
+    a register that the guard may overwrite; it is needed only if `minimum` is below the number of
+    stages.
     """
 
     register: int
@@ -44,7 +44,7 @@ class TripCount:
 
 @dataclass(frozen=True)
 class _Copy:
-    """Operation `index` of iteration `iteration`, counted from the first of its section's run."""
+    """Operation `index` of iteration `iteration`, relative to the first one in its section."""
 
     index: int
     iteration: int
@@ -52,7 +52,7 @@ class _Copy:
 
 @dataclass(frozen=True)
 class PipelinedLoop:
-    """The loop in sections; `program` is the whole, ready to be followed by other code."""
+    """The loop in sections; `program` is the whole, to be followed by other code."""
 
     schedule: ModuloSchedule
     guard: tuple[Instruction, ...]
@@ -63,7 +63,7 @@ class PipelinedLoop:
 
     @property
     def program(self) -> tuple[Instruction, ...]:
-        """All sections: the guard, the pipeline, and the plain loop for too small trip counts."""
+        """All sections: the guard, the pipeline, and the plain loop for small trip counts."""
         return (*self.guard, *self.prologue, *self.kernel, *self.epilogue, *self.plain)
 
 
@@ -78,8 +78,8 @@ def pipeline_loop(
     """The loop as a software pipeline with the least initiation interval, or list-scheduled if the
     effort runs out.
 
-    Errors: ScheduleError for a body that is not a simple loop or a guard that is needed but has no
-    scratch register; CapacityError for too many registers.
+    Errors: ScheduleError for a body that is no simple loop, or for a guard without a scratch
+    register; CapacityError for too many registers.
     """
     _check_body(body)
     schedule = modulo_schedule(
@@ -95,7 +95,7 @@ def pipeline_loop(
 def emit_loop(
     body: Sequence[Instruction], trips: TripCount, schedule: ModuloSchedule
 ) -> PipelinedLoop:
-    """The sections of a loop that has been scheduled already."""
+    """The sections of a scheduled loop."""
     label = body[0].labels[0]
     if not schedule.pipelined:
         bare = [replace(body[i], labels=()) for i in schedule.order]
@@ -124,7 +124,7 @@ def _check_body(body: Sequence[Instruction]) -> None:
 
 
 def _closed(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """The instructions, with a no-operation in the delay slot of a branch at the end."""
+    """The instructions, with a no-operation in the delay slot of a final branch."""
     last = instructions[-1]
     if not (last.is_branch and last.table.issue.delay_slots):
         return tuple(instructions)
@@ -137,7 +137,7 @@ def _labelled(instructions: Sequence[Instruction], label: str) -> tuple[Instruct
 
 
 def _sections(schedule: ModuloSchedule) -> tuple[list[_Copy], list[_Copy], list[_Copy]]:
-    """Copies of operations in prologue, kernel and epilogue, for as many iterations as stages."""
+    """Copies of operations in prologue, kernel and epilogue, for one iteration per stage."""
     stages, interval = schedule.stages, schedule.interval_cycles
     parts: tuple[list[_Copy], list[_Copy], list[_Copy]] = ([], [], [])
     for iteration in range(stages):
@@ -157,7 +157,7 @@ def _without_branches(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list
 
 
 def _in_time_order(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list[_Copy]:
-    """The copies by kernel time; in a cycle reads precede overwrites, few units come first."""
+    """The copies by kernel time; within a cycle, reads precede overwrites, then fewer units win."""
     operations = schedule.graph.operations
     by_cycle: dict[int, list[_Copy]] = {}
     for copy in copies:
@@ -198,7 +198,7 @@ def _precedes(schedule: ModuloSchedule, one: _Copy, other: _Copy) -> bool:
 def _better_order(
     schedule: ModuloSchedule, copies: list[_Copy], kernel: Sequence[_Copy], *, before: bool
 ) -> list[_Copy]:
-    """The copies list-scheduled, if with the kernel this beats the order by kernel time."""
+    """The copies in list-scheduled order, if that is faster together with the kernel."""
     operations = schedule.graph.operations
     program_order = sorted(copies, key=lambda c: (c.iteration, c.index))
     stream = [operations[copy.index] for copy in program_order]
@@ -260,7 +260,7 @@ def _emit_sections(
 
 
 def _displacement_corrections(schedule: ModuloSchedule, stream: Sequence[_Copy]) -> Iterator[int]:
-    """Bytes to add to each access: what additions that it now precedes or follows would add."""
+    """Bytes to add to each access's displacement, for the additions that it was moved across."""
     uses: dict[int, list[tuple[int, int]]] = {}
     for use in schedule.graph.address_uses:
         uses.setdefault(use.access, []).append((use.increment, use.step_bytes))

@@ -1,8 +1,8 @@
 """Instruction tables: an instruction set as data (operands, encodings, units, timing, effects).
 
-In: a TOML file, read and checked by `load`. Out: a frozen `InstructionTable`. Timing
-numbers name their source; a source says whether it is published, a compiler's own model, or an
-assumption. The issue rules follow swDNN VI-A; other machines state theirs in the same fields.
+In: a TOML file, read and checked by `load`. Out: a frozen `InstructionTable`. Timing numbers name
+their source, with its kind: published, a compiler's model, or an assumption. The issue rules follow
+swDNN VI-A; other machines use the same fields.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class BitField(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class OperandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operand, in the order it is written.
+    """One operand, in written order.
 
     `role` is the effect's argument. `field` holds the register number or the immediate,
-    displacement or target; a `register_or_immediate` puts its immediate into `immediate_field` and
-    sets `flag_field` to 1; a `memory` operand `displacement(base)` puts the base register into
+    displacement or target. A `register_or_immediate` has its immediate in `immediate_field`, with
+    `flag_field` set to 1; a `memory` operand `displacement(base)` has its base register in
     `base_field`. A target counts instruction words from the following instruction.
     """
 
@@ -61,7 +61,7 @@ class _Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A range of a memory that an instruction reads or writes while it runs.
 
     `address` and `count`, in address units of the table, are integer expressions over the values of
-    its operands, which are called by their roles.
+    its operands, named by role.
     """
 
     memory: str
@@ -72,12 +72,13 @@ class _Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One instruction. A result is usable `latency_cycles` after issue; a unit is free again after
-    `occupancy_cycles` (1 = fully pipelined). `fixed` gives the constant fields (opcode, function).
-    `memory` names the local memory that a load or store addresses; "" is the first. `syntax` is how
-    it is written where that is no mnemonic with operands: `{role}` stands for an operand.
+    `occupancy_cycles` (1 = fully pipelined). `fixed` holds the constant fields (opcode, function).
+    `memory` names the local memory that a load or store addresses; "" is the first. `syntax` is a
+    template if the text form is no mnemonic with operands: `{role}` denotes an operand.
 
-    The effect `operation` goes by the name `operation`; it works on `spans` and takes `cycles`, an
-    expression over its operands and the machine's parameters, in place of the two numbers.
+    An instruction with the effect `operation` is identified by its field `operation`; it works on
+    `spans` and takes `cycles`, an expression over its operands and the machine's parameters, in
+    place of the two numbers.
     """
 
     mnemonic: str
@@ -102,7 +103,7 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Another way to write `instruction`: arguments by position, or fixed operands as text.
 
-    In its `syntax` the arguments are called `{0}`, `{1}`.
+    `syntax` refers to the arguments as `{0}`, `{1}`.
     """
 
     mnemonic: str
@@ -134,12 +135,12 @@ class LocalMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Issue rules of the pipeline.
 
-    `width` instructions at the front of the queue are looked at per cycle. `write_after_read`
-    "same_cycle" lets a register be overwritten by an instruction issued together with its last
-    reader, "next_cycle" does not. `write_after_write` "finished" waits for the earlier result,
-    "ordered" only keeps the order of results. `branch_ends_group`: nothing is issued after a branch
-    in its cycle. With a delay slot, the instruction behind a branch is executed in any case.
-    `decoupled_window` is how many instructions the units may look ahead when they run out of order
+    Up to `width` instructions at the front of the queue issue per cycle. `write_after_read`
+    "same_cycle" lets an instruction overwrite a register in the cycle of its last reader,
+    "next_cycle" does not. `write_after_write` "finished" waits for the earlier result, "ordered"
+    only keeps the order of results. With `branch_ends_group`, no instruction issues after a branch
+    in its cycle. With a delay slot, the instruction after a branch is always executed.
+    `decoupled_window` is the number of instructions of look-ahead for units that run out of order
     relative to each other.
     """
 
@@ -156,7 +157,7 @@ class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Register communication: depth of receive buffers, bus latency and rate, cost of a sync.
 
-    A put with an index from `broadcast_from_index` on goes to all other cores of the line.
+    A put with an index of at least `broadcast_from_index` goes to all other cores of the line.
     """
 
     transfer_buffer_entries: int
@@ -168,8 +169,8 @@ class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A core's own instruction cache; a line that it lacks takes `miss_cycles`, and the place of
-    the one that was used longest ago among the `ways` of its set.
+    """A core's own instruction cache. A missing line takes `miss_cycles` and replaces the least
+    recently used of the `ways` of its set.
     """
 
     capacity_bytes: int
@@ -180,18 +181,18 @@ class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sets(self) -> int:
-        """Places of a line, by its address: each has all ways."""
+        """Number of sets."""
         return self.capacity_bytes // (self.line_bytes * self.ways)
 
 
 class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The ports of one local memory, each with chips that keep lines open.
 
-    Blocks of `block_bytes` go to the ports in turn, and then to the chips of a port. A chip keeps
-    `open_lines` lines open, line i in place i modulo their number. An access through one port takes
-    its time for 0 bytes and `byte_ns` for each byte, in whole cycles of `cycle_ns`: first of reads,
-    then of writes, a hit in an open line, a miss, and a miss that writes a changed line back first.
-    Every `refresh_interval_cycles` all ports are busy for `refresh_cycles`.
+    Blocks of `block_bytes` are interleaved over the ports, then over the chips of a port. A chip
+    keeps `open_lines` lines open, line i in slot i modulo their number. An access through one port
+    takes its time for 0 bytes plus `byte_ns` per byte, in whole cycles of `cycle_ns`. The times
+    are, for reads, then for writes: a hit in an open line, a miss, and a miss that first writes
+    back a changed line. Every `refresh_interval_cycles` all ports are busy for `refresh_cycles`.
     """
 
     memory: str
@@ -210,22 +211,22 @@ class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Origin of a number; "fitted" is a fit to published measurements of whole programs."""
+    """Source of a number; "fitted" means a fit to published measurements of whole programs."""
 
     evidence: Literal["published", "compiler", "secondary", "fitted", "assumption"]
     text: str
 
 
 class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """An instruction set with its issue rules. See the fields' own types.
+    """An instruction set with its issue rules; the types of the fields document the parts.
 
-    Tables that differ in timing alone share their `instruction_set`, the name of the table that
-    they are built on, and with it programs and objects. `elf_machine` is the machine number of its
-    ELF files; the default is unofficial and for encodings that no real processor has. Addresses in
-    operands count units of `address_bytes`. With a `vector_length`, instructions on vectors work on
-    as many elements as the vector length register says, that at most, and take that share of their
-    cycles. Accesses to a memory behind `ports` take what these need. A file may say
-    `local_memory_bytes` for one memory called "local".
+    Tables that differ only in timing share `instruction_set`, the name of the table they are built
+    on, and so programs and objects. `elf_machine` is the machine number in ELF files; the default
+    is unofficial, for encodings that no real processor has. Addresses in operands count units of
+    `address_bytes`. With a `vector_length`, vector instructions work on the number of elements in
+    the vector length register, at most `vector_length`, and take that share of their cycles.
+    Accesses through `ports` take the time of the ports. A file may state `local_memory_bytes` for a
+    single memory called "local".
     """
 
     name: str
@@ -262,7 +263,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def mnemonics(self) -> tuple[str, ...]:
-        """Every mnemonic that a source may use, aliases included, sorted."""
+        """All mnemonics in sources, including aliases, sorted."""
         return tuple(sorted({*self.by_mnemonic, *(alias.mnemonic for alias in self.aliases)}))
 
     @cached_property
@@ -272,7 +273,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def register_count(self) -> int:
-        """Registers of all files; they are numbered through, file after file."""
+        """Number of registers in all files, which are numbered consecutively."""
         return sum(file.count for file in self.register_files)
 
     @cached_property
@@ -291,18 +292,18 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def zero_registers(self) -> frozenset[int]:
-        """Numbers of the registers that always read as zero."""
+        """Numbers of the registers that read as zero."""
         numbers = self.register_numbers
         return frozenset(
             numbers[f"{f.prefix}{f.zero}"] for f in self.register_files if f.zero is not None
         )
 
     def memory_of(self, spec: InstructionSpec) -> LocalMemory:
-        """The memory that an instruction's address is in."""
+        """The memory that an instruction addresses."""
         return self.memory(spec.memory)
 
     def memory(self, name: str = "") -> LocalMemory:
-        """A local memory, the first for ""; one of no bytes where the table has none."""
+        """A local memory by name, "" for the first; an empty one if the table has none."""
         if name == "":
             return self.memories[0] if self.memories else LocalMemory("local", 0)
         return next(memory for memory in self.memories if memory.name == name)
@@ -313,7 +314,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def memory_origins(self) -> dict[str, int]:
-        """First byte of each memory among a core's, which follow each other at multiples of 64."""
+        """First byte of each memory in a core's layout, aligned at multiples of 64."""
         origins: dict[str, int] = {}
         end = 0
         for memory in self.memories:
@@ -323,7 +324,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @property
     def local_memory_bytes(self) -> int:
-        """Bytes of a core's memories, laid out as `memory_origins` says."""
+        """Bytes of a core's memories in the layout of `memory_origins`."""
         if not self.memories:
             return 0
         last = self.memories[-1]
@@ -357,14 +358,14 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return traits.element_bytes * (traits.elements or self.lanes_of(spec))
 
     def lanes_of(self, spec: InstructionSpec) -> int:
-        """Lanes of an instruction: those of the widest register file among its data operands."""
+        """Lanes of an instruction: the most lanes of any register file among its data operands."""
         files = {file.name: file.lanes for file in self.register_files}
         first = self.register_files[0].name
         named = (o.file or first for o in self.operands_of(spec) if "register" in o.kind)
         return max((files[name] for name in named), default=1)
 
     def alignment_bytes(self, spec: InstructionSpec) -> int:
-        """Alignment that a memory access needs: its own size unless the table says otherwise."""
+        """Alignment of a memory access: its own size unless the table overrides it."""
         return spec.alignment_bytes or self.access_bytes(spec)
 
     def __hash__(self) -> int:

@@ -1,10 +1,10 @@
 """One modulo schedule for several versions of a loop body.
 
-In: operations in program order and, for each version, which of them it executes (a core that sends
-an operand loads and broadcasts it, one that receives takes it from a bus; the arithmetic is
-common). Out: a dependence graph whose schedule is valid for every version at once: operations that
-never execute together may share a unit, and do not depend on each other. This is what lets one
-version follow another without a break.
+In: operations in program order and, for each version, the operations that it executes (a sending
+core loads and broadcasts an operand, a receiving one gets it from a bus; the arithmetic is common).
+Out: a dependence graph whose schedules are valid for every version at once: operations that never
+execute together may share a unit and do not depend on each other. So versions can follow one
+another without a break.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def schedule_versions(
     effort: Effort,
     stage_limit: int | None = None,
 ) -> ModuloSchedule:
-    """A schedule that all versions share, at the least interval; its lead-in is left as it comes.
+    """A schedule of the least interval that all versions share; its lead-in is not minimised.
 
-    With a `stage_limit` only schedules of so many stages count, also for the proof. Errors:
-    ScheduleError when none up to `longest_interval` was found within the effort for each interval.
+    With a `stage_limit`, only schedules with at most that many stages count, also in the proof.
+    Errors: ScheduleError if none up to `longest_interval` is found within the effort per interval.
     """
     bounds = interval_bounds(graph, rules)
     refuted: list[int] = []

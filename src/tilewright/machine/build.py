@@ -1,8 +1,8 @@
 """From the tree of a machine file to the checked `Machine`, table by table.
 
 In: nested tables in the short form of `keys`. Out: `Machine`, or `MachineError` that names file,
-key, expectation and finding. The tables that a family alone understands become the sections that
-its module `sections` declares.
+key, expectation and finding. Tables that only a family understands become the sections that its
+module `sections` declares.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Struct)
 
 
 def _machine_of(document: Tree, where: str) -> Machine:
-    """The machine that a tree describes, with the `sources` that it has as pairs."""
+    """The machine that a tree describes; its `sources` become pairs of key and text."""
     tree = dict(document)
     declared = _declared(tree.get("target"), where)
     for key in declared.needs:
@@ -44,7 +44,7 @@ def _machine_of(document: Tree, where: str) -> Machine:
 
 
 def described_machine(document: Tree, where: str) -> Machine:
-    """The machine of a file, which does not contradict its family's code either."""
+    """The machine of a file, also checked for contradictions with its family's code."""
     machine = _machine_of(document, where)
     if problem := _declared(document.get("target"), where).problem(machine):
         raise MachineError(problem, where=where)
@@ -52,7 +52,7 @@ def described_machine(document: Tree, where: str) -> Machine:
 
 
 def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
-    """The family's default for the dotted `key` of its sections, None if it has none."""
+    """The family's default for the dotted `key` of its sections; None if there is none."""
     parent, _, name = key.rpartition(".")
     for kind in _declared(tree.get("target"), where).kinds:
         for found in fields_of(kind) if kind.key == parent else ():
@@ -62,12 +62,12 @@ def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
 
 
 def stored_machine(document: Tree, where: str = "") -> Machine:
-    """The machine that was stored as `document_of` it; older versions wrote null for no value."""
+    """The machine stored by `document_of`; older versions wrote null for missing values."""
     return _machine_of(cast("Tree", _without_nulls(document)), where)
 
 
 def changed(machine: Machine, settings: Mapping[str, Leaf]) -> Machine:
-    """The machine with the numbers at the given keys replaced; raises MachineError as a file."""
+    """The machine with the numbers at the given keys replaced; raises MachineError like a file."""
     document = document_of(machine)
     for key, value in settings.items():
         *parents, last = key.split(".")
@@ -85,7 +85,7 @@ def _without_nulls(value: object) -> object:
 
 
 def _lacks(tree: Tree, key: str) -> bool:
-    """True if a table on the way to the dotted `key` has no such entry."""
+    """True if the dotted `key` has no entry in the tree."""
     name, _, rest = key.partition(".")
     if name not in tree:
         return True
@@ -94,7 +94,7 @@ def _lacks(tree: Tree, key: str) -> bool:
 
 
 def _declared(target: object, where: str) -> Sections:
-    """The sections that the family of `target` declares of its files."""
+    """The sections that the family of `target` declares for its files."""
     if target is None:
         return Sections()
     if not isinstance(target, str) or not target:
@@ -109,7 +109,7 @@ def _declared(target: object, where: str) -> Sections:
 
 
 def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[Section]:
-    """The sections of the tree, which are taken out of it."""
+    """The sections of the tree, which are removed from it."""
     found = []
     for kind in declared.kinds:
         value = _pop_path(tree, kind.key.split("."))
@@ -128,7 +128,7 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
 
 
 def _pop_path(tree: dict[str, object], path: list[str]) -> object:
-    """Take the value at the path out of the tree and return it; None if there is none."""
+    """Remove the value at the path from the tree and return it; None if there is none."""
     name, *rest = path
     if not rest or name not in tree:
         return tree.pop(name, None)
@@ -173,7 +173,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
 
 
 def _below(kind: object) -> tuple[type[Struct] | None, bool]:
-    """(the struct that a field holds, whether by name), None where it holds none."""
+    """The struct that a field holds, and True if it holds several by name; None if no struct."""
     if isinstance(kind, UnionType):
         kind = next(one for one in get_args(kind) if one is not type(None))
     if get_origin(kind) is Mapping:
@@ -183,7 +183,7 @@ def _below(kind: object) -> tuple[type[Struct] | None, bool]:
 
 
 def _known_keys(kind: type[Struct]) -> list[str]:
-    """Keys that the table of a struct may have, short forms included."""
+    """Keys allowed in the table of a struct, short forms included."""
     own = [field.name for field in fields_of(kind)]
     return [name for name in own if name != "sections"] + _SHORT_FORMS.get(kind, [])
 

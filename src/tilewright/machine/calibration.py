@@ -1,4 +1,4 @@
-"""Calibration: what a family provides to measure the machine at hand."""
+"""Calibration: the capability of families that measure the computer at hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.machine.family import Capability
 
 @dataclass(frozen=True)
 class CalibrationTable:
-    """Part of what was measured, as text; a heading for each column."""
+    """A table of measurements as text, with a heading for each column."""
 
     title: str
     columns: tuple[str, ...]
@@ -21,8 +21,8 @@ class CalibrationTable:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A machine description that was measured: its file, the name or path to use it by, and the
-    measurements as a value and as text.
+    """A measured machine description: its file, the name or path to use it by, and the measurements
+    as a value and as text.
     """
 
     file: Path
@@ -33,16 +33,16 @@ class Calibration:
 
 
 class Calibrates(Protocol):
-    """A family whose machine can be measured where tilewright runs."""
+    """A family whose machine can be measured on the computer at hand."""
 
     @property
     def machine(self) -> str:
-        """The name of the machine that is measured."""
+        """The name of the measured machine."""
 
     def calibrate(self, file: Path | None, *, quick: bool, progress: Progress) -> Calibration:
-        """Measure and write the description, to its usual place without `file`.
+        """Measure, and write the description to `file` or, by default, to its usual path.
 
-        Raises ToolError where there is no compiler, or the file cannot be written.
+        Raises ToolError if there is no compiler or the file cannot be written.
         """
 
 

@@ -1,4 +1,4 @@
-"""Checks of a machine description beyond the types of its fields, and the wording of refusals.
+"""Checks of a machine description beyond the types of its fields, and the wording of errors.
 
 In: the merged TOML tree or the typed machine. Out: nothing, or `MachineError` that names the file,
 the key, what was expected and what was found.
@@ -20,13 +20,13 @@ from tilewright.machine.model import Leaf, Machine, leaves
 from tilewright.machine.parts import ROLES, Direction
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names of machines, targets and tables: keys, and never paths."""
+"""Names of machines, targets and tables, which are keys and never paths."""
 NAMED = "a name of letters, digits, - and _"
 _ELEMENTS = re.compile(r"[A-Za-z0-9.,:]{1,100}", re.ASCII)
 
 LONGEST_DESCRIPTION = 200
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-12, 1e15
-"""Beyond, no number describes a machine, and products of some would leave 64 bits."""
+"""Limits of plausible numbers; products of larger ones could exceed 64 bits."""
 
 _AT_PATH = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<path>[^`]*)`$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<key>.*)`$", re.DOTALL)
@@ -44,9 +44,9 @@ _TYPE_WORDS = {
 def refuse(
     where: str, error: msgspec.ValidationError, table: Tree, path: str, known: Iterable[str]
 ) -> MachineError:
-    """Word a failed conversion of the `table` at `path` as file, key, expectation and finding.
+    """The error of a failed conversion of the `table` at `path`: file, key, expectation, finding.
 
-    `known` are the keys that it may have.
+    `known` are the keys that the table may have.
     """
     match = _AT_PATH.match(str(error))
     what, name = (match["what"], match["path"]) if match else (str(error), "")
@@ -62,13 +62,13 @@ def refuse(
 
 
 def missing_key(where: str, path: str) -> MachineError:
-    """Refuse a description without the key at `path`."""
+    """The error about a missing key at `path`."""
     fix = "give it, and its source under [sources]"
     return MachineError(f"{path} is missing", where=where, fix=fix)
 
 
 def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
-    """Refuse the key at `path`, suggesting the nearest `known` path or name, or what lies below."""
+    """The error about the unknown key at `path`, with the nearest `known` one or the keys below."""
     choices, last = list(known), path.rpartition(".")[2]
     below = [key for key in choices if key.startswith(f"{path}.")]
     if below:
@@ -81,7 +81,7 @@ def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
 
 
 def check_machine(where: str, machine: Machine) -> None:
-    """Raise MachineError at the first contradiction between the numbers of `machine`."""
+    """Raise MachineError for the first contradiction between the numbers of `machine`."""
     for path, value in leaves(machine):
         if not all(NAME.fullmatch(name) for name in path.split(".")):
             raise MachineError(f"{shown(path)}: expected {NAMED} for each table", where=where)
@@ -132,7 +132,7 @@ def _direction_problems(path: str, direction: Direction, machine: Machine) -> It
 
 
 def _arithmetic_problems(machine: Machine) -> Iterator[str]:
-    """Unknown element types, and memories for types that the cores do not compute with."""
+    """Problems with element types of rates and sums, and with the roles of memories."""
     rates = machine.core.arithmetic
     if not rates:
         yield "core.arithmetic: expected the rates of at least one element type, found none"
@@ -151,7 +151,7 @@ def _arithmetic_problems(machine: Machine) -> Iterator[str]:
 
 
 def _expected_form(path: str, value: Leaf) -> str:
-    """The form that `value` should have, in words; empty if it is valid."""
+    """The form that `value` must have, in words; empty if it is valid."""
     match value:
         case str() if path == "description":
             is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION
@@ -193,7 +193,7 @@ def check_sources(where: str, tree: Tree, sources: Mapping[str, object]) -> None
 
 
 def capacity_setting(space: str, size_bytes: int) -> str:
-    """The `--set` that gives a memory so many bytes; empty for more than a description may say."""
+    """The `--set` option for a memory of this size; empty beyond the largest allowed number."""
     if size_bytes > LARGEST_NUMBER:
         return ""
     return f"--set memory.{space}.capacity_bytes={size_bytes}"
@@ -209,7 +209,7 @@ def tree_leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 
 def shown(value: object) -> str:
-    """A value for a message: its text, cut to a length that fits a line."""
+    """A value for a message: its text, cut to fit a line."""
     text = "a table" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -224,5 +224,5 @@ def _in_words(expectation: str) -> str:
 
 
 def same_kind(value: Leaf) -> str:
-    """The type that a replacement for `value` must have, in words."""
+    """The type required of a replacement for `value`, in words."""
     return _TYPE_WORDS[type(value).__name__]

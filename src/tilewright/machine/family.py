@@ -1,8 +1,8 @@
 """Families of machines: the entry-point group `tilewright.targets` in, `Family` values out.
 
 A family is one package and one line of package metadata. Its folders `machines` and `isa` hold
-descriptions; what else it can is said by its modules: each `Capability` names a module of the
-package and the methods of the object in it. Shipped families register exactly as a stranger's do.
+descriptions. Its modules declare everything else that it can do: each `Capability` names a module
+of the package and the methods of an object in it. Shipped families register like external ones.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Family:
 class Capability(Generic[T]):
     """Something that some families can do and others cannot.
 
-    A family that can has a module `module`, whose object of the same name in upper case has all
-    `methods`. `what` completes the refusal "machine M has no ...".
+    A family has the capability if its module `module` defines an object of the same name in upper
+    case with all `methods`. `what` completes the message "machine M has no ...".
     """
 
     module: str
@@ -45,12 +45,12 @@ class Capability(Generic[T]):
     what: str
 
     def of_family(self, family: Family) -> T | None:
-        """The family's object, None where it cannot."""
+        """The family's object; None if it lacks the capability."""
         found = _part(family.package, self.module)
         return cast("T | None", found if all(hasattr(found, m) for m in self.methods) else None)
 
     def of(self, machine: Machine) -> T | None:
-        """The family's object for `machine`, None if it has none."""
+        """The object of the machine's family; None if it lacks the capability."""
         return self.of_family(find_family(machine.target)) if machine.target else None
 
     def required(
@@ -60,8 +60,8 @@ class Capability(Generic[T]):
         also: Sequence[Capability[Any]] = (),
         beside: Sequence[Capability[Any]] = (),
     ) -> T:
-        """The family's object for `machine`; raises ToolError that names the machines with this or
-        an `also` capability, other than those with one of `beside`, and what to do `instead`.
+        """The object of the machine's family. Raises ToolError that suggests what to do `instead`,
+        and the machines with this or an `also` capability but none of `beside`.
         """
         found = self.of(machine)
         if found is None:
@@ -76,7 +76,7 @@ class Capability(Generic[T]):
         return found
 
     def families(self) -> tuple[str, ...]:
-        """The names of all registered families that can."""
+        """The names of all registered families with the capability."""
         return tuple(n for n in family_names() if self.of_family(find_family(n)) is not None)
 
 
@@ -88,16 +88,16 @@ def family_names() -> tuple[str, ...]:
 def find_family(name: str) -> Family:
     """The family registered as `name`.
 
-    Raises ToolError when no package registers it, when two packages register different families
-    under one name, or when what is registered is not a family.
+    Raises ToolError if no package registers the name, if two packages register different families
+    under it, or if the registered object is no family.
     """
     return _find(name, tuple(sys.path))
 
 
 @cache
 def _find(name: str, _: tuple[str, ...]) -> Family:
-    """Found once for each search path: a search asks a million times, and the family of a package
-    that is exchanged stays loaded anyway.
+    """`find_family`, cached by the import path: a search queries it a million times, and a replaced
+    package would stay loaded anyway.
     """
     found = registered(FAMILIES, "target")
     if name not in found:
@@ -107,7 +107,7 @@ def _find(name: str, _: tuple[str, ...]) -> Family:
 
 
 def machine_files() -> dict[str, tuple[str, Path]]:
-    """Each machine that a family brings, by name: (the family's name, its TOML file)."""
+    """The machines of all families: the family's name and the TOML file, by machine."""
     return brought_files(FAMILIES, "target", "machines", "machine")
 
 
@@ -135,7 +135,7 @@ def _load(entry: EntryPoint) -> Family:
 
 @cache
 def _part(package: str, module: str) -> Any:
-    """The object of one module of a family; None where the family has no such module."""
+    """The capability object in one module of a family; None if the module does not exist."""
     name = f"{package}.{module}"
     if find_spec(name) is None:
         return None

@@ -1,9 +1,9 @@
-"""The keys of a machine file: short forms of what a description says most often.
+"""The keys of a machine file: short forms of the most common keys.
 
-`[dma]` is the engine called dma, which moves between main memory and scratchpad. `vector_lanes` and
-`flops_per_cycle` of `[core]` are its arithmetic in double precision; `[core.f32]` has those of
-single precision, where they differ. A direction is a table of its engine. Numbers are shown,
-sourced and set by these keys.
+`[dma]` is the engine called dma, which moves data between main memory and scratchpad.
+`vector_lanes` and `flops_per_cycle` of `[core]` are the arithmetic in double precision;
+`[core.f32]` overrides them for single precision. A direction is a table of its engine. Numbers are
+shown, sourced and set by these keys.
 
 >>> document_key("engines.dma.directions.get.peak_bytes_per_second")
 'dma.get.peak_bytes_per_second'
@@ -18,10 +18,10 @@ from collections.abc import Mapping
 Tree = Mapping[str, object]
 
 SHORT = {"engines.dma": "dma", "core.arithmetic.f32": "core.f32", "core.arithmetic.f64": "core"}
-"""Longer spellings of keys and their short forms."""
+"""Full keys and their short forms."""
 
 RATES = ("vector_lanes", "flops_per_cycle", "element_bytes", "sums")
-"""Keys that `[core]` itself has for double precision."""
+"""Keys for double precision in `[core]` itself."""
 
 PRESUMED: Mapping[str, str] = {
     "memory.main.scope": "group",
@@ -30,11 +30,11 @@ PRESUMED: Mapping[str, str] = {
     "dma.put.reads": "spm",
     "dma.put.writes": "main",
 }
-"""Values that a file need not give."""
+"""Defaults of keys that a file may omit."""
 
 
 def document_key(path: str) -> str:
-    """The key in the file of the field at the dotted `path`."""
+    """The key in a file for the field at the dotted `path`."""
     parts = path.split(".")
     if parts[0] == "engines" and parts[2:3] == ["directions"]:
         del parts[2]
@@ -46,7 +46,7 @@ def document_key(path: str) -> str:
 
 
 def shortened(tree: Tree) -> dict[str, object]:
-    """The tree with short forms in place of longer spellings, as files are laid over each other."""
+    """The tree with short forms in place of full keys, so that files can be merged."""
     found = dict(tree)
     engines = dict(_table(found, "engines"))
     if "dma" in engines:
@@ -62,7 +62,7 @@ def shortened(tree: Tree) -> dict[str, object]:
 
 
 def expanded_keys(tree: Tree) -> dict[str, object]:
-    """The fields of `Machine` that a tree in short form stands for, sections aside."""
+    """The fields of `Machine` for a tree in short form, without sections."""
     found = dict(tree)
     engines = found.pop("engines", {})
     if isinstance(engines, Mapping):
@@ -80,7 +80,7 @@ def expanded_keys(tree: Tree) -> dict[str, object]:
 
 
 def _clock(value: object) -> object:
-    """The clock that rates are derived by: 1 Hz for a wrong one, so that its own key is blamed."""
+    """The clock in Hz that converts rates; 1 for an invalid one, which is reported later."""
     return 1 if value is not None and not (isinstance(value, int | float) and value > 0) else value
 
 
@@ -122,6 +122,6 @@ def _core(core: Tree) -> dict[str, object]:
 
 
 def _table(tree: Tree, key: str) -> Tree:
-    """The table at `key`, empty where there is none."""
+    """The table at `key`; empty if there is none."""
     found = tree.get(key)
     return found if isinstance(found, Mapping) else {}

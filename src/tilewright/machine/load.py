@@ -1,8 +1,8 @@
 """Reading machine descriptions: TOML file + its bases + overrides in, checked `Machine` out.
 
-A file may say `base = "NAME"` and give only what differs. Each number needs an entry under
-`[sources]`, keyed by its dotted path; a file inherits the sources of the numbers it inherits, and
-must give one for each number it sets.
+A file may state `base = "NAME"` and only the differences. Each number needs an entry under
+`[sources]`, keyed by its dotted path; a file inherits the sources of inherited numbers, and must
+state one for each number that it sets.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Locates(Protocol):
     """A family whose machine may be the computer at hand."""
 
     def locate(self, name: str) -> str:
-        """The name of a machine, or the path of a description, that `name` stands for here."""
+        """The name of the machine, or the path of the description, that `name` denotes here."""
 
 
 LOCATES: Capability[Locates] = Capability("location", ("locate",), "description of this computer")
 
 
 def list_machines() -> list[str]:
-    """The names of the machines that the registered families bring, sorted."""
+    """The names of the machines of all registered families, sorted."""
     return list(machine_files())
 
 
 def find_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None) -> Machine:
-    """As `load_machine`, but a name that stands for the computer at hand gives its description:
-    the user's calibration where there is one.
+    """As `load_machine`, but a name that denotes the computer at hand loads the user's calibration
+    if there is one.
     """
     brought = machine_files().get(name_or_path)
     if brought is not None:
@@ -58,7 +58,7 @@ def find_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
 def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None) -> Machine:
     """The machine called `name_or_path`, or described by that `.toml` file, with `overrides` set.
 
-    `overrides` maps dotted paths to numbers, or to texts as `--set` gives them:
+    `overrides` maps dotted paths to numbers, or to their text as in `--set`:
     `{"memory.spm.capacity_bytes": 131072}`. Raises MachineError with file, key, what was expected
     and what was found.
     """
@@ -75,8 +75,8 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
 
 @cache
 def fitted_variant(machine: Machine) -> Machine | None:
-    """The description of `machine` with constants fitted to measured kernels; None where there is
-    none, where `machine` is that one, or where its numbers are not those that come with it.
+    """The description of `machine` with constants fitted to measured kernels. None if there is
+    none, if `machine` is that description, or if its numbers were changed.
     """
     if machine.fitted in ("", machine.name) or machine.name not in list_machines():
         return None
@@ -115,7 +115,9 @@ def _read_table(path: Path) -> Table:
 
 
 def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
-    """The tree of `path` over its base's, in short keys; `derived` are the files that led here."""
+    """The tree of `path` merged over its base's, in short keys; `derived` lists the files that
+    build on it.
+    """
     if path.resolve() in derived:
         chain = " -> ".join(file.stem for file in (*derived, path))
         raise MachineError(f"base: the files build on each other: {chain}", where=path.name)
@@ -154,7 +156,7 @@ def _locate_base(path: Path, name: object) -> Path:
 
 
 def _numbers(tree: Table, *, exclude: str = "", prefix: str = "") -> set[str]:
-    """The dotted paths of the numbers that `tree` sets."""
+    """The dotted paths of all numbers in `tree`."""
     found: set[str] = set()
     for key, value in tree.items():
         if isinstance(value, dict) and key != exclude:
@@ -174,7 +176,7 @@ def _merge(base: Table, derived: Table) -> Table:
 
 
 def _override(tree: Table, key: str, text: str) -> None:
-    """Set the leaf at the dotted `key` to `text`, read as the type that the leaf has."""
+    """Set the leaf at the dotted `key` to `text`, parsed as the leaf's type."""
     if key == "target" and text != tree.get(key):
         raise MachineError(
             f"target: the family of a machine is not set, found {shown(text)}",
@@ -210,7 +212,7 @@ def _parse(key: str, text: str, current: Leaf) -> Leaf:
 
 
 def _number(text: str) -> int | float | None:
-    """`text` as a finite number (131072, 128_000, 0x1000, 1.45e9), None where it is none."""
+    """`text` as a finite number (131072, 128_000, 0x1000, 1.45e9); None if it is none."""
     for read in (lambda word: int(word, 0), float) if text.isascii() else ():
         try:
             number: int | float = read(text)

@@ -1,13 +1,14 @@
-"""Messages on a fabric: the links that one takes, how long it keeps them, and when it is there.
+"""Messages on a fabric: the links of a route, how long a message occupies them, when it arrives.
 
-In: a `Fabric` of a machine file, nodes, bytes. Out: links, and times in cycles. This is the one
-description of a fabric. The closed form below, the planner's clock (`partition.clock`) and the
-events of the simulator (`simulate.units.messages`) read it.
+In: a `Fabric` of a machine file, nodes, bytes. Out: links, and times in cycles. This is the only
+model of a fabric: the closed form below, the planner's clock (`partition.clock`) and the events of
+the simulator (`simulate.units.messages`) share it.
 
-A message enters the output buffer of its first link `send_cycles` after it is sent. Its head is in
-the next buffer, or at its node, `hop_cycles` later. It keeps a buffer for a cycle for each
-`bytes_per_cycle` of its length, and `gap_cycles` more. Where the next buffer is not free when the
-head would come, the head waits in its own and starts when it is (ICSI TR-93-046, section 2.2).
+A message enters the output buffer of its first link `send_cycles` after it is sent. Its head
+reaches the next buffer, or its node, `hop_cycles` later. It occupies a buffer for one cycle per
+`bytes_per_cycle` of its length, plus `gap_cycles`. If the next buffer is occupied when the head
+would arrive, the head waits in its own buffer and starts when the next one is free (ICSI
+TR-93-046, section 2.2).
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from tilewright.common.errors import MachineError
 from tilewright.machine.parts import Fabric
 
 Link = tuple[int, int]
-"""Two nodes next to each other, from the first to the second."""
+"""Two neighbouring nodes, source first."""
 Nodes = NDArray[np.int64]
 
 
 def hops(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
-    """Hops along the row and along the column from each node to another, negative towards node 0.
+    """Signed hops along the row and along the column for each pair of nodes, negative towards 0.
 
-    The ring of a row, or of a column, is gone round the shorter way; of two equally long ones even
-    places go up and odd ones down (section 2.2.3). Raises MachineError for a topology that has no
-    rows and columns of links.
+    On a ring, the shorter way is taken; if both are equal, even positions go up and odd ones down
+    (section 2.2.3). Raises MachineError for a topology without rows and columns of links.
     """
     if fabric.topology not in ("mesh", "ring_mesh", "torus"):
         raise MachineError(
@@ -54,14 +54,14 @@ def _steps(source: Nodes, target: Nodes, length: int, ring: bool) -> Nodes:
 
 
 def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
-    """`hops` of one way."""
+    """`hops` for a single pair of nodes."""
     across, along = hops(fabric, np.array([source]), np.array([target]))
     return int(across[0]), int(along[0])
 
 
 def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes, Nodes]:
-    """The number of links of each way, which goes along its row first, and the two nodes of each
-    link, way after way.
+    """The number of links of each route, which goes along its row first, and the source and target
+    of each link, route after route.
 
     >>> links(Fabric("mesh", 8.0, rows=2, columns=3), np.array([0]), np.array([5]))
     (array([3]), array([0, 1, 2]), array([1, 2, 5]))
@@ -83,11 +83,11 @@ def links(fabric: Fabric, sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes,
 
 
 class PassedPlaces(NamedTuple):
-    """All that messages pass, in order, message after message: how many places each passes, the
-    two nodes of each place, and the cycles of a head to it from the one before.
+    """The links and ports that messages pass, message after message: their number per message, both
+    nodes of each, and the cycles that a head takes to it from the one before.
 
-    Beside the links these are the core's port where it takes one message at a time, from the core
-    to itself, and the target's port, to a negative node.
+    Besides links, these are the source's port (from the core to itself), if it handles one message
+    at a time, and the target's port (to a negative node).
     """
 
     lengths: Nodes
@@ -97,7 +97,7 @@ class PassedPlaces(NamedTuple):
 
 
 def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> PassedPlaces:
-    """The places of messages from `sources` to `targets`."""
+    """The links and ports of messages from `sources` to `targets`."""
     lengths, here, there = links(fabric, sources, targets)
     begins = lengths.cumsum() - lengths
     last = np.full(len(lengths), -1)
@@ -120,29 +120,29 @@ def places(fabric: Fabric, sources: Nodes, targets: Nodes) -> PassedPlaces:
 
 
 def message_bytes(fabric: Fabric, data_bytes: int) -> int:
-    """m_length: the data and the header."""
+    """m_length: bytes of data and header."""
     return data_bytes + fabric.header_bytes
 
 
 def message_cycles(fabric: Fabric, data_bytes: int) -> float:
-    """Cycles in which a message passes a place."""
+    """Cycles that a message takes to pass a link or port."""
     return message_bytes(fabric, data_bytes) / fabric.bytes_per_cycle
 
 
 def spacing_cycles(fabric: Fabric, data_bytes: int) -> float:
-    """Cycles between two messages through one buffer (section 4.1.1)."""
+    """Cycles between the starts of two messages through one buffer (section 4.1.1)."""
     return message_cycles(fabric, data_bytes) + fabric.gap_cycles
 
 
 def send_cycles(fabric: Fabric, hops: int, data_bytes: int) -> float:
-    """T_ST: one message, or a multicast whose farthest receiver is `hops` away."""
+    """T_ST: cycles of one message, or of a multicast whose farthest receiver is `hops` away."""
     fixed = fabric.send_cycles + fabric.receive_cycles + fabric.hop_cycles * hops
     return fixed + message_cycles(fabric, data_bytes)
 
 
 def exchange_cycles(fabric: Fabric, distance: int, data_bytes: int) -> float:
-    """`distance` neighbours send to as many others `distance` away, and these to them: each waits
-    for those before it. Without a gap that is T_MT of section 2.2.3.
+    """Cycles of an exchange between `distance` neighbours and as many nodes `distance` away, in
+    which each message waits for those before it. Without a gap it is T_MT of section 2.2.3.
     """
     waiting = (distance - 1) * spacing_cycles(fabric, data_bytes)
     return send_cycles(fabric, distance, data_bytes) + waiting

@@ -1,8 +1,8 @@
-"""The machine as a value: cores, their memories, the engines and networks between those.
+"""The machine as a value: cores, memories, and the engines and networks between them.
 
 In: nothing (the loader builds these). Out: `Machine`, which every stage reads and none changes.
-Every leaf carries its unit in its name; `Machine.sources` says where each number comes from. What
-one family of machines alone understands is a `Section` of that family's own.
+Every leaf carries its unit in its name; `Machine.sources` holds the source of each number. Parts
+that only one family of machines understands are `Section`s of that family.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Leaf = int | float | str | tuple[str, ...]
 
 
 class Groups(Struct, frozen=True, forbid_unknown_fields=True):
-    """Core groups, each with a main memory and engines of its own. To start programs on the cores
-    of one, and to wait until all have ended, takes `launch_cycles`; from one program of a launch
-    to the next are `barrier_cycles`, and `meet_cycles` more where all groups wait for each other.
+    """Core groups, each with a main memory and engines of its own. Starting programs on the cores
+    of a group and waiting for all to end takes `launch_cycles`. Between programs of one launch,
+    `barrier_cycles` pass, and `meet_cycles` more if all groups wait for each other.
     """
 
     count: PositiveInt
@@ -52,10 +52,10 @@ class Groups(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Threads(Struct, frozen=True, forbid_unknown_fields=True):
-    """Cores that share one main memory and whatever else a group has, each with caches of its own.
+    """Cores that share all resources of a group, such as main memory, but have their own caches.
 
-    They divide loops among them (`ir.threads`). `meet_cycles` pass until all know that all are at a
-    barrier; `saturating` of them get all that main memory delivers.
+    Loops are divided among them (`ir.threads`). A barrier takes `meet_cycles`; `saturating` threads
+    use the full bandwidth of main memory.
     """
 
     count: MeshExtent
@@ -64,7 +64,7 @@ class Threads(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
-    """The cores inside one group, in rows and columns."""
+    """The cores of one group, in rows and columns."""
 
     rows: MeshExtent
     columns: MeshExtent
@@ -73,8 +73,9 @@ class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
 class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
     """Rates at which a core computes in one element type.
 
-    A multiplication and an addition are two operations. `element_bytes` is given for a type that
-    tilewright has no name for; sums of products are kept in the type `sums`, the same without it.
+    A multiplication and an addition are two operations. `element_bytes` is given for types that
+    tilewright does not know by name; sums of products have the type `sums`, by default the type
+    itself.
     """
 
     vector_lanes: PositiveInt
@@ -84,11 +85,11 @@ class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
-    """One core: its arithmetic by element type, its registers, the table that times instructions.
+    """One core: its arithmetic by element type, its registers, its table of instructions.
 
-    Operators have the element types `elements` unless users name others, as on the command line.
-    Cores that are not simulated instruction by instruction have no `instruction_table`. From a
-    multiply-add to one that takes its result it is `multiply_add_latency_cycles`.
+    `elements` are the default element types of operators. Cores that are not simulated instruction
+    by instruction have no `instruction_table`. A multiply-add that takes another one's result
+    starts `multiply_add_latency_cycles` after it.
     """
 
     arithmetic: Mapping[str, Arithmetic]
@@ -99,9 +100,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     elements: Text | None = None
 
     def of(self, dtype: str) -> Arithmetic:
-        """The arithmetic of one element type: of fixed point that of its integers, of single
-        precision that of doubles where it has none of its own. Raises MachineError where there is
-        none.
+        """The arithmetic of one element type. Fixed point uses its integers', and single precision
+        by default the doubles'. Raises MachineError if there is none.
         """
         kind = dtype_or_none(dtype)
         found = self.arithmetic.get(kind.stored.name if kind else dtype)
@@ -116,27 +116,27 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usual_type(self) -> str:
-        """The element type by default: doubles, or the first of the file."""
+        """The default element type: doubles, or the first type of the file."""
         return "f64" if "f64" in self.arithmetic else next(iter(self.arithmetic))
 
     @property
     def vector_lanes(self) -> int:
-        """Doubles of one vector."""
+        """Doubles per vector."""
         return self.lanes("f64")
 
     @property
     def flops_per_cycle(self) -> int:
-        """Double-precision operations of one core in a cycle."""
+        """Double-precision operations of one core per cycle."""
         return self.peak_flops_per_cycle("f64")
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The element types that it computes with."""
+        """The element types that the core computes in."""
         single = (F32.name,) if F64.name in self.arithmetic else ()
         return tuple(dict.fromkeys((*self.arithmetic, *single)))
 
     def lanes(self, dtype: str) -> int:
-        """Elements of one vector; of a type that is only moved, as many as its bytes hold."""
+        """Elements per vector; for a type that is only moved, as many as fit the widest vector."""
         kind = dtype_or_none(dtype)
         if kind is None or kind.stored.name in self.types:
             return self.of(dtype).vector_lanes
@@ -145,26 +145,26 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         return max(sizes, default=kind.size_bytes) // kind.size_bytes or 1
 
     def peak_flops_per_cycle(self, dtype: str) -> int:
-        """Operations of one core in a cycle."""
+        """Operations of one core per cycle."""
         return self.of(dtype).flops_per_cycle
 
 
 Contradiction = tuple[str, object, object]
-"""Key of a number, what it should be, and what it is."""
+"""Key of a number, expectation, and finding."""
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
-    """Part of a description that some families understand, at the dotted `key` of the file."""
+    """Part of a description that only some families understand, at the dotted `key` of the file."""
 
     key: ClassVar[str]
 
     def problem(self, machine: Machine) -> str:
-        """The first contradiction to the rest of the machine, "" if there is none."""
+        """The first contradiction with the rest of the machine; "" if there is none."""
         found = ("{}: expected {}, found {}".format(*own) for own in self.problems(machine))
         return next(found, "")
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """All of them; a later one may take for granted that there is no earlier one."""
+        """All contradictions; each may rely on the absence of earlier ones."""
         yield from ()
 
 
@@ -173,11 +173,11 @@ T = TypeVar("T")
 
 
 class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One machine. `sources` pairs the key of each number in the file with where it comes from.
+    """One machine. `sources` pairs the key of each number in the file with its source.
 
-    A machine without a `target` has no family behind it: it can be shown and checked, and products
-    can be bounded by its roofline; nothing is generated for it. `fitted` names the description of
-    the same machine whose constants were fitted to measured kernels, itself where it is that one.
+    A machine without a `target` has no family: it can be shown and checked, and its roofline bounds
+    products, but no code is generated for it. `fitted` names the description of the same machine
+    with constants fitted to measured kernels, possibly itself.
     """
 
     name: Text
@@ -197,17 +197,17 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sources: tuple[tuple[str, str], ...] = ()
 
     def __hash__(self) -> int:
-        """Machines that differ in numbers alone are told apart by equality."""
+        """A cheap hash; machines that differ only in numbers are distinguished by equality."""
         return hash((self.name, self.target, self.clock_hz, self.groups, self.mesh, self.sources))
 
     @property
     def thread_count(self) -> int:
-        """Threads that a program of one group is divided among."""
+        """Number of threads that a group's program is divided among."""
         return self.threads.count if self.threads else 1
 
     @property
     def cores(self) -> int:
-        """Cores of one group."""
+        """Number of cores in one group."""
         return self.mesh.rows * self.mesh.columns
 
     @property
@@ -216,20 +216,20 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.peak_flops_of("f64")
 
     def peak_flops_of(self, dtype: str) -> float:
-        """Operations on one element type per second, of all groups together."""
+        """Operations per second in one element type, of all groups together."""
         per_cycle = self.core.peak_flops_per_cycle(dtype)
         cores = self.groups.count * self.cores * self.thread_count
         return float(cores * per_cycle * self.clock_hz)
 
     @property
     def of_one_program(self) -> Machine:
-        """The cores that one program runs on: those that share a main memory. Where each core has
-        one of its own, it is a machine of one core.
+        """The part of the machine that runs one program: the cores that share a main memory. If
+        each core has its own, this is a machine of one core.
         """
         return msgspec.structs.replace(self, mesh=Mesh(1, 1)) if self.main.scope == "core" else self
 
     def instances(self, scope: Scope) -> int:
-        """Number of instances that each core, each group or the machine has."""
+        """Number of instances in the machine of a part with this scope."""
         match scope:
             case "core":
                 return self.groups.count * self.cores
@@ -273,14 +273,14 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return None
 
     def transfer_engine(self, space: str, way: Way | None = None) -> Engine:
-        """The engine that serves transfers between main memory and another one, either way or one
-        of them; raises MachineError where there is none.
+        """The engine for transfers between main memory and the memory `space`, in either or one
+        direction; raises MachineError if there is none.
         """
         return self.engines[self.transfer_engine_name(space, way)]
 
     @property
     def transfer_engines(self) -> dict[str, Engine]:
-        """All engines between main memory and others, by name."""
+        """All engines that read or write main memory, by name."""
 
         def reaches(engine: Engine) -> bool:
             return any("main" in (d.reads, d.writes) for d in engine.directions.values())
@@ -307,22 +307,22 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def main(self) -> MemorySpace:
-        """The main memory of one group, where tensors lie."""
+        """The main memory of one group, which holds the tensors."""
         return self.space("main")
 
     @property
     def dma(self) -> Engine:
-        """The engine that serves a program's transfers: `dma`, or the only one."""
+        """The engine for a program's transfers: `dma`, or the only one."""
         return self.engine("dma" if len(self.engines) != 1 else next(iter(self.engines)))
 
     @property
     def has_window(self) -> bool:
-        """True if its cores keep a window of long operations in flight."""
+        """True if cores keep a window of long operations in flight."""
         return self.issue is not None and self.issue.rule == "window"
 
     @property
     def direct_bytes_per_second(self) -> float:
-        """Bytes per second that the cores of a group together load from main memory themselves."""
+        """Bytes per second that all cores of a group together load from main memory directly."""
         found = self.main.direct_bytes_per_second
         if found is None:
             raise MachineError(f"memory.main.direct_bytes_per_second of {self.name!r} is missing")
@@ -330,22 +330,22 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Bytes of all memories of one core together, a main memory of its own aside."""
+        """Bytes of all memories of one core together, except a main memory of its own."""
         own = (s for name, s in self.memory.items() if name != "main" and s.scope == "core")
         return sum(space.capacity_bytes for space in own)
 
     @property
     def spm_available_bytes(self) -> int:
-        """Bytes of one core's scratchpad that buffers may take."""
+        """Bytes of one core's scratchpad that are available for buffers."""
         return self.spm.available_bytes
 
     def bytes_per_cycle(self, engine: Engine, direction: Direction) -> float:
-        """Bytes per cycle that all engines of a kind together move in one direction."""
+        """Bytes per cycle that all instances of an engine together move in one direction."""
         number = engine.count * self.instances(engine.scope)
         return number * direction.peak_bytes_per_second / self.clock_hz
 
     def content_hash(self) -> str:
-        """A stable digest of everything that can change a result: all but name and prose."""
+        """A stable digest of everything that affects results: all but name and prose."""
         return _content_hash(self)
 
 
@@ -360,7 +360,7 @@ def _content_hash(machine: Machine) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One number or text of a machine: its key in the file; `usual` where it need not be said."""
+    """One number or text of a machine and its key in the file; `usual` if it is the default."""
 
     key: str
     value: Leaf
@@ -374,7 +374,7 @@ def leaves(machine: Machine) -> Iterator[tuple[str, Leaf]]:
 
 
 def entries(machine: Machine) -> Iterator[Entry]:
-    """Each number and text of a machine; a section stands where its key belongs."""
+    """Each number and text of a machine; sections come in the order of their keys."""
     fields = fields_of(Machine)
     names = [field.name for field in fields]
     for field in fields:
@@ -386,7 +386,7 @@ def entries(machine: Machine) -> Iterator[Entry]:
 
 
 def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
-    """(key, value, source) of what the file says of `machine`; texts may have an empty source."""
+    """Key, value and source of each entry in a machine's file; a text's source may be empty."""
     sources, found = dict(machine.sources), []
     for entry in entries(machine):
         text = ", ".join(entry.value) if isinstance(entry.value, tuple) else entry.value
@@ -397,7 +397,7 @@ def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
 
 
 def document_of(machine: Machine) -> dict[str, object]:
-    """The machine as the tree of a file, with its sources as pairs, as it is stored."""
+    """The machine as the tree of a file, with sources as pairs, in the form that is stored."""
     tree: dict[str, object] = {}
     for key, value in leaves(machine):
         table = tree

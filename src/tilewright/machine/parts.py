@@ -20,17 +20,16 @@ NonNegativeFloat = Annotated[float, Meta(ge=0)]
 Text = Annotated[str, Meta(min_length=1)]
 Scope = Literal["core", "group", "machine"]
 ROLES = ("factors", "sums")
-"""Roles that a memory may be restricted to: factors of products, and their sums."""
+"""Roles that a memory can be restricted to: factors of products, and their sums."""
 
 
 class MemorySpace(Struct, frozen=True, forbid_unknown_fields=True):
     """One memory, by the name that programs use for it.
 
-    Each core, each group or the whole machine has one (`scope`). `reserved_bytes` are taken before
-    any program runs: stack, scalars, instructions. Accesses are aligned, or fastest, at
-    `alignment_bytes`. `holds` restricts what may lie in it to some of `ROLES`; without it anything
-    may. `direct_bytes_per_second` is what the cores that share it get by loads and stores of their
-    own, all together.
+    Each core, each group or the whole machine has one (`scope`). `reserved_bytes` are in use before
+    any program runs: stack, scalars, instructions. Accesses must be, or are fastest, aligned at
+    `alignment_bytes`. `holds` restricts the contents to some of `ROLES`; empty means anything.
+    `direct_bytes_per_second` is the bandwidth of loads and stores by all cores that share it.
     """
 
     capacity_bytes: PositiveInt
@@ -43,7 +42,7 @@ class MemorySpace(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def available_bytes(self) -> int:
-        """Bytes that buffers may take."""
+        """Bytes that are available for buffers."""
         return self.capacity_bytes - self.reserved_bytes
 
 
@@ -52,11 +51,11 @@ Way: TypeAlias = Literal["get", "put"]
 
 
 class Direction(Struct, frozen=True, forbid_unknown_fields=True):
-    """One way of an engine, from the memory that it `reads` to the one that it `writes`.
+    """One direction of an engine, from the memory that it `reads` to the one that it `writes`.
 
-    `peak_bytes_per_second` is that of all `channels` together; a file may give `bytes_per_cycle` of
-    one channel in its place. A contiguous block of s bytes counts as `ceil(s / transaction_bytes)`
-    transactions plus `block_overhead_transactions`; each takes `transaction_bytes / peak`.
+    `peak_bytes_per_second` covers all `channels`; a file may state `bytes_per_cycle` of one channel
+    instead. A contiguous block of s bytes counts as `ceil(s / transaction_bytes)` transactions plus
+    `block_overhead_transactions`; each takes `transaction_bytes / peak`.
     """
 
     reads: Text
@@ -68,7 +67,7 @@ class Direction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DescriptorLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one descriptor of an engine, and of how many wait at a time; None: no limit."""
+    """Limits of one descriptor of an engine, and on queued descriptors; None for no limit."""
 
     size_bytes: PositiveInt | None = None
     block_bytes: PositiveInt | None = None
@@ -78,13 +77,13 @@ class DescriptorLimits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Engine(Struct, frozen=True, forbid_unknown_fields=True):
-    """`count` equal engines of each core, of each group or of the machine that move data.
+    """`count` equal engines per core, per group or of the machine (`scope`) that move data.
 
-    `latency_cycles` is the time from a request to its first data; `issue_cycles` is what the core
-    itself spends to build and issue one descriptor. `shared_block_overhead_transactions` takes the
-    place of a get's block overhead where all groups read the same data at the same time. An engine
-    that is `synchronous` is the core itself: it computes nothing meanwhile, and a second buffer is
-    of no use. A file gives the `directions` as tables of the engine's own.
+    `latency_cycles` is the time from a request to its first data; `issue_cycles` is the core's time
+    to build and issue one descriptor. `shared_block_overhead_transactions` replaces a get's block
+    overhead if all groups read the same data at the same time. A `synchronous` engine is the core
+    itself, which computes nothing meanwhile, so double buffering is useless. In a file,
+    `directions` are tables of the engine.
     """
 
     transaction_bytes: PositiveInt = 1
@@ -125,10 +124,9 @@ class Engine(Struct, frozen=True, forbid_unknown_fields=True):
 class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
     """A network over which cores exchange messages.
 
-    A message of s bytes that passes h links takes `send_cycles + h * hop_cycles + (header_bytes +
-    s) / bytes_per_cycle + receive_cycles`; `gap_cycles` pass between two of one sender
-    (`machine.messages`). A core's port takes one message at a time of all links, or is as wide as
-    all of them.
+    A message of s bytes over h links takes `send_cycles + h * hop_cycles + (header_bytes + s) /
+    bytes_per_cycle + receive_cycles`; messages of one sender are `gap_cycles` apart
+    (`machine.messages`). A core's port handles one message at a time (`one`), or one per link.
     """
 
     topology: Literal["buses", "mesh", "ring_mesh", "torus", "crossbar"]
@@ -145,8 +143,8 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Issue(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a core issues long operations: it `waits` for each, or keeps a `window` of
-    them in flight, whose slots are freed in order, or when an operation is done (a scoreboard).
+    """Issue of long operations: a core `waits` for each, or keeps a `window` of them in flight,
+    whose slots are freed in order, or as soon as an operation is done (a scoreboard).
     """
 
     rule: Literal["waits", "window"]

@@ -1,8 +1,8 @@
-"""Sections that a family declares of its machine files, and those that families share.
+"""Sections that a family declares for its machine files, and sections that families share.
 
-A family's module `sections` has an object `SECTIONS`: the sections that its descriptions must and
-may have, and which memories and engines. The two primitives here are what families' `prices` and
-`cost.elementwise` take; a family whose primitives follow other laws has sections of its own.
+A family's module `sections` defines `SECTIONS`: the required and optional sections of its
+descriptions, and their required memories and engines. Families' `prices` and `cost.elementwise` use
+the two primitives here; a family whose primitives follow other laws has sections of its own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveIn
 
 @dataclass(frozen=True)
 class Sections:
-    """The kinds of sections of a family's files; `needs` are keys that cannot be missing.
+    """The kinds of sections in a family's files; `needs` lists required keys.
 
-    `problem` says what contradicts the family's own code in a machine that a user describes: key,
-    expectation and finding, "" if nothing. Stored machines are read as they are. `training` is a
-    line of published speed to show beside ours.
+    `problem` returns a contradiction between a user's machine and the family's code: key,
+    expectation and finding, "" if there is none. Stored machines are not checked. `training` is a
+    line on published training speed, shown beside ours.
     """
 
     required: tuple[type[Section], ...] = ()
@@ -40,8 +40,8 @@ class Sections:
 
 
 class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
-    """Cycles of the matrix-multiply primitive for one element type: calibrated, or derived from
-    its code by the family of machines whose code it is.
+    """Cycles of the matrix-multiply primitive for one element type: calibrated, or derived by the
+    family from its code.
 
     With V and S the register blocks of one core's part along the vectorised and the other
     dimension, one call on per-core extents with k takes `call_cycles + V * row_cycles + V * S *
@@ -60,10 +60,10 @@ class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
 class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
     """The matrix-multiply primitive that a whole group executes.
 
-    Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
-    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `chains` of products
-    that add into one C are one call where the machine says so. `switch_cycles` is what
-    a change of roles costs beyond what the instruction-level simulation sees.
+    Per core, the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
+    multiple of `register_block_scalars`, unless `partial_blocks` are supported. With `chains`,
+    products that add into one C are one call. `switch_cycles` is the cost of a change of roles
+    beyond the instruction-level simulation.
     """
 
     key: ClassVar[str] = "primitives.gemm"
@@ -78,7 +78,7 @@ class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
     chains: bool = False
 
     def timing(self, dtype: str) -> GemmTiming | None:
-        """The calibrated cycles for one element type, where the machine file gives them."""
+        """The calibrated cycles for one element type; None if the machine file has none."""
         return self.f32 if dtype == "f32" else self.f64
 
     def given_timing(self, dtype: str) -> GemmTiming:
@@ -92,7 +92,7 @@ class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
         return given
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Other lanes than the core's, or partial blocks that a mesh would have to divide."""
+        """Lanes that differ from the core's, or partial blocks on a mesh of several cores."""
         if self.lanes != machine.core.vector_lanes:
             wanted = f"core.vector_lanes = {machine.core.vector_lanes}"
             yield "primitives.gemm.lanes", wanted, self.lanes

@@ -1,6 +1,6 @@
 """Operators: one frozen dataclass each, with shape rule, NumPy reference and operation count.
 
-Each module of the package is imported with it: those that sum products register themselves.
+The package imports all of its modules, since operators that sum products register themselves.
 """
 
 from importlib import import_module

@@ -1,6 +1,6 @@
-"""Affine addresses: the element of a stored tensor that belongs to one step of some axes.
+"""Affine accesses: which element of a stored tensor one step of the axes touches.
 
-Along each dimension the place is an offset plus a sum of steps times axes. Beyond the border a
+Along each dimension the index is an offset plus a sum of axes times steps. Beyond its border a
 tensor reads as its `fill`, where it has one. A layout, a window, a border, a flip, a part of a
 larger tensor and a broadcast are all accesses.
 """
@@ -18,14 +18,14 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.op import Array, Shape, require_shape, show_shape
 
 Term = tuple[int, int]
-"""An axis, and how many places one step along it is."""
+"""An axis, and the index distance of one step along it."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Place of an element in a tensor of `shape`, by a step of each axis: along each dimension at
-    `offsets` plus the sum of the `terms`. Beyond the border it is `fill`. Where `read_from` names
-    an operand along a dimension, the place there is the element of that operand instead.
+    """Maps a step of each axis to an element of a tensor of `shape`. The index along a dimension is
+    its entry of `offsets` plus the sum of its `terms`; elements beyond the border are `fill`. Where
+    `read_from` names an operand for a dimension, the index there is that operand's element.
 
     >>> window = Access((7,), (((0, 2), (1, 1)),), (-1,), fill=0.0)  # x[2*r + t - 1]
     >>> window.read(np.arange(7.0), (4, 3)).tolist()[0]
@@ -40,16 +40,16 @@ class Access:
 
     @property
     def looked_up(self) -> dict[int, int]:
-        """The operand that each dimension is read from, of those that are."""
+        """The operand that holds the index, for each dimension with a look-up."""
         return {d: k for d, k in enumerate(self.read_from) if k is not None}
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes along which the place moves."""
+        """The axes that move the index."""
         return frozenset(axis for dim in self.terms for axis, _ in dim)
 
     def span(self, dimension: int, axes: Box) -> Interval:
-        """The places along a dimension that steps of the axes within `axes` reach."""
+        """The interval of indices along a dimension that steps within the box `axes` reach."""
         if self.read_from and self.read_from[dimension] is not None:
             return 0, self.shape[dimension]
         first = last = self.offsets[dimension]
@@ -60,11 +60,11 @@ class Access:
         return first, last + 1
 
     def is_whole(self, extents: Sequence[int]) -> bool:
-        """True if the axes reach every place of the tensor exactly once."""
+        """True if the axes reach every element of the tensor exactly once."""
         return all(self.runs_through(d, extents) for d in range(len(self.shape)))
 
     def runs_through(self, dimension: int, extents: Sequence[int]) -> bool:
-        """True if the axes count through all places along a dimension, each once."""
+        """True if the axes enumerate all indices along a dimension, each once."""
         reach = 1
         for axis, step in sorted(self.terms[dimension], key=lambda term: term[1]):
             if extents[axis] > 1 and step != reach:
@@ -73,11 +73,11 @@ class Access:
         return reach == self.shape[dimension] and not self.offsets[dimension]
 
     def runs_by_one(self, dimension: int, extents: Sequence[int]) -> bool:
-        """True if one axis counts through all places along a dimension."""
+        """True if a single axis enumerates all indices along a dimension."""
         return len(self.terms[dimension]) == 1 and self.runs_through(dimension, extents)
 
     def turned(self, extents: Shape, backwards: Container[int]) -> Access:
-        """The access with some axes counted from their last step."""
+        """The access with some axes reversed, so that they count from their last step."""
         terms, offsets = [], []
         for place, offset in zip(self.terms, self.offsets, strict=True):
             moved = [(a, s) for a, s in place if a in backwards]
@@ -86,17 +86,17 @@ class Access:
         return replace(self, terms=tuple(terms), offsets=tuple(offsets))
 
     def renamed(self, numbers: Mapping[int, int]) -> Access:
-        """The access with axes under other numbers; those that have none are left out."""
+        """The access with axes renumbered; axes without a new number are left out."""
         terms = ([(numbers[a], s) for a, s in place if a in numbers] for place in self.terms)
         return replace(self, terms=tuple(map(tuple, terms)))
 
     def is_inside(self, extents: Sequence[int]) -> bool:
-        """True if no step of axes of these extents reaches beyond the border."""
+        """True if no step of axes with these `extents` reaches beyond the border."""
         spans = [self.span(d, Box.whole(tuple(extents))) for d in range(len(self.shape))]
         return all(a >= 0 and b <= n for (a, b), n in zip(spans, self.shape, strict=True))
 
     def index(self, extents: Shape) -> tuple[Array, ...]:
-        """The places of all steps, an array for each dimension that broadcasts to `extents`."""
+        """The indices of all steps, one array per dimension, which broadcasts to `extents`."""
         found = []
         for terms, offset in zip(self.terms, self.offsets, strict=True):
             place = np.full([1] * len(extents), offset, np.int64)
@@ -108,7 +108,7 @@ class Access:
         return tuple(found)
 
     def check(self, kind: str, extents: Shape) -> None:
-        """Raise ShapeError where a place lies outside a tensor without a fill."""
+        """Raise ShapeError if an index lies outside a tensor without a fill."""
         require_shape(kind, "stored shape", self.shape)
         if not len(self.shape) == len(self.terms) == len(self.offsets):
             raise ShapeError(f"{kind}: each of {len(self.shape)} dimensions needs one place")
@@ -128,8 +128,8 @@ class Access:
                 )
 
     def read(self, stored: Array, extents: Shape) -> Array:
-        """The elements at all steps, a view where nothing is filled; an axis that the place does
-        not move along has extent 1.
+        """The elements of all steps, as a view unless a border is filled. Axes that do not move the
+        index have extent 1.
         """
         whole = Box.whole(extents)
         spans = [self.span(d, whole) for d in range(len(self.shape))]
@@ -139,13 +139,13 @@ class Access:
         return self._strided(stored, extents, [before for before, _ in around])
 
     def look_up(self, stored: Array, extents: Shape, elements: Mapping[int, Array]) -> Array:
-        """The elements at all steps, at places that `elements` of operands give. Raises ShapeError
-        for a place outside the tensor.
+        """The elements of all steps, with looked-up indices from `elements`, by operand. Raises
+        ShapeError for an index outside the tensor.
         """
         return np.asarray(stored[self.places(extents, elements)])
 
     def places(self, extents: Shape, elements: Mapping[int, Array]) -> tuple[Array, ...]:
-        """The places of all steps along each dimension; raises ShapeError for one outside."""
+        """The indices of all steps along each dimension; raises ShapeError for one outside."""
         found = list(self.index(extents))
         for d, operand in self.looked_up.items():
             found[d] = np.asarray(elements[operand], np.int64)
@@ -158,26 +158,26 @@ class Access:
         return tuple(found)
 
     def write(self, stored: Array, extents: Shape, values: Array) -> None:
-        """Put `values`, which broadcast to `extents`, into the places of all steps."""
+        """Write `values`, which broadcast to `extents`, to the elements of all steps."""
         self.view(stored, extents)[...] = self._own(values)
 
     def view(self, stored: Array, extents: Shape) -> Array:
-        """A view of the places of all steps, inside the tensor."""
+        """A view of the elements of all steps, all of which lie inside the tensor."""
         return self._strided(stored, extents, [0] * len(self.shape))
 
     def _own(self, values: Array) -> Array:
-        """The values along the axes that the place moves along."""
+        """The values restricted to the axes that move the index."""
         first = tuple(slice(None) if a in self.axes else slice(1) for a in range(values.ndim))
         return values[first]
 
     def _strided(self, stored: Array, extents: Shape, before: Sequence[int]) -> Array:
-        """A strided view of `stored`, with `before` places before the tensor's own."""
+        """A strided view of `stored`, which has `before` elements of border before the tensor's."""
         if not self.shape:
             return stored.reshape([1] * len(extents))
         strides = [0] * len(extents)
         for terms, stride in zip(self.terms, stored.strides, strict=True):
             for axis, step in terms:
-                if extents[axis] > 1:  # any step of a single place, which may exceed an address
+                if extents[axis] > 1:  # a lone element's step might overflow an address
                     strides[axis] += step * stride
         shape = [n if axis in self.axes else 1 for axis, n in enumerate(extents)]
         first = [offset + more for offset, more in zip(self.offsets, before, strict=True)]
@@ -188,7 +188,7 @@ class Access:
 def elements_of(
     accesses: Sequence[Access], operands: Sequence[Array], extents: Shape
 ) -> list[Array]:
-    """The elements of each operand at all steps, of those that name places first."""
+    """The elements of each operand at all steps; operands that hold indices are read first."""
     pairs = list(zip(accesses, operands, strict=True))
     plain = {i: x.read(a, extents) for i, (x, a) in enumerate(pairs) if not x.read_from}
     return [
@@ -197,13 +197,13 @@ def elements_of(
 
 
 def broadcast(own: Shape, shape: Shape) -> Access:
-    """A tensor that NumPy's rule broadcasts to `shape`."""
+    """The access of a tensor of shape `own` that broadcasts to `shape` by NumPy's rule."""
     first = len(shape) - len(own)
     terms = tuple(((first + d, 1),) if n == shape[first + d] else () for d, n in enumerate(own))
     return Access(own, terms, (0,) * len(own))
 
 
 def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
-    """A tensor whose dimensions are these axes, or all in order."""
+    """The access of a tensor with one axis per dimension: `axes`, or all in order."""
     named = range(len(shape)) if axes is None else axes
     return Access(shape, tuple(((axis, 1),) for axis in named), (0,) * len(shape))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 Interval: TypeAlias = tuple[int, int]
-"""From the first index to the one behind the last."""
+"""First index, and one past the last."""
 
 
 class Box(NamedTuple):
@@ -21,12 +21,12 @@ class Box(NamedTuple):
 
     @classmethod
     def whole(cls, shape: tuple[int, ...]) -> Box:
-        """All of a tensor of `shape`."""
+        """The box of a whole tensor of `shape`."""
         return cls((0,) * len(shape), tuple(shape))
 
     @classmethod
     def of(cls, *sides: Interval) -> Box:
-        """The box with one interval for each dimension."""
+        """The box of one interval per dimension."""
         return cls(tuple([a for a, _ in sides]), tuple([b for _, b in sides]))
 
     @property
@@ -36,7 +36,7 @@ class Box(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents along all dimensions; 0 where it is empty."""
+        """Extents along all dimensions; 0 along empty ones."""
         return tuple([b - a if b > a else 0 for a, b in zip(self.start, self.stop, strict=True)])
 
     @property
@@ -63,20 +63,20 @@ class Box(NamedTuple):
         return not other.size or self & other == other
 
     def along(self, dimension: int, side: Interval) -> Box:
-        """The box with another interval along one dimension."""
+        """The box with the interval along one dimension replaced."""
         sides = list(self.sides)
         sides[dimension] = side
         return Box.of(*sides)
 
     def within(self, outer: Box) -> Box:
-        """This box with its bounds counted from the start of `outer`."""
+        """This box relative to the start of `outer`."""
         return Box(
             tuple(a - o for a, o in zip(self.start, outer.start, strict=True)),
             tuple(b - o for b, o in zip(self.stop, outer.start, strict=True)),
         )
 
     def without(self, other: Box) -> Iterator[Box]:
-        """Disjoint boxes that cover this box without `other`.
+        """Disjoint boxes that cover this box except `other`.
 
         >>> list(Box.of((0, 4), (0, 4)).without(Box.of((1, 4), (0, 2))))
         [Box(start=(0, 0), stop=(1, 4)), Box(start=(1, 2), stop=(4, 4))]

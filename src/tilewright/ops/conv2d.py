@@ -21,7 +21,7 @@ from tilewright.ops.window import Padding, out_extent, padding_of, require_windo
 class Conv2d(Named):
     """batch x in_channels x height x width images with out_channels x (in/groups) x kernel weights.
 
-    `padding` is (top, left, bottom, right); `height` and `width` are those of the unpadded input.
+    `padding` is (top, left, bottom, right); `height` and `width` exclude it.
     """
 
     kind: ClassVar[str] = "conv2d"
@@ -103,12 +103,14 @@ class Conv2d(Named):
 
     @property
     def terms(self) -> Shape:
-        """Input channels, kernel rows and columns; none with groups, whose channels lie apart."""
+        """Input channels, kernel rows and columns; empty with groups, whose channels lie apart."""
         return () if self.groups > 1 else self.definition.terms
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """The pixels that are computed depend on the taps, too: they have to see the image."""
+        """As the definition's, but computed pixels also depend on the taps, since each must reach
+        the image.
+        """
         found = super().follows
         assert found is not None
         own, *operands = found
@@ -119,8 +121,8 @@ class Conv2d(Named):
         return self.definition.unchanged - {(0, 2), (0, 3)}
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region, grown to whole channel groups where it lies in several, and to pixels that
-        see the image where it lies in the padding.
+        """The region, grown to whole channel groups if it spans several, and to pixels whose taps
+        reach the image if it only reads padding.
         """
         found = self.definition.computable(result, terms)
         spans = self._spans(found, terms)
@@ -133,13 +135,13 @@ class Conv2d(Named):
         return Box.of(*found.sides[:2], *sides)
 
     def _spans(self, result: Box, terms: Box | None) -> list[Interval]:
-        """The rows and columns of the padded images that a region reads."""
+        """The rows and columns of the padded images that a region reads, relative to the image."""
         own = self.definition
         axes = own.axes_of(result, terms)
         return [own.operands[0].span(d, axes) for d in (2, 3)]
 
     def _seeing(self, axis: int, side: Interval, span: Interval) -> Interval:
-        """The pixels with the nearest that see the image; all where none of them does."""
+        """The pixels `side`, extended to the nearest that reaches the image; all if none does."""
         stride, image = self.stride[axis], self.input_shapes[0][2 + axis]
         start, stop = side
         if span[1] <= 0:
@@ -174,8 +176,8 @@ class Conv2d(Named):
         )
 
     def divided(self, groups: int) -> Divided:
-        """Equal pieces over rows (swDNN III-D), images, output channels or channel groups; over
-        rows and output channels at once where there are fewer images than groups.
+        """Equal pieces along rows (swDNN III-D), images, output channels or channel groups, and
+        along both rows and output channels if there are fewer images than groups.
         """
         found: Divided = [("batch", pieces_along(self, 0, groups))]
         if rows := self._grid("rows", groups, 1):
@@ -193,8 +195,8 @@ class Conv2d(Named):
         return found
 
     def _grid(self, name: str, rows: int, channels: int) -> tuple[str, tuple[Piece, ...]] | None:
-        """Strips of rows, and of channels if there are several: each group reads some rows and has
-        some of the weights. None where strips overlap, or one of the two is not divided.
+        """Strips of rows, cut into `channels` parts of the output channels: each group reads some
+        rows and some weights. None if strips overlap, or if only one of the two is divided.
         """
         whole = Box.whole(self.out_shape)
         strips = [whole.along(2, part) for part in intervals(self.out_height, rows)]
@@ -239,10 +241,10 @@ def conv2d(
     groups: int = 1,
     dtype: str = "f64",
 ) -> Conv2d:
-    """A convolution from numbers or (vertical, horizontal) pairs.
+    """A convolution; kernel, stride, padding and dilation are numbers or (vertical, horizontal).
 
-    `padding` may also be (top, left, bottom, right). Raises ShapeError naming the numbers that
-    contradict each other.
+    `padding` may also be (top, left, bottom, right). Raises ShapeError naming the contradictory
+    numbers.
     """
     return Conv2d(
         batch,

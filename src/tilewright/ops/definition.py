@@ -1,9 +1,9 @@
 """An operator as its definition: axes, the access of the result and of each operand, a body.
 
-`y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]` is one: for each step of the axes the body over
-the operands' elements, gathered over the axes that the result does not have. Shapes, operations,
-the regions that a part of the result needs, parts, divisions and the meaning in NumPy follow from
-it, once for every operator.
+An example is `y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]`: at each step of the axes the body
+is evaluated on the operands' elements, then gathered over the axes that the result lacks. Shapes,
+operations, the operands' regions for a part of the result, parts, divisions and the NumPy reference
+are derived here once for every operator.
 """
 
 from __future__ import annotations
@@ -32,24 +32,23 @@ from tilewright.ops.op import Array, Follows, Op, Shape, require_shape, show_sha
 from tilewright.ops.piece import Divided, intervals, operator_piece
 
 Gather: TypeAlias = Literal["sum", "max", "min", "prod", "any"]
-"""The reduction of steps that share a place of the result; `any` says whether one is not zero."""
+"""The reduction of steps that share an element of the result; `any` is 1 if one is not zero."""
 SIGNS: dict[Gather | None, str] = {
     None: "=", "sum": "+=", "max": "max=", "min": "min=", "prod": "*=", "any": "any=",
 }  # fmt: skip
-"""The signs of statements."""
+"""The assignment sign of each gather in statements."""
 _MOST_AXES, _MOST_EXTENT = 16, 1 << 31
 _FACTORS = 2
 
 
 @dataclass(frozen=True)
 class Definition(Op):
-    """The elements of the result: `finish` (over x0) of the `body` (over x0, x1, ... of the
-    operands), gathered over the axes that `result` does not move along.
+    """Each element of the result is the `body` (over x0, x1, ... of the operands), gathered over
+    the axes that do not move `result`, then passed through `finish` (over x0).
 
-    `axes` and `tensors` are names for people, the result's first: two definitions that differ in
-    them alone are equal. Places of the result that no step reaches hold zero. Raises ShapeError
-    for places outside a tensor, a result that two steps write without a gather, or types that do
-    not hold the body.
+    `axes` and `tensors` are display names, the result's first, and do not count in comparisons.
+    Elements of the result that no step writes are zero. Raises ShapeError for an index outside a
+    tensor, an element that two steps write without a gather, or types that cannot hold the body.
     """
 
     is_named: ClassVar[bool] = False
@@ -93,7 +92,7 @@ class Definition(Op):
             self._require_integral()
 
     def _require_indices(self, access: Access) -> None:
-        """Places are read from integers that are read in turn at places that axes give."""
+        """Require that indices are read from integer operands whose own access has no look-up."""
         for operand in access.looked_up.values():
             if not 0 <= operand < len(self.operands) or self.operands[operand].read_from:
                 raise ShapeError(f"definition: no index can be read from operand {operand}")
@@ -104,7 +103,7 @@ class Definition(Op):
                 )
 
     def _require_written_once(self) -> None:
-        """Steps that differ in an axis of the result write different places."""
+        """Require that steps that differ in an axis of the result write different elements."""
         if self.result.fill is not None:
             raise ShapeError("definition: the result has no places beyond its border")
         if self.result.read_from and self.gather != "sum":
@@ -141,7 +140,7 @@ class Definition(Op):
 
     @property
     def _word(self) -> str:
-        """The word that errors begin with."""
+        """The first word of error messages."""
         return "definition"
 
     @property
@@ -165,18 +164,18 @@ class Definition(Op):
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
-        """The axes of the result, and of the elements that name its places."""
+        """The axes of the result, and of operands that hold its indices."""
         named = (self.operands[k].axes for k in self.result.looked_up.values())
         own = self.result.axes.union(*named)
         return tuple(a for a in range(len(self.extents)) if a in own)
 
     @cached_property
     def gathered(self) -> tuple[int, ...]:
-        """The other axes."""
+        """The axes that are gathered over: all but `kept`."""
         return tuple(a for a in range(len(self.extents)) if a not in self.kept)
 
     def axis_name(self, axis: int) -> str:
-        """The name of an axis, by its number where it has none."""
+        """The name of an axis, derived from its number if it has none."""
         return self.axes[axis] if self.axes else f"i{axis}"
 
     def tensor_name(self, number: int) -> str:
@@ -191,12 +190,12 @@ class Definition(Op):
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
-        """The operands as they are stored."""
+        """The operands' shapes as stored."""
         return tuple(access.shape for access in self.operands)
 
     @property
     def out_shape(self) -> Shape:
-        """The result as it is stored."""
+        """The result's shape as stored."""
         return self.result.shape
 
     @property
@@ -236,12 +235,12 @@ class Definition(Op):
         return text.removeprefix("+")
 
     def reference(self, *operands: Array) -> Array:
-        """The meaning: floats in double precision and rounded once, integers exactly modulo the
-        bits of their sums and rounded once.
+        """The result in NumPy: floats are computed in double precision and rounded once; integers
+        exactly, modulo the bits of their sums, and rounded once.
         """
         return evaluated(self, operands)
 
-    # Regions and parts, by interval arithmetic on the places.
+    # Regions and parts, by interval arithmetic on the indices.
 
     @cached_property
     def _divisible(self) -> tuple[int, ...]:
@@ -251,17 +250,17 @@ class Definition(Op):
 
     @cached_property
     def has_look_ups(self) -> bool:
-        """True if places are elements of operands."""
+        """True if an operand's elements are indices of another operand or of the result."""
         return any(access.read_from for access in (self.result, *self.operands))
 
     @property
     def terms(self) -> Shape:
-        """The extents of the axes that are summed over; none where the sums are finished."""
+        """The extents of the axes over which sums may be divided; empty where `finish` follows."""
         return tuple(self.extents[a] for a in self._divisible)
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """For each dimension the one of the result and of the terms that moves its place."""
+        """For each dimension the dimension of the result and the term that move its index."""
         of_result = {a: d for d, place in enumerate(self.result.terms) for a, _ in place}
         of_terms = {a: i for i, a in enumerate(self._divisible)}
         found: list[Follows] = [tuple((d, None) for d in range(len(self.result.terms)))]
@@ -279,15 +278,15 @@ class Definition(Op):
         return tuple(found)
 
     def _moved_by(self, place: Sequence[tuple[int, int]], among: dict[int, int]) -> set[int]:
-        """Axes that move a place; of several, those of one step are left out."""
+        """Entries of `among` whose axes move an index; of several, axes of extent 1 are dropped."""
         found = {among[a] for a, _ in place if a in among}
         several = {among[a] for a, _ in place if a in among and self.extents[a] > 1}
         return found if len(found) == 1 else several
 
     @cached_property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """Dimensions of the result that one axis writes step by step, and those of operands along
-        which the same axis, or one of the terms, reads step by step.
+        """Dimensions of the result that a single axis enumerates, and dimensions of operands that
+        the same axis, or an axis of the terms, enumerates.
         """
         if self.has_look_ups:
             return frozenset()
@@ -302,7 +301,7 @@ class Definition(Op):
         return frozenset(at for at, axis in every.items() if axis in moved)
 
     def axes_of(self, result: Box, terms: Box | None = None) -> Box:
-        """The smallest box of steps that write into a region, one step where there are none."""
+        """The smallest box of steps that contains all writes into a region; one step if none do."""
         sides = [(0, n) for n in self.extents]
         if terms is not None:
             for axis, side in zip(self._divisible, terms.sides, strict=True):
@@ -316,7 +315,7 @@ class Definition(Op):
 
     @cached_property
     def _is_plain(self) -> bool:
-        """True if one step of one axis writes each place along a dimension of the result."""
+        """True if a single axis enumerates each dimension of the result."""
         places = zip(self.result.terms, self.result.offsets, self.out_shape, strict=True)
         return all(
             len(terms) == 1 and terms[0][1] == 1 and offset == 0 and self.extents[terms[0][0]] == n
@@ -324,8 +323,8 @@ class Definition(Op):
         )
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region, grown to all places of the steps that reach into it: whole blocks where it
-        lies in several of two axes in one dimension.
+        """The region, grown to all elements that its steps write. Where two axes form one dimension
+        and the region touches several blocks of the outer one, it grows to whole blocks.
         """
         if self.result.read_from:
             return Box.whole(self.out_shape)
@@ -337,8 +336,8 @@ class Definition(Op):
         return Box.of(*((min(a, c), max(b, d)) for (a, b), (c, d) in pairs))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that a region of the result reads, without the fill beyond the
-        border; the nearest element if it reads only fill.
+        """The region of each operand that a region of the result reads, clipped to the tensor; the
+        nearest element if only fill is read.
         """
         axes = self.axes_of(result, terms)
         return tuple(
@@ -347,12 +346,12 @@ class Definition(Op):
         )
 
     def part(self, result: Box, terms: Box | None = None) -> Definition:
-        """The definition on the steps that write a computable region, of smaller tensors."""
+        """The definition restricted to a computable region, on the operands' needed regions."""
         return self.within(result, self.needed(result, terms), terms)
 
     def within(self, result: Box, operands: Sequence[Box], terms: Box | None = None) -> Definition:
-        """The definition on the steps that write a computable region, of these regions of its
-        operands, which hold what is needed.
+        """The definition restricted to a computable region, on given regions of its operands, which
+        must contain the needed ones.
         """
         axes = self.axes_of(result, terms)
         accesses = zip((self.result, *self.operands), (result, *operands), strict=True)
@@ -362,7 +361,7 @@ class Definition(Op):
         return replace(self, extents=axes.shape, result=y, operands=tuple(given), dtype=types)
 
     def divided(self, groups: int) -> Divided:
-        """Equal pieces along each axis that is the outermost of its dimension of the result."""
+        """Equal pieces along each axis that is outermost in its dimension of the result."""
         found: Divided = []
         if self.result.read_from:
             return found
@@ -391,7 +390,7 @@ class Definition(Op):
 
 @dataclass(frozen=True)
 class Addend:
-    """A definition and its operands: operands of the operator by number, then earlier tensors."""
+    """A definition and the numbers of its operands: the operator's first, then earlier tensors."""
 
     definition: Definition
     reads: tuple[int, ...]
@@ -399,8 +398,8 @@ class Addend:
 
 @dataclass(frozen=True)
 class Computed:
-    """A tensor: the sum of its addends' results. Where it is `constant`, the operator's result does
-    not depend on it, whatever its numbers are (a largest element that is taken off).
+    """A tensor: the sum of its addends' results. If it is `constant`, the operator's result does
+    not depend on its values, as with the largest element that a softmax subtracts.
     """
 
     addends: tuple[Addend, ...]
@@ -408,13 +407,13 @@ class Computed:
 
 
 def one(definition: Definition, *reads: int) -> tuple[Computed, ...]:
-    """The sequence of one definition, over all its operands in order unless `reads` names some."""
+    """A sequence of one definition; its operands are all in order, unless `reads` numbers them."""
     found = reads or tuple(range(len(definition.operands)))
     return (Computed((Addend(definition, found),)),)
 
 
 def factors_of(scalar: Scalar) -> list[int] | None:
-    """Operand numbers of an expression that is a product of operands, else None.
+    """The operand numbers of a product of operands; None for any other expression.
 
     >>> factors_of(parse_scalar("x0 * x2 * x1")), factors_of(parse_scalar("x0 + x1"))
     ([0, 2, 1], None)
@@ -430,7 +429,7 @@ def factors_of(scalar: Scalar) -> list[int] | None:
 
 
 def _magnitudes(scalar: Scalar) -> Scalar:
-    """The expression with sums in place of differences: a bound on the magnitude of its terms."""
+    """The expression with differences replaced by sums: on absolute values it bounds its terms."""
     match scalar:
         case Apply("negative", (inner,)):
             return _magnitudes(inner)
@@ -442,7 +441,7 @@ def _magnitudes(scalar: Scalar) -> Scalar:
 
 
 def _body_text(scalar: Scalar, elements: Sequence[str]) -> str:
-    """The text of a body with the operands' elements in the place of x0, x1, ..."""
+    """The text of a body, with the operands' elements substituted for x0, x1, ..."""
     text = str(scalar)
     for index in reversed(range(len(elements))):
         text = text.replace(f"x{index}", f"{{{index}}}")
@@ -457,11 +456,11 @@ def _signed(step: int, name: str) -> str:
 def _solved(
     terms: Sequence[tuple[int, int]], offset: int, side: Interval, extents: Shape
 ) -> list[tuple[int, Interval]]:
-    """The steps of each axis of a place whose places lie in an interval: all steps of the inner
-    axes where several of an outer one reach into it.
+    """For each axis of an index, the interval of steps whose indices lie in `side`. If several
+    steps of an outer axis reach into it, all steps of the inner axes are included.
     """
     low, high = side[0] - offset, side[1] - 1 - offset
-    if len(terms) == 1:  # as most places have, and without sorting
+    if len(terms) == 1:  # the common case, without sorting
         ((axis, step),) = terms
         last = extents[axis] - 1
         first = min(max(0, -(-low // step)), last)
@@ -483,13 +482,13 @@ def _solved(
 
 
 def _inside(side: Interval, extent: int) -> Interval:
-    """The part of an interval inside a tensor; the nearest border place if none is."""
+    """The part of an interval inside a tensor; the nearest border element if there is none."""
     start = min(max(side[0], 0), extent - 1)
     return start, max(min(side[1], extent), start + 1)
 
 
 def _shifted(access: Access, axes: Box, box: Box) -> Access:
-    """The access from the first step of `axes`, counted from the first place of `box`."""
+    """The access with steps counted from the start of `axes`, and indices from that of `box`."""
     offsets = tuple(
         offset + sum(step * axes.start[axis] for axis, step in terms) - first
         for offset, terms, first in zip(access.offsets, access.terms, box.start, strict=True)

@@ -1,9 +1,9 @@
-"""Operators by their definitions: what follows from these, once for every operator.
+"""Operators as sequences of definitions, from which their properties are derived once for all.
 
-In: the definitions in sequence that an operator is: tensors, each the sum of the results of
-definitions over the operands and the tensors before. A convolution is one definition, an average
-over windows a sum and a quotient, a concatenation one definition for each tensor. Out: operations,
-meaning, the regions that a part of the result needs, and divisions.
+In: an operator's definitions in sequence: tensors, each the sum of the results of definitions over
+the operands and earlier tensors. A convolution is one definition, an average over windows a sum and
+a quotient, a concatenation one definition per tensor. Out: operations, the NumPy reference, the
+operands' regions for a part of the result, and divisions.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from tilewright.ops.op import (
 from tilewright.ops.piece import Divided, pieces_along
 
 Place = tuple[tuple[Term, ...], int]
-"""A place along one dimension: terms, and an offset."""
+"""An index along one dimension: terms, and an offset."""
 _MOST_REGIONS = 1 << 14
-"""Answers that are remembered: a part of an operator asks for what its planner did."""
+"""Cached regions: planning and taking a part of an operator query the same ones."""
 
 
 def access(shape: Shape, *places: Place, fill: float | None = None) -> Access:
-    """The access with a place in each dimension."""
+    """The access with one `Place` per dimension."""
     return Access(shape, tuple(p[0] for p in places), tuple(p[1] for p in places), fill)
 
 
 def along(*axes: int) -> tuple[Place, ...]:
-    """One axis in each dimension."""
+    """Indices of one axis per dimension."""
     return tuple((((axis, 1),), 0) for axis in axes)
 
 
 def moved(op: Op, extents: Shape, target: Access, source: Access) -> tuple[Computed, ...]:
-    """A copy; elements keep their type."""
+    """The definition of a copy from `source` to `target` that keeps the element type."""
     return one(Definition(extents, target, (source,), "x0", None, "x0", op.out_dtype))
 
 
 def evaluated_in_order(op: Named, operands: Sequence[Array]) -> Array:
-    """The result of an operator by its definitions; floats between them in double precision."""
+    """An operator's result by its definitions; float intermediates stay in double precision."""
     if op.numerics.in_reals:
         return rounded(op, op.in_doubles().reference(*in_double(op, operands)))
     held = list(operands)
@@ -75,16 +75,16 @@ def _sum(tensor: Computed, held: Sequence[Array], *, doubles: bool = False) -> A
 
 
 class Named(Op):
-    """An operator with names for its extents that is its `definitions`; it computes any region of
-    its result unless it says otherwise.
+    """An operator with named extents whose properties follow from its `definitions`. Unless a
+    subclass overrides `computable`, it computes any region of its result.
     """
 
     divides: ClassVar[tuple[str, ...]] = ()
-    """Names of the first dimensions of the result, where core groups may divide them."""
+    """Names of the leading dimensions of the result that core groups may divide."""
 
     @property
     def definition(self) -> Definition:
-        """The first of the definitions: that of all sums."""
+        """The first definition, which holds the sums."""
         return self.definitions[0].addends[0].definition
 
     @property
@@ -119,13 +119,13 @@ class Named(Op):
         return replace(self, dtype="f64")  # type: ignore[type-var]  # a dataclass
 
     def divided(self, groups: int) -> Divided:
-        """Equal pieces along the named dimensions of the result, never over sums."""
+        """Equal pieces along the dimensions that `divides` names; sums are never divided."""
         names = enumerate(self.divides)
         return [(name, pieces_along(self, dimension, groups)) for dimension, name in names]
 
     def reference(self, *operands: Array) -> Array:
-        """By the definitions: floats in double precision and rounded once, by BLAS where products
-        are summed; integers exactly and rounded once.
+        """The result by the definitions: floats in double precision and rounded once, with BLAS for
+        sums of products; integers exactly and rounded once.
         """
         require_operands(self, operands)
         exact = not self.numerics.is_float
@@ -134,13 +134,13 @@ class Named(Op):
 
 
 def _is_one(op: Op) -> bool:
-    """True if it is a single definition."""
+    """True if the operator is a single definition."""
     return len(op.definitions) == 1 and len(op.definitions[0].addends) == 1
 
 
 @lru_cache(_MOST_REGIONS)
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:
-    """Each operand's region read for a region of the result; terms are the first definition's."""
+    """Each operand's region for a region of the result; `terms` belong to the first definition."""
     count = len(op.input_shapes)
     tensors = op.definitions
     found: dict[int, Box] = {count + len(tensors) - 1: result}
@@ -160,19 +160,19 @@ def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:
 
 
 def _meets(definition: Definition, region: Box) -> bool:
-    """True if some step writes into a region."""
+    """True if some step may write into a region."""
     axes = definition.axes_of(region)
     spans = [definition.result.span(d, axes) for d in range(len(definition.out_shape))]
     return (Box.of(*spans) & region).size > 0
 
 
 def _hull(a: Box, b: Box) -> Box:
-    """The smallest region around two."""
+    """The smallest box around two boxes."""
     return Box(tuple(map(min, a.start, b.start)), tuple(map(max, a.stop, b.stop)))
 
 
 def definitions_in(op: Op) -> list[Definition]:
-    """All definitions of an operator, none where it has none."""
+    """All definitions of an operator; empty if it has none."""
     try:
         return [addend.definition for tensor in op.definitions for addend in tensor.addends]
     except ShapeError:
@@ -180,21 +180,21 @@ def definitions_in(op: Op) -> list[Definition]:
 
 
 def is_view(op: Op) -> bool:
-    """True if the result is the operand's memory under other dimensions."""
+    """True if the result is the operand's memory under other dimensions or in another order."""
     return op.reshapes or op.permutation is not None
 
 
 def moves(op: Op) -> bool:
-    """True if the operator moves elements of any type and computes nothing."""
+    """True if the operator only moves elements, whatever their type."""
     every = definitions_in(op)
     plain = all(own.gather is None and own.body == own.finish == "x0" for own in every)
     return is_view(op) or (every != [] and plain)
 
 
 def pointwise(op: Op) -> Definition | None:
-    """The definition of an operator that computes each element of its result from those of its
-    operands that lie beside it, a user's own if it computes in one type of floats; None for any
-    other.
+    """The definition of an operator that computes each element of its result from its operands'
+    elements at the same index; a user's own definition counts only if it computes in one type of
+    floats. None for any other operator.
     """
     if is_view(op):
         return None
@@ -208,7 +208,7 @@ def pointwise(op: Op) -> Definition | None:
 
 
 def _lies_beside(access: Access, extents: Shape) -> bool:
-    """True if each dimension is an axis of the same extent, in order, or has one element."""
+    """True if each dimension is an axis in order, at full extent, or has a single element."""
     moving = [(p, n) for p, n in zip(access.terms, access.shape, strict=True) if p]
     axes = [p[0][0] for p, _ in moving]
     plain = all(len(p) == 1 and p[0][1] == 1 and n == extents[p[0][0]] for p, n in moving)
@@ -224,7 +224,7 @@ def _lies_beside(access: Access, extents: Shape) -> bool:
 
 
 class Shaped(Named):
-    """An operator whose first operand, and unless it says otherwise its result, has its `shape`."""
+    """An operator whose first operand has its `shape`; so has its result, unless overridden."""
 
     shape: Shape
 
@@ -240,7 +240,7 @@ class Shaped(Named):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """As the only definition's dimensions do; through several they stay the tensor's."""
+        """Dimensions as in a single definition; with several, each follows itself."""
         return super().follows if _is_one(self) else (same_dimensions(len(self.shape)),) * 2
 
     def part(self, result: Box, terms: Box | None = None) -> Self:
@@ -249,9 +249,9 @@ class Shaped(Named):
 
 @dataclass(frozen=True)
 class Assembly(Named):
-    """The results of `parts` in one tensor; `reads` are for each the numbers of its operands among
-    those of the whole. Raises ShapeError where parts differ in the shape of the result or of an
-    operand, or may write one place twice.
+    """The results of `parts` in one tensor. `reads` holds the operand numbers of each part among
+    the operands of the whole. Raises ShapeError if parts differ in the shape of the result or of an
+    operand, or may write an element twice.
     """
 
     kind: ClassVar[str] = "assembly"
@@ -293,14 +293,14 @@ class Assembly(Named):
 
     @property
     def out_shape(self) -> Shape:
-        """Any part's."""
+        """Shape of the result, which all parts share."""
         return self.parts[0].out_shape
 
     def in_doubles(self) -> Assembly:
         return replace(self, parts=tuple(replace(p, dtype="f64") for p in self.parts), dtype="f64")
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region along dimensions of which each part writes all places, all of the others."""
+        """The region, made whole along dimensions that some part does not fully enumerate."""
         own = [all(p.result.runs_by_one(d, p.extents) for p in self.parts)
                for d in range(len(self.out_shape))]  # fmt: skip
         sides = zip(own, result.sides, self.out_shape, strict=True)
@@ -328,8 +328,8 @@ def assembled(
 def put_together(
     parts: Sequence[tuple[Definition, Sequence[str]]], dtype: str
 ) -> tuple[Definition | Assembly, tuple[str, ...]]:
-    """(parts, each with the names of the tensors that it reads, as one operator; the names of its
-    operands, each once); raises ShapeError as `Assembly` does.
+    """One operator of parts that each come with the names of the tensors they read, and the names
+    of its operands, each once. Raises ShapeError as `Assembly` does.
     """
     names = tuple(dict.fromkeys(name for _, read in parts for name in read))
     if len(parts) == 1:
@@ -340,13 +340,13 @@ def put_together(
 
 
 def are_apart(parts: Sequence[Definition]) -> bool:
-    """True if no two of the parts can write the same place."""
+    """True if no two parts can write the same element."""
     places = [(part.result, Box.whole(part.extents)) for part in parts]
     return all(_differ(*a, *b) for a, b in combinations(places, 2))
 
 
 def _differ(a: Access, axes_a: Box, b: Access, axes_b: Box) -> bool:
-    """True if along some dimension the intervals are disjoint, or the steps never meet."""
+    """True if along some dimension the intervals are disjoint, or strides never let them meet."""
     for d in range(len(a.shape)):
         (first_a, end_a), (first_b, end_b) = a.span(d, axes_a), b.span(d, axes_b)
         if end_a <= first_b or end_b <= first_a:

@@ -1,4 +1,4 @@
-"""Operators that treat each element alike: unary functions, binary functions, channel bias."""
+"""Elementwise operators: unary functions, binary functions, channel bias."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _KEEPING_STEPS = ("+", "-", "negative", "abs", "if", "and", "or", "not", *COMPAR
 
 
 def unary_functions() -> tuple[str, ...]:
-    """The names of the functions of one tensor, and of up to two parameters."""
+    """The names of the functions of one tensor and up to two parameters."""
     return tuple(sorted(name for name in FUNCTIONS if _is_unary(name)))
 
 
@@ -70,14 +70,14 @@ def _is_of_floats(name: str) -> bool:
 
 
 class _Elementwise(Named):
-    """A function of the elements of tensors that are broadcast by NumPy's rule."""
+    """An elementwise function of tensors that are broadcast by NumPy's rule."""
 
     function: str
 
     @property
     @abstractmethod
     def scalar(self) -> Scalar:
-        """The function of the elements x0, x1, ..."""
+        """The function as an expression over the elements x0, x1, ..."""
 
     @property
     def kind(self) -> str:
@@ -85,7 +85,7 @@ class _Elementwise(Named):
 
     @property
     def flops(self) -> int:
-        """One for each element of the result; none for the identity."""
+        """One operation per element of the result; none for the identity."""
         return 0 if self.function == "identity" else math.prod(self.out_shape)
 
     @cached_property
@@ -96,8 +96,8 @@ class _Elementwise(Named):
         return one(Definition(shape, straight(shape), places, body, None, "x0", self.dtype))
 
     def reference(self, *operands: Array) -> Array:
-        """The function of each element: in double precision and rounded once; of integers by steps
-        that wrap, then rounded once.
+        """The function of each element: floats in double precision, rounded once; integers by
+        operations that wrap, then rounded once.
         """
         require_operands(self, operands)
         if self.numerics.is_float:
@@ -128,13 +128,13 @@ class Unary(_Elementwise, Shaped):
 
     @property
     def scalar(self) -> Scalar:
-        """The function of the element x0; parameters of fixed-point types are in their steps."""
+        """The function of x0; in fixed point, its parameters count steps of the type."""
         parameters = (self._steps(parameter) for parameter in (self.alpha, self.beta))
         operands: tuple[Scalar, ...] = (Element(0), *map(Number, parameters))
         return Apply(self.function, operands[: FUNCTIONS[self.function].arity])
 
     def _steps(self, parameter: float) -> float:
-        """A parameter in steps of the operand's type."""
+        """A parameter in steps of the type of the sums; unchanged for floats."""
         if self.numerics.is_float:
             return float(parameter)
         return float(np.floor(parameter * 2.0**self.numerics.sums.fraction_bits))
@@ -191,7 +191,7 @@ class Binary(_Elementwise):
 
 @dataclass(frozen=True)
 class Bias(Shaped):
-    """x plus `scale` times one number for each index along `axis`, as after a convolution."""
+    """x plus `scale` times one number per index along `axis`, as after a convolution."""
 
     kind: ClassVar[str] = "bias"
     shape: Shape
@@ -230,7 +230,7 @@ class Bias(Shaped):
         return one(Definition(self.shape, x, (x, b), body, None, "x0", self.dtype))
 
     def reference(self, *operands: Array) -> Array:
-        """By the definition; integers are rounded once, to the result's type."""
+        """The result by the definition; integers are rounded once, to the result's type."""
         if self.numerics.is_float:
             return super().reference(*operands)
         own, added = in_integers(self, operands)
@@ -263,7 +263,7 @@ def _require_exact(function: str, numerics: Numerics) -> None:
 
 
 def _is_exact(function: str) -> bool:
-    """True if the function is exact for integers, and for fixed point in steps of any size."""
+    """True if the function is exact on integers, and on fixed point of any fraction bits."""
     operands = tuple(map(Element, range(FUNCTIONS[function].arity)))
     return function == "mul" or _keeps_steps(expanded(Apply(function, operands)))
 

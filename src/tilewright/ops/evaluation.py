@@ -1,8 +1,8 @@
-"""The meaning of a definition in NumPy: strided views, and BLAS where it sums products.
+"""The reference of a definition in NumPy: strided views, and BLAS for sums of products.
 
-In: a definition and its operands. Out: the result, floats computed in double precision and rounded
-once, integers exactly modulo the bits of their sums and rounded once. Steps are taken a portion at
-a time, so that the memory stays near that of the operands.
+In: a definition and its operands. Out: the result; floats are computed in double precision and
+rounded once, integers exactly, modulo the bits of their sums, and rounded once. Steps are evaluated
+in portions, so that temporaries stay about as large as the operands.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tilewright.ops.definition import Definition
 
 _PORTION = 1 << 20
-"""Elements of a gathered operand that are laid out at a time: enough for BLAS, few for caches."""
+"""Steps, or elements of an operand, per portion: enough for BLAS, few enough for caches."""
 _WIDE = 256
-"""Columns of a product with which BLAS is about as fast as with more."""
+"""Columns of a product from which BLAS is about as fast as with more."""
 _GATHERED: dict[str, np.ufunc] = {
     "sum": np.add,
     "max": np.fmax,
@@ -35,11 +35,11 @@ _GATHERED: dict[str, np.ufunc] = {
 }
 """Max and min skip NaN, as pooling does."""
 _START = {"max": -inf, "min": inf}
-"""The largest and the smallest of nothing but NaN."""
+"""The extremes of elements that are all NaN."""
 
 
 def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
-    """The result; raises ShapeError for operands of other shapes or types."""
+    """The result of a definition; raises ShapeError for operands of other shapes or types."""
     exact = not op.numerics.is_float
     if (
         op.gather is None
@@ -49,7 +49,7 @@ def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
     ):
         (x,) = in_own_type(op, operands)
         return _placed(op, op.operands[0].read(x, op.extents))
-    with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+    with np.errstate(all="ignore"):  # infinities and NaN are results, too
         if op.kind == "contraction":
             terms = prod(op.extents[a] for a in op.gathered)
             given = in_own_type(op, operands) if exact else for_sums(op, operands, terms)
@@ -60,7 +60,7 @@ def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _stored(op: Definition, values: Array) -> Array:
-    """The result's tensor from values along all axes, with extent 1 along gathered ones."""
+    """The result's tensor from values (all axes, with extent 1 along gathered ones)."""
     if op.numerics.is_float:
         values = rounded(op, np.asarray(values, np.float64))
     elif op.gather is None:
@@ -71,7 +71,7 @@ def _stored(op: Definition, values: Array) -> Array:
 
 
 def _placed(op: Definition, values: Array) -> Array:
-    """The result's tensor with the values in their places, zeros elsewhere."""
+    """The result's tensor with the values at their indices, zeros elsewhere."""
     if op.result.read_from:
         return values.reshape(op.out_shape)
     kept = tuple(n if a in op.result.axes else 1 for a, n in enumerate(op.extents))
@@ -83,7 +83,7 @@ def _placed(op: Definition, values: Array) -> Array:
 
 
 def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
-    """The body over all steps, gathered and finished."""
+    """The values of the body over all steps, gathered and finished."""
     elements = elements_of(op.operands, operands, op.extents)
     if op.result.read_from:
         return _added(op, elements)
@@ -91,7 +91,7 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
     kind = np.float64 if op.numerics.is_float else np.int64
     found = np.empty(kept, kind)
     body, finish = _scalar(op, op.body), _scalar(op, op.finish)
-    wraps = op.gather is None and not op.numerics.is_float  # at each step, as cores compute
+    wraps = op.gather is None and not op.numerics.is_float  # at each operation, as on cores
     for part in _portions(op.extents, op.kept):
         shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
         own = [x[_along(part, x.shape)] for x in elements]
@@ -112,7 +112,7 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _added(op: Definition, elements: Sequence[Array]) -> Array:
-    """The sums in places that elements name."""
+    """The sums where operands hold the result's indices."""
     kind = np.float64 if op.numerics.is_float else np.int64
     values = np.broadcast_to(np.asarray(_scalar(op, op.body).value(elements), kind), op.extents)
     whole = np.zeros(op.out_shape, kind)
@@ -128,7 +128,7 @@ def _scalar(op: Definition, text: str) -> Scalar:
 
 
 def _portions(extents: Shape, axes: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-    """Slices of the steps along the first of `axes`, the outermost in memory as a rule."""
+    """Portions of the steps as slices along the first of `axes`, usually outermost in memory."""
     every = [slice(None)] * len(extents)
     if prod(extents) <= _PORTION or not axes:
         yield tuple(every)
@@ -141,16 +141,16 @@ def _portions(extents: Shape, axes: Sequence[int]) -> Iterator[tuple[slice, ...]
 
 
 def _along(part: Sequence[slice], shape: Shape) -> tuple[slice, ...]:
-    """The portion of an array that has extent 1 along some axes."""
+    """The slices of a portion for an array that has extent 1 along some axes."""
     return tuple(slice(None) if n == 1 else s for s, n in zip(part, shape, strict=True))
 
 
 def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
-    """The sums of products of two operands by matrix products, batch by batch, in their places."""
+    """Sums of products of two operands, by batched matrix products, in the result's tensor."""
     a, b = (x.read(y, op.extents) for x, y in zip(op.operands, operands, strict=True))
     last = [axis for place in op.result.terms for axis, _ in place if op.extents[axis] > 1][-1:]
     if last and a.shape[last[0]] > b.shape[last[0]]:
-        a, b = b, a  # columns lie side by side in the result
+        a, b = b, a  # so that columns are contiguous in the result
     own = [frozenset(d for d, n in enumerate(x.shape) if n > 1) for x in (a, b)]
     kept, gathered = frozenset(op.kept), frozenset(op.gathered)
     a, b = _summed(a, own[0] & gathered - own[1]), _summed(b, own[1] & gathered - own[0])
@@ -183,8 +183,8 @@ def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _outer(op: Definition, written: Sequence[int], columns: Sequence[int]) -> list[int]:
-    """The axes of columns outside which a product for each step, wide enough for BLAS, writes the
-    result in order: the images of a convolution.
+    """Leading axes of columns to loop over, such as the images of a convolution: each step's
+    product writes the result in order and stays wide enough for BLAS.
     """
     found = list(takewhile(columns.__contains__, written))
     wide = prod(op.extents[d] for d in columns if d not in found) >= _WIDE
@@ -192,7 +192,7 @@ def _outer(op: Definition, written: Sequence[int], columns: Sequence[int]) -> li
 
 
 def _summed(x: Array, axes: frozenset[int]) -> Array:
-    """The operand, summed along the axes that it alone has."""
+    """The operand summed along axes that the other operand lacks."""
     if not axes:
         return x
     wide = x.astype(np.int64) if x.dtype.kind != "f" else x
@@ -201,7 +201,7 @@ def _summed(x: Array, axes: frozenset[int]) -> Array:
 
 
 def _laid_out(x: Array, batch: list[int], rows: list[int], columns: list[int]) -> Array:
-    """batch x rows x columns, the other dimensions of extent 1 left out."""
+    """The array as batch x rows x columns; its other dimensions have extent 1."""
     order = [*batch, *rows, *columns]
     rest = [d for d in range(x.ndim) if d not in order]
     parts = [prod(x.shape[d] for d in dims) for dims in (batch, rows, columns)]

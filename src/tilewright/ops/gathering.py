@@ -36,10 +36,10 @@ Reduction = Literal["max", "average"]
 
 @dataclass(frozen=True)
 class Pool2d(Named):
-    """One number per window and channel.
+    """Pooling: one number per window and channel.
 
     With `ceil_mode` a last window may reach beyond the padded image, as long as it starts inside
-    the image or its leading padding. `count_padding` says whether an average counts padding.
+    the image or its leading padding. With `count_padding` averages count padding.
     """
 
     kind: ClassVar[str] = "pool2d"
@@ -95,7 +95,9 @@ class Pool2d(Named):
         return self.definition.unchanged - {(0, 2), (0, 3)}
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region; with the window before a last one that reaches beyond the padded image."""
+        """The region; if it starts at a last window that reaches beyond the padded image, also the
+        window before, since an operator of that window alone would not be valid.
+        """
         sides = [*result.sides]
         for axis, image in enumerate((self.height, self.width)):
             first, end = sides[2 + axis]
@@ -108,7 +110,7 @@ class Pool2d(Named):
         return self.definition.needed(result)
 
     def part(self, result: Box, terms: Box | None = None) -> Pool2d:
-        """Pooling with the padding that the region touches; none beyond the padded image."""
+        """Pooling of a region, with only the padding that it touches."""
         (images,), own = self.needed(result), self.definition
         axes, padding = own.axes_of(result), [0, 0, 0, 0]
         for axis, image in enumerate((self.height, self.width)):
@@ -129,7 +131,7 @@ class Pool2d(Named):
 
     @cached_property
     def definition(self) -> Definition:
-        """Each window's largest element or sum; largest stand beside their type's lowest number."""
+        """Each window's maximum, padded with the type's lowest number, or its sum."""
         kind, shape = self.numerics, self.input_shapes[0]
         if self.reduction == "max":
             least = -inf if kind.is_float else float(kind.operands[0].limits[0])
@@ -139,7 +141,7 @@ class Pool2d(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Largest elements, or sums by counts, which are sums of ones under the same windows."""
+        """Maxima, or sums divided by counts, which are sums of ones under the same windows."""
         total, counts = self.definition, self.counts()
         if self.reduction == "max":
             return one(total)
@@ -161,7 +163,7 @@ class Pool2d(Named):
 
     @cached_property
     def _counted_places(self) -> tuple[Shape, Definition]:
-        """(an image of all places that count, the windows over it)."""
+        """The shape of an image of all elements that count, and the windows over it."""
         top, left, bottom, right = self.padding if self.count_padding else (0, 0, 0, 0)
         image = (self.height + top + bottom, self.width + left + right)
         padding = (0, 0, 0, 0) if self.count_padding else self.padding
@@ -170,7 +172,7 @@ class Pool2d(Named):
     def _windows(
         self, shape: Shape, padding: Padding, gather: Gather, fill: float, kind: str
     ) -> Definition:
-        """Windows of images, or of one image that has neither batch nor channels."""
+        """Windows of images, or of one image without batch and channels."""
         outer = len(shape) - 2
         r, s, u, v = range(outer, outer + 4)
         rows = (((r, self.stride[0]), (u, 1)), -padding[0])
@@ -183,7 +185,7 @@ class Pool2d(Named):
                           names, tensors)  # fmt: skip
 
     def counts(self) -> Array:
-        """Number of elements that each window averages."""
+        """Number of elements that each window averages, (rows, columns) of windows."""
         image, under = self._counted_places
         return under.reference(np.ones(image)).astype(np.int64)
 
@@ -198,9 +200,9 @@ class Pool2d(Named):
         )
 
     def reference(self, *operands: Array) -> Array:
-        """By the definitions, where a largest number skips NaN, as in the reference implementation
-        of ONNX (the standard is silent, and onnxruntime keeps it in some places); averages of
-        integers are rounded once.
+        """The result by the definitions. Maxima skip NaN, as in the reference implementation of
+        ONNX (the standard is silent, and onnxruntime keeps NaN in some cases). Averages of integers
+        are rounded once.
         """
         if self.numerics.is_float or self.reduction == "max":
             return super().reference(*operands)
@@ -228,7 +230,7 @@ def pool2d(
     count_padding: bool = False,
     dtype: str = "f64",
 ) -> Pool2d:
-    """Pooling of images of `shape`; the stride is the kernel unless given."""
+    """Pooling of images of `shape`; the stride defaults to the kernel."""
     if len(shape) != 4:
         raise ShapeError(
             f"pool2d: expected images of 4 dimensions, found {len(shape)}: {tuple(shape)}"
@@ -248,12 +250,12 @@ def global_average_pool2d(shape: Shape, *, dtype: str = "f64") -> Pool2d:
 
 
 REDUCTIONS: dict[str, Gather] = {"max": "max", "mean": "sum", "min": "min", "sum": "sum"}
-"""Name -> how elements are gathered; largest and smallest skip NaN, as pooling does."""
+"""The gather of each reduction by name; maxima and minima skip NaN, as pooling does."""
 
 
 @dataclass(frozen=True)
 class Reduce(Shaped):
-    """The dimensions `axes` become one element each."""
+    """A reduction that leaves one element along each of the dimensions `axes`."""
 
     function: str
     shape: Shape
@@ -293,7 +295,7 @@ class Reduce(Shaped):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Gathered over the axes; a mean divides its sum."""
+        """One gather over the axes; a mean divides its sum."""
         kept = tuple((() if a in self.axes else ((a, 1),), 0) for a in range(len(self.shape)))
         count = math.prod(self.shape[axis] for axis in self.axes)
         finish = f"x0 / {float(count)!r}" if self.function == "mean" else "x0"

@@ -1,4 +1,4 @@
-"""Matrix products: alpha op(A) op(B) + beta C, and one for each element of a batch."""
+"""Matrix products: alpha op(A) op(B) + beta C, single or batched."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WIDEST = "i64"
 
 @dataclass(frozen=True)
 class Gemm(Named):
-    """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
+    """m x n product of an m x k by a k x n matrix; a transposed operand is stored transposed.
 
-    C is an operand only where `beta` is not zero. Products of integers are added to it modulo the
-    bits of its type.
+    C is an operand only if `beta` is not zero. Integer products are added to it modulo the bits of
+    its type.
     """
 
     kind: ClassVar[str] = "gemm"
@@ -48,7 +48,7 @@ class Gemm(Named):
             self._require_exact()
 
     def _require_exact(self) -> None:
-        """Sums that start from C wrap as C does: they need not hold each product."""
+        """Require sums that represent each product; sums that start from C wrap and need not."""
         numerics = self.numerics
         if self.alpha != 1 or self.beta not in (0, 1):
             raise ShapeError(
@@ -66,7 +66,7 @@ class Gemm(Named):
 
     @property
     def numerics(self) -> Numerics:
-        """Types of A and B as named; C has the result's type."""
+        """Types of A and B from `dtype`; C has the result's type."""
         found = Numerics.parse(self.dtype, len(_FACTORS))
         added = (found.result,) * (len(self.input_shapes) - len(_FACTORS))
         return replace(found, operands=(*found.operands, *added))
@@ -84,12 +84,12 @@ class Gemm(Named):
 
     @property
     def flops(self) -> int:
-        """Operations of the products: scaling and adding are few beside them."""
+        """Operations of the products; scaling and adding C are negligible."""
         return self.definition.flops
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """The products; their sum with C, modulo the bits of its type if they are integers."""
+        """The products, then their sum with C, modulo the bits of its type for integers."""
         extents, numerics = (self.m, self.n, self.k), self.numerics
         if (self.alpha, self.beta) == (1.0, 0.0):
             return one(_product(self, extents, self.dtype))
@@ -106,7 +106,7 @@ class Gemm(Named):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Rows and columns, and k; C is added to the first terms."""
+        """As the product's; C follows the result, and the terms, since the first ones add it."""
         found = self.definition.follows
         return found if found is None or self.beta == 0 else (*found, ((0, 0), (1, 0)))
 
@@ -115,14 +115,14 @@ class Gemm(Named):
         return self.definition.unchanged
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """Rows of A, columns of B; C where the terms have the first."""
+        """Rows of A, columns of B, and C if the first term is included."""
         factors = self.definition.needed(result, terms)
         first = terms is None or terms.start == (0,)
         added = (result if first else Box(result.start, result.start),)
         return factors if self.beta == 0 else factors + added
 
     def part(self, result: Box, terms: Box | None = None) -> Gemm:
-        """The product of a region; only the part with the first terms adds C."""
+        """The product of a region; only the part with the first term adds C."""
         first = terms is None or terms.start == (0,)
         return _part(self, result, terms, beta=self.beta if first else 0.0)
 
@@ -147,8 +147,8 @@ class Gemm(Named):
 
 @dataclass(frozen=True)
 class BatchedMatmul(Named):
-    """batch x m x n results of batch x m x k by batch x k x n matrices; a transposed operand is
-    stored with its last two dimensions the other way.
+    """batch x m x n products of batch x m x k by batch x k x n matrices; a transposed operand is
+    stored with its last two dimensions swapped.
     """
 
     kind: ClassVar[str] = "batched_matmul"
@@ -194,13 +194,13 @@ class BatchedMatmul(Named):
 
 
 def _stored(op: Gemm | BatchedMatmul) -> tuple[Shape, Shape]:
-    """The matrices as they are stored."""
+    """The stored shapes of both matrices."""
     a, b = (op.m, op.k), (op.k, op.n)
     return a[::-1] if op.transpose_a else a, b[::-1] if op.transpose_b else b
 
 
 def _product(op: Gemm | BatchedMatmul, extents: Shape, dtype: str) -> Definition:
-    """Rows by columns over k, the last three axes, behind those of a batch."""
+    """The definition of a product over the axes (batch,) m, n, k."""
     *batch, m, n, k = range(len(extents))
     a, b = (k, m) if op.transpose_a else (m, k), (n, k) if op.transpose_b else (k, n)
     factors = straight(op.input_shapes[0], (*batch, *a)), straight(op.input_shapes[1], (*batch, *b))
@@ -213,7 +213,7 @@ _Product = TypeVar("_Product", "Gemm", "BatchedMatmul")
 
 
 def _part(op: _Product, result: Box, terms: Box | None, **more: float) -> _Product:
-    """The product of a region, over some terms."""
+    """The product of a region, over the given terms."""
     *_, m, n = result.shape
     (k,) = (op.k,) if terms is None else terms.shape
     types = Numerics.parse(op.dtype, len(_FACTORS))

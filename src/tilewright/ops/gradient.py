@@ -1,10 +1,11 @@
-"""Gradients of definitions: again definitions, whose results add up.
+"""Gradients of definitions, as definitions whose results add up.
 
 In: a definition and the number of an operand. Out: definitions over the gradient of the result and
-the operands, each writing its own places of the operand's gradient. The place of the operand is
-solved for one of its axes: a plain axis stays. Of a window `h = s*r + t*k + p` the places of each
-phase of h modulo s take the taps k of that phase, `r = h' + (p' - t*k) / s`: steps of one through
-the gradient, of which no zero is multiplied. A body differentiates by the table of functions.
+the operands, each of which writes its own elements of the operand's gradient. The operand's index
+is solved for one of its axes; a plain axis stays as it is. For a window `h = s*r + t*k + p`, the
+elements of each phase of h modulo s use the taps k of that phase, `r = h' + (p' - t*k) / s`, which
+reads the gradient with unit stride and multiplies no inserted zeros. Bodies are differentiated by
+the table of functions.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ Terms = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Gradient:
-    """One of the definitions that add up; its operands are the gradient of the result, then the
-    operands of the definition by these numbers.
+    """One addend of a gradient. The operands of its definition are the gradient of the result, then
+    the original operands with the numbers `operands`.
     """
 
     definition: Definition
@@ -47,8 +48,8 @@ class Gradient:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Axes, and the accesses that move along them: the operand's, then those of the body, of which
-    so many `factors` come first: where one of them is zero, so is the body.
+    """Axes, and the accesses that they move: the target's, then those of the body. The first
+    `factors` of the latter are factors of the body: where one of them is zero, so is the body.
     """
 
     extents: tuple[int, ...]
@@ -57,13 +58,13 @@ class _Steps:
 
 
 def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
-    """The gradient of operand number `operand`, as definitions whose results add up; none where it
+    """The gradient of operand number `operand`, as definitions whose results add up; empty where it
     is zero everywhere.
 
-    Beyond a border the gradient of the result is zero, and so is the product with a derivative that
-    need not be finite there. Holds for maps and for sums, finished by a factor at most. Raises
-    ShapeError for what else is gathered or finished, whose gradient needs the result's numbers, and
-    ProgramError for functions of bits.
+    Beyond a border the gradient of the result is zero, and so is its product with a derivative,
+    even if that is not finite there. Supports maps, and sums with at most a constant factor as
+    `finish`. Raises ShapeError for any other gather or `finish`, whose gradient depends on the
+    result's values, and ProgramError for functions of bits.
     """
     last = derivative(parse_scalar(op.finish), 0)
     if op.gather not in (None, "sum") or operand_count(last):
@@ -94,9 +95,9 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
 
 
 def extremes_of_few(op: Definition, most: int) -> list[Definition]:
-    """The largest (or smallest) of many elements as ones of at most `most` each: the first of the
-    definitions reads the operands, each other one the result before. Results are equal, and so is
-    the first of equal elements; what is gathered is an element, and nothing finishes it.
+    """A maximum (or minimum) over many elements, in stages over at most `most` elements each. The
+    first definition reads the operands, every other one the previous result. Results are equal, and
+    so is the first of equal elements. Body and `finish` become maps of their own.
     """
     stages: list[Definition] = []
     if op.body != "x0" or len(op.operands) > 1:
@@ -122,8 +123,9 @@ def extremes_of_few(op: Definition, most: int) -> list[Definition]:
 
 
 def _halved(op: Definition, most: int) -> Definition:
-    """The definition with an innermost gathered axis of more than `most` steps as two axes: which
-    of equal windows, and the place in it. Windows may share elements, where no count divides all.
+    """The definition with an innermost gathered axis of more than `most` steps split in two: over
+    equal windows, and within a window. Windows overlap where no count divides the axis, which a
+    maximum tolerates.
     """
     axis = max(a for a in op.gathered if op.extents[a] > 1)
     extent = op.extents[axis]
@@ -147,7 +149,7 @@ def _halved(op: Definition, most: int) -> Definition:
 
 
 def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
-    """(extremes over the last gathered axes of at most `most` steps, theirs over the others)."""
+    """Extremes over the last gathered axes, at most `most` steps, and extremes of these results."""
     inner: list[int] = []
     for axis in reversed(op.gathered):
         if prod(op.extents[a] for a in (axis, *inner)) > most:
@@ -164,14 +166,14 @@ def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
 
 
 def _types_of_results(op: Definition) -> str:
-    """The text of types of what gathers or finishes the results of a definition."""
+    """The element types of a definition that reads the results of `op`."""
     return str(replace(op.numerics, operands=(op.numerics.result,)))
 
 
 def _gradient_part(
     op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: _Steps
 ) -> Definition:
-    """A part of the gradient along solved steps, from the result's gradient and `used` operands."""
+    """An addend of the gradient along solved steps, over the result's gradient and `used`."""
     dx, *given = steps.accesses
     kept = {a for terms in dx.terms for a, _ in terms}
     if steps.factors == 1 and any(access.fill is not None for access in given[1:]):
@@ -189,7 +191,7 @@ def _gradient_part(
 
 
 def _read_by(access: Access, numbers: Mapping[int, int]) -> Access:
-    """The access with its indices read from operands under other numbers."""
+    """The access with the operands that hold its indices renumbered."""
     read_from = tuple(None if k is None else numbers[k] for k in access.read_from)
     return replace(access, read_from=read_from)
 
@@ -198,9 +200,9 @@ def scattered(
     extents: Shape, result: Access, operands: Sequence[Access], body: str = "x0 * x1",
     dtype: str = "f64",
 ) -> tuple[Definition, ...]:  # fmt: skip
-    """Sums whose steps share places of the result, as a transposed convolution's do:
-    `y[2*r+u] += x[r] * w[u]`. Each definition writes places of its own, at steps of one through
-    the operands; their results add up.
+    """Sums in which several steps write the same element, as in a transposed convolution:
+    `y[2*r+u] += x[r] * w[u]`. Each definition writes elements of its own and reads the operands
+    with unit stride; the results add up.
     """
     factors = len(operands) if factors_of(parse_scalar(body)) is not None else 0
     parts = _solved(_Steps(extents, (result, *operands), factors))
@@ -211,7 +213,7 @@ def scattered(
 
 
 def _solved(steps: _Steps) -> Iterator[_Steps]:
-    """Equivalent steps that write every place of the first access once and inside the tensor."""
+    """Equivalent steps under which the first access stays inside and axes never collide."""
     target = steps.accesses[0]
     for d, terms in enumerate(target.terms):
         if d in target.looked_up:
@@ -227,7 +229,7 @@ def _solved(steps: _Steps) -> Iterator[_Steps]:
 
 
 def is_written_once(access: Access, extents: Sequence[int]) -> bool:
-    """True if all its places lie inside and steps of different axes never meet in one."""
+    """True if all indices lie inside and no two steps of its axes share an element."""
     return access.is_inside(extents) and all(_is_apart(terms, extents) for terms in access.terms)
 
 
@@ -243,11 +245,11 @@ def _is_apart(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
 
 
 def _phases(steps: _Steps, d: int) -> Iterator[_Steps]:
-    """Equivalent steps with the place in dimension `d` of the first access solved.
+    """Equivalent steps with the index in dimension `d` of the first access solved.
 
-    Of a single axis the steps that lie inside are kept. Of several the place itself takes the part
-    of one that some factor, zero beyond its border, bounds; where none is bounded, the shortest is
-    taken step by step.
+    With a single axis, the steps inside the tensor are kept. With several, the index itself
+    replaces an axis that a factor, zero beyond its border, bounds. If no axis is bounded, the
+    shortest is unrolled.
     """
     steps = _forwards(steps, d)
     target = steps.accesses[0]
@@ -265,7 +267,7 @@ def _phases(steps: _Steps, d: int) -> Iterator[_Steps]:
 
 
 def _inside(steps: _Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator[_Steps]:
-    """The steps of the only axis whose places lie in the tensor."""
+    """The steps with the only moving axis clipped to indices inside the tensor."""
     target = steps.accesses[0]
     offset = target.offsets[d]
     if not moving:
@@ -280,7 +282,7 @@ def _inside(steps: _Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterato
 
 
 def _is_bounded(steps: _Steps, axis: int) -> bool:
-    """True if a factor has the axis alone in a dimension of its extent, zero beyond."""
+    """True if a factor's dimension is exactly this axis, with zeros beyond its border."""
     return any(
         ((axis, 1),) == terms and not offset and extent == steps.extents[axis]
         for access in steps.accesses[1 : 1 + steps.factors]
@@ -290,8 +292,9 @@ def _is_bounded(steps: _Steps, axis: int) -> bool:
 
 
 def _by_residues(steps: _Steps, d: int, solved: tuple[int, int]) -> Iterator[_Steps]:
-    """For each phase of the place modulo the step of the solved axis, and each class of the other
-    axes' steps that gives it: h = stride * h' + phase, k = c + period * (count - 1 - k').
+    """Steps for each phase of the index modulo the stride of the solved axis, and each residue
+    class of the other axes that yields it: h = stride * h' + phase,
+    k = c + period * (count - 1 - k').
     """
     (axis, stride), target = solved, steps.accesses[0]
     others = [(a, s) for a, s in target.terms[d] if a != axis]
@@ -322,14 +325,14 @@ def _by_residues(steps: _Steps, d: int, solved: tuple[int, int]) -> Iterator[_St
 def _with(
     steps: _Steps, inner: Mapping[int, tuple[Terms, int]], extents: Mapping[int, int]
 ) -> _Steps:
-    """The steps with other places for some axes, zeros where factors are then left."""
+    """The steps with some axes substituted; operands read zeros where they leave their tensor."""
     every = tuple(extents.get(a, n) for a, n in enumerate(steps.extents))
     dx, *given = (_substituted(access, inner) for access in steps.accesses)
     return replace(steps, extents=every, accesses=(dx, *(_filled(x, every) for x in given)))
 
 
 def _forwards(steps: _Steps, d: int) -> _Steps:
-    """`steps` with the axes of dimension `d` of the first access turned to run forwards."""
+    """`steps` with the axes in dimension `d` of the first access reversed to run forwards."""
     turned = {a for a, s in steps.accesses[0].terms[d] if s < 0}
     if not turned:
         return steps
@@ -338,7 +341,7 @@ def _forwards(steps: _Steps, d: int) -> _Steps:
 
 
 def _substituted(access: Access, inner: Mapping[int, tuple[Terms, int]]) -> Access:
-    """The access with other places in the place of some axes."""
+    """The access with an affine form substituted for some axes."""
     places, offsets = [], []
     for terms, offset in zip(access.terms, access.offsets, strict=True):
         total: dict[int, int] = {}
@@ -353,6 +356,6 @@ def _substituted(access: Access, inner: Mapping[int, tuple[Terms, int]]) -> Acce
 
 
 def _filled(access: Access, extents: Shape) -> Access:
-    """The access with zeros beyond the border where it reaches there."""
+    """The access with a fill of zeros if it reaches beyond the border and has none."""
     inside = access.fill is not None or access.is_inside(extents)
     return access if inside else replace(access, fill=0.0)

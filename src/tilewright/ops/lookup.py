@@ -28,10 +28,8 @@ _BITS = 32
 
 @dataclass(frozen=True)
 class Lookup(Op):
-    """The element of a table of `entries` for each integer of a tensor over 2 ** `shift`, rounded
-    down.
-
-    Zero takes the middle of the table, and what lies beyond an end the element there.
+    """A look-up in a table of `entries` by each integer of a tensor over 2 ** `shift`, rounded
+    down. Zero selects the middle of the table; integers beyond an end select the last entry there.
     """
 
     kind: ClassVar[str] = "lookup"
@@ -75,7 +73,7 @@ class Lookup(Op):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """The integers lie as the result does; the table is whole."""
+        """Integers follow the result; the table is always read whole."""
         own = same_dimensions(len(self.shape))
         return own, own, ((None, None),)
 
@@ -104,8 +102,8 @@ class Lookup(Op):
 def lookup(
     n: int, *, entries: int = 1 << 15, shift: int = 0, dtype: str = "i32,i8:i32:i8"
 ) -> Lookup:
-    """A table of `entries` at n integers over 2 ** `shift`; raises ShapeError for a table without
-    a middle, a shift beyond 31 bits, or a result that is no element of the table.
+    """Look-ups of n integers over 2 ** `shift` in a table of `entries`. Raises ShapeError for a
+    table without a middle, a shift beyond 31 bits, or a result type other than the table's.
 
     >>> lookup(3, shift=4).out_dtype
     'i8'

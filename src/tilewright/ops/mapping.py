@@ -1,9 +1,9 @@
-"""Definitions on tensors as they lie in memory: the stages of a network beside its products.
+"""Definitions on tensors as stored in memory: the stages of a network besides its products.
 
-An `InMemory` is a definition that a stage computes as it stands: an expression for each element, or
-elements gathered along axes, windows included. Which element of a stored tensor belongs to a step
-of each axis is an `Access`. So a change of layout, a border, a part of a larger tensor or a
-broadcast is the same operator with another access.
+A stage computes an `InMemory` as it is: an expression for each element, or elements gathered along
+axes, windows included. An `Access` maps steps of the axes to elements of a stored tensor. So a
+change of layout, a border, a part of a larger tensor or a broadcast is the same operator with
+another access.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _INTEGER_OPERANDS = 4
 
 @dataclass(frozen=True)
 class InMemory(Definition):
-    """A definition on tensors as they lie, computed whole; places of the result that no step
-    writes are left alone. Its first axes are those of the result, and those that it gathers follow.
+    """A definition on tensors as stored, always computed whole. Elements of the result that no step
+    writes keep their value. The axes of the result come first, gathered axes last.
 
-    What it gathers are floats, and may lie beyond a tensor where that counts for nothing. Raises
-    ShapeError for what no stage computes.
+    Only floats are gathered; indices may lie beyond a tensor if the fill is neutral to the gather.
+    Raises ShapeError for a definition that no stage computes.
     """
 
     is_named: ClassVar[bool] = True
@@ -66,7 +66,9 @@ class InMemory(Definition):
         self._require_neutral()
 
     def _require_neutral(self) -> None:
-        """Refuses a fill that changes the result where one operand ends and others do not."""
+        """Refuse a fill that is not neutral: where one operand ends and others do not, the body
+        must yield the gather's start value.
+        """
         neutral = STARTS[self.gather]  # type: ignore[index]  # one of these
         for number, access in enumerate(self.operands):
             if access.fill is None:
@@ -83,7 +85,7 @@ class InMemory(Definition):
                 )
 
     def _require_wrapping(self) -> None:
-        """Integers wrap, so that the result is the same in whatever order they are computed."""
+        """Require integers that wrap, so that results do not depend on the order of operations."""
         if len(self.operands) > _INTEGER_OPERANDS:
             raise ShapeError(
                 f"map takes up to {_INTEGER_OPERANDS} operands of integers, found "
@@ -127,7 +129,7 @@ class InMemory(Definition):
 
     @cached_property
     def outer(self) -> int:
-        """The number of axes before those that are gathered."""
+        """The number of axes before the gathered ones."""
         if self.gather is None:
             return len(self.extents)
         if self.result.axes:
@@ -136,7 +138,7 @@ class InMemory(Definition):
         return next(longer, len(self.extents))
 
     def describe(self) -> str:
-        """Extents and expression; a copy where it is the element alone, a fill without one."""
+        """Extents and expression; `copy` if the body is x0, `fill` if there is no operand."""
         every = show_shape(self.extents)
         if self.gather is not None:
             kept, gathered = self.extents[: self.outer], self.extents[self.outer :]
@@ -156,7 +158,7 @@ class InMemory(Definition):
         last = "" if self.finish == "x0" else f", and of that {self.finish}"
         return f"{what} over {window} elements, {rows} times{last}"
 
-    # It is computed whole.
+    # Stages compute the whole result, so regions and parts are whole, too.
 
     @cached_property
     def unchanged(self) -> frozenset[tuple[int, int]]:
@@ -177,7 +179,7 @@ class InMemory(Definition):
 
 
 def _require_floats(kind: str, *expressions: str) -> None:
-    """Raise ShapeError for functions that floats do not have."""
+    """Raise ShapeError for functions that are undefined on floats."""
     for expression in expressions:
         try:
             check_floats(parse_scalar(expression))
@@ -186,8 +188,8 @@ def _require_floats(kind: str, *expressions: str) -> None:
 
 
 def mapping(n: int, expression: str, *, dtype: str = "f64") -> InMemory:
-    """The expression over x0, x1, ... of each of n elements; raises ShapeError for one that reads
-    none, ProgramError for what is no expression.
+    """An expression over x0, x1, ... for each of `n` elements. Raises ShapeError if it reads no
+    element, ProgramError if it cannot be parsed.
 
     >>> mapping(3, "2 * (x0 - x1)", dtype="i8:i32:i16:even:wrap").out_dtype
     'i16'

@@ -1,8 +1,8 @@
 """The matrix product inside a contraction of two operands: which axes are rows, columns and terms.
 
-In: a definition. Out: its operands cut into cells that loops address one by one, and its axes by
-role: one operand's and the result's are rows (m) or columns (n), both operands' alone terms (k),
-and the others loops, taps of windows among them.
+In: a definition. Out: its operands cut into cells, dimensions that loops address separately, and
+its axes by role. Axes of one operand and the result are rows (m) or columns (n), axes of both
+operands alone are terms (k), and all others are loops, such as the taps of windows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.ops.op import Array, Shape
 
 @dataclass(frozen=True)
 class Cell:
-    """A dimension of an operand as loops address it: at `offset` plus the sum of the `terms`."""
+    """A dimension of an operand, which loops address at `offset` plus the sum of the `terms`."""
 
     extent: int
     terms: tuple[Term, ...]
@@ -29,16 +29,16 @@ class Cell:
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes along which the place moves."""
+        """The axes that move the index."""
         return frozenset(axis for axis, _ in self.terms)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """An operand in cells: of each stored dimension the places that are taken, then `around` them
-    the fill, some dimensions `flipped`, each cut into cells. Dimensions along which axes run
-    against each other are `expanded`: so many places one after the other, a cell for each axis.
-    `shifted`: some blocks begin inside a border.
+    """An operand in cells. Each stored dimension is cropped to the slice `taken`, padded `around`
+    with the fill, reversed if `flipped`, and cut into cells. Dimensions in which axes run against
+    each other are `expanded`: listed index by index, with a cell for each axis. `shifted` if some
+    blocks begin inside a border.
     """
 
     taken: tuple[slice, ...]
@@ -52,14 +52,14 @@ class Cut:
 
     @property
     def as_it_lies(self) -> bool:
-        """True if the operand is used whole and forwards, with nothing but zeros around it, and
-        those not within its blocks.
+        """True if the operand is read whole and forwards, with a border of zeros at most, which
+        lies outside its blocks.
         """
         moved = any(map(any, self.around)) and self.fill != 0.0
         return not (self.flipped or self.cropped or moved or self.expanded or self.shifted)
 
     def arranged(self, stored: Array) -> Array:
-        """The operand with a dimension for each cell."""
+        """The operand with one dimension per cell."""
         x = stored[self.taken]
         if any(map(any, self.around)):
             x = np.pad(x, self.around, constant_values=x.dtype.type(self.fill))
@@ -72,10 +72,10 @@ class Cut:
 class MatrixRoles:
     """A contraction as loops around the product of a left operand (m x k) and a right one (k x n).
 
-    Axes of a role that run through as one in all tensors are `m`, `n` and `k`. Axes of the result
-    in windows of the left or right operand are `wide_m` and `wide_n`, the others `loops`; the
-    other summed axes are `taps`. `swapped`: the left operand is the definition's second. `result`
-    is where an element of the steps goes.
+    Axes that are cells of their own are `m`, `n` and `k`. Axes of the result in windows of the left
+    or right operand are `wide_m` and `wide_n`; its other axes are `loops`, and the other summed
+    axes `taps`. If `swapped`, the left operand is the definition's second. `result` is the access
+    of the result.
     """
 
     extents: Shape
@@ -92,7 +92,7 @@ class MatrixRoles:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The axes of the result with several steps, in order."""
+        """The axes of the result with more than one step, in order."""
         return tuple(sorted({*self.m, *self.n, *self.wide_m, *self.wide_n, *self.loops}))
 
     @property
@@ -106,7 +106,7 @@ class MatrixRoles:
         return self.operands[not self.swapped]
 
     def extent(self, axes: Sequence[int]) -> int:
-        """The steps of several axes together."""
+        """Product of the extents of several axes."""
         return prod(self.extents[a] for a in axes)
 
     def restored(self, values: Array) -> Array:
@@ -119,7 +119,7 @@ class MatrixRoles:
 
 
 def matrix_roles(op: Definition) -> MatrixRoles:
-    """The roles of a contraction's axes; steps run forwards wherever one direction suits all."""
+    """The roles of a contraction's axes, with summed axes reversed so that most run forwards."""
     turning = backwards(op)
     result, *given = (x.turned(op.extents, turning) for x in (op.result, *op.operands))
     first, second = (_in_cells(x, op.extents) for x in given)
@@ -154,8 +154,8 @@ def matrix_roles(op: Definition) -> MatrixRoles:
 
 
 def backwards(op: Definition) -> frozenset[int]:
-    """The summed axes to run backwards, so that within each dimension all places move one way as
-    far as there is such a way: what is left to turn is then a whole dimension.
+    """The summed axes to reverse so that, as far as possible, all axes of a dimension run the same
+    way: then only whole dimensions need to be flipped.
     """
     dims = [{a: s for a, s in terms if op.extents[a] > 1} for x in op.operands for terms in x.terms]
     way = dict.fromkeys(op.kept, 1)
@@ -179,7 +179,7 @@ def backwards(op: Definition) -> frozenset[int]:
 
 
 def _in_cells(access: Access, extents: Shape) -> Cut:
-    """The operand in cells."""
+    """The operand of an access, cut into cells."""
     whole = Box.whole(extents)
     taken, around, flipped, cells, expanded = [], [], [], list[Cell](), []
     shifted = False
@@ -210,7 +210,7 @@ def _in_cells(access: Access, extents: Shape) -> Cut:
 
 
 def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ...]:
-    """Places of all steps, with the first axis outermost."""
+    """The indices of all steps, with the first axis outermost."""
     found = np.array([offset])
     for axis, step in terms:
         found = np.add.outer(found, step * np.arange(extents[axis]))
@@ -218,7 +218,7 @@ def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ..
 
 
 def _cells(cell: Cell, extents: Shape) -> list[Cell]:
-    """The cells of a dimension: an axis that counts blocks has one of its own."""
+    """The cells of a dimension; axes that count blocks get a cell of their own."""
     terms = sorted(cell.terms, key=lambda term: -term[1])
     for number in range(1, len(terms)):
         block = terms[number - 1][1]
@@ -234,7 +234,7 @@ def _cells(cell: Cell, extents: Shape) -> list[Cell]:
 
 
 def _straight(extents: Shape, cut: Cut) -> frozenset[int]:
-    """The axes that are a cell of their own, place by place."""
+    """The axes that enumerate a cell of their own and appear in no other."""
     alone = {cell.terms[0][0] for cell in cut.cells if _is_axis(cell, extents)}
     return frozenset(alone) & _single(cut)
 
@@ -249,6 +249,6 @@ def _is_axis(cell: Cell, extents: Shape) -> bool:
 
 
 def _single(cut: Cut) -> frozenset[int]:
-    """The axes that move along one cell alone."""
+    """The axes that appear in a single cell."""
     every = [a for cell in cut.cells for a in cell.axes]
     return frozenset(a for a in every if every.count(a) == 1)

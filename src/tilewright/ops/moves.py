@@ -1,4 +1,4 @@
-"""Operators that compute nothing: they give the same elements another shape or place."""
+"""Operators that compute nothing: they change the shape or the position of elements."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Reshape(Named):
 
     @property
     def terms(self) -> Shape:
-        """None: nothing is summed, and some reshapes have no definition to ask."""
+        """Empty: nothing is summed, and some reshapes have no definition to query."""
         return ()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The smallest region that is one run of elements under both shapes, behind the leading
-        dimensions that both have.
+        """The smallest region that is a contiguous run of elements under both shapes, within each
+        index of their common leading dimensions.
         """
         return self._region(result, self.out_shape)
 
@@ -81,7 +81,7 @@ class Reshape(Named):
         return replace(self, shape=x.shape, out_shape=result.shape)
 
     def _region(self, result: Box, shape: Shape) -> Box:
-        """The computable region around `result`, in one of both shapes."""
+        """The computable region around `result`, in terms of `shape`, one of both shapes."""
         pairs = zip(self.shape, self.out_shape, strict=False)
         lead = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         both = self.shape[lead:], self.out_shape[lead:]
@@ -97,7 +97,7 @@ class Reshape(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Axes of the extents that both shapes are cut into; ShapeError where neither divides."""
+        """A copy along axes that both shapes consist of; ShapeError if there is no common split."""
         extents: list[int] = []
         shapes = [list(self.shape), list(self.out_shape)]
         places: list[list[list[tuple[int, int]]]] = [[[] for _ in s] for s in shapes]
@@ -126,7 +126,7 @@ class Reshape(Named):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """None: dimensions are cut and joined."""
+        """None: dimensions are split and merged."""
         return None
 
     def reference(self, *operands: Array) -> Array:
@@ -135,7 +135,7 @@ class Reshape(Named):
 
 
 def _ends(shape: Shape, box: Box) -> Interval:
-    """The first and the last element of a region, counted in the order of memory."""
+    """The first and the last element of a region, as row-major positions."""
     first = last = 0
     for extent, (start, stop) in zip(shape, box.sides, strict=True):
         first, last = first * extent + start, last * extent + stop - 1
@@ -143,7 +143,7 @@ def _ends(shape: Shape, box: Box) -> Interval:
 
 
 def _run(shape: Shape, first: int, last: int) -> Box:
-    """The smallest region that is one run of elements and has both."""
+    """The smallest contiguous region that contains the elements `first` and `last`."""
     sides: list[Interval] = []
     below = math.prod(shape)
     inside = True
@@ -156,14 +156,14 @@ def _run(shape: Shape, first: int, last: int) -> Box:
 
 
 def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
-    """A matrix whose rows run over the dimensions before `axis`."""
+    """A reshape to a matrix whose rows run over the dimensions before `axis`."""
     rows, columns = math.prod(shape[:axis]), math.prod(shape[axis:])
     return Reshape(shape, (rows, columns), dtype)
 
 
 @dataclass(frozen=True)
 class Concat(Named):
-    """Tensors one behind the other along `axis`; all other extents agree."""
+    """The concatenation of tensors along `axis`; all other extents agree."""
 
     kind: ClassVar[str] = "concat"
     input_shapes: tuple[Shape, ...]
@@ -196,7 +196,7 @@ class Concat(Named):
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """Each tensor's part in the region, every dimension by itself, also one that it lacks."""
+        """The region of each tensor, dimension by dimension; empty if the tensor lies outside."""
         found, offset = [], 0
         for shape in self.input_shapes:
             start, stop = (end - offset for end in result.sides[self.axis])
@@ -288,7 +288,7 @@ class SpaceToDepth(Named):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Blocks of pixels as channels, ordered by pixel of the block first, as in ONNX."""
+        """A copy of blocks to channels, ordered by the pixel within the block first, as in ONNX."""
         batch, _, rows, columns = self.out_shape
         block, channels = self.block, self.channels
         n, i, r, c, u, v = range(6)
@@ -300,7 +300,7 @@ class SpaceToDepth(Named):
 
 
 def _require_each(kind: str, shape: Shape, **lists: tuple[int, ...]) -> None:
-    """Raise ShapeError unless there is a number of each kind for each dimension."""
+    """Raise ShapeError unless each of `lists` has one entry per dimension."""
     for name, numbers in lists.items():
         if len(numbers) != len(shape):
             raise ShapeError(
@@ -356,7 +356,7 @@ class Transpose(Moved):
 
 @dataclass(frozen=True)
 class FromGroup(Moved):
-    """The tensor of one core `group`, in all of them; of a group alone its own."""
+    """The tensor of one core `group`, for all groups; with a single group, its own."""
 
     kind: ClassVar[str] = "from_group"
     shape: Shape
@@ -369,7 +369,7 @@ class FromGroup(Moved):
 
     @property
     def permutation(self) -> tuple[int, ...] | None:
-        """None of the dimensions moves."""
+        """The identity: no dimension moves."""
         return tuple(range(len(self.shape)))
 
     def describe(self) -> str:
@@ -382,7 +382,7 @@ class FromGroup(Moved):
 
 @dataclass(frozen=True)
 class Pad(Moved):
-    """`value` stands `before` and `after` the elements along each dimension."""
+    """Padding with `value`, by the counts `before` and `after` along each dimension."""
 
     kind: ClassVar[str] = "pad"
     shape: Shape
@@ -469,7 +469,7 @@ class Slice(Moved):
 
 @dataclass(frozen=True)
 class Resize(Moved):
-    """Each element stands `factors` times along each dimension (nearest neighbour)."""
+    """Each element repeated `factors` times along each dimension (nearest neighbour)."""
 
     kind: ClassVar[str] = "resize"
     shape: Shape
@@ -491,7 +491,7 @@ class Resize(Moved):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """An axis over the elements and one over the copies of each, along every dimension."""
+        """A copy along two axes per dimension: over elements, and over the repetitions of each."""
         extents = tuple(n for pair in zip(self.shape, self.factors, strict=True) for n in pair)
         places = ((((2 * d, f), (2 * d + 1, 1)), 0) for d, f in enumerate(self.factors))
         source = straight(self.shape, tuple(2 * d for d in range(len(self.shape))))

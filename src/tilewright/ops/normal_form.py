@@ -1,9 +1,9 @@
-"""Definitions as steps that machines have ways for.
+"""Definitions as sequences of steps that machines can compute.
 
 In: a definition. Out: operators in order, each on operands of the definition or on results of
-steps before it: products of more than two factors in pairs, a body of several operands mapped
-before it is gathered, operands that lie backwards, in part or in other numbers than zero copied
-first, and results that are part of a larger tensor written into it at last.
+earlier steps. Products of more than two factors are computed in pairs; a body of several operands
+is mapped before it is gathered; operands that are reversed, cropped or padded by other numbers than
+zero are copied first; results that are part of a larger tensor are written into it last.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
 _WIDEST_EXACT = 4
-"""Bytes of the widest integers whose sums a double holds."""
+"""Bytes of the widest integers whose sums a double represents exactly."""
 _EXACT_BITS = 53
-"""Bits of the largest integers up to which a double holds them all."""
+"""Bits up to which a double represents every integer exactly."""
 _FAR_SMALLER = 16
-"""Part of a product from which on down a factor is copied for it."""
+"""A factor is copied for a product that is at least this many times its size."""
 _MOST_TRIED = 5
-"""Factors whose pairings are all tried."""
+"""Most factors for which all orders of pairing are tried; beyond, the order is greedy."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Step:
 
 
 class _Steps:
-    """Steps in the making, of a definition of so many operands."""
+    """Steps of a definition under construction."""
 
     def __init__(self, op: Definition) -> None:
         self._count, self._made = len(op.operands), list[_Step]()
@@ -66,13 +66,13 @@ class _Steps:
 
 
 def normal_form(op: Definition) -> tuple[_Step, ...]:
-    """The steps, of which the last gives the result; the definition alone if it is one step."""
+    """The steps; the last one computes the result. A definition that is one step stays alone."""
     found = _without_diagonals(op) or _without_look_ups(op) or _by_kind(op)
     return found or (_Step(op, tuple(range(len(op.operands)))),)
 
 
 def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
-    """The steps of a product or a gathering, None for what is one step."""
+    """The steps of a product or a gather; None if the definition is a single step."""
     if op.has_look_ups:
         return None
     factors = factors_of(op.scalar)
@@ -91,8 +91,8 @@ def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
 
 
 def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
-    """The steps behind copies of operands that one axis runs through along several dimensions;
-    None where no product has such an operand.
+    """The steps after copies of operands that are read along a diagonal, one axis moving several
+    dimensions; None if no gather reads such an operand.
     """
     steps, accesses, numbers = _Steps(op), list(op.operands), list(range(len(op.operands)))
     for number, access in enumerate(op.operands):
@@ -109,14 +109,14 @@ def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
 
 
 def _ordered(access: Access, axes: Shape, op: Definition) -> tuple[Definition, Access]:
-    """(a copy of an operand with a dimension for each of its axes, in order; how that is read)."""
+    """A copy of an operand with one dimension per axis, in order, and the access of the copy."""
     shape = tuple(op.extents[a] for a in axes)
     taken = access.renamed({a: i for i, a in enumerate(axes)})
     return Definition(shape, straight(shape), (taken,), dtype=op.dtype), straight(shape, axes)
 
 
 def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
-    """The steps behind copies of what is looked up; None where nothing is, or nothing else done."""
+    """The steps after copies of looked-up elements; None without look-ups, or if one is all."""
     looked_up = [i for i, access in enumerate(op.operands) if access.read_from]
     if not looked_up or is_look_up(op):
         return None
@@ -153,7 +153,7 @@ def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
 
 
 def is_look_up(op: Definition) -> bool:
-    """True if it only copies elements at places that others name."""
+    """True if the definition only copies elements, at indices that other operands may hold."""
     return op.gather is None and op.body == "x0" and not op.result.read_from
 
 
@@ -163,7 +163,9 @@ def _elements_of(op: Definition) -> set[int]:
 
 
 def _is_gathered_as_it_is(op: Definition) -> bool:
-    """True for one type of floats or of real numbers, and for what floats cannot gather exactly."""
+    """True if the gather stays in its own types: a single type of floats or real numbers, or
+    integers that floats cannot gather exactly.
+    """
     numerics = op.numerics
     if numerics.is_float:
         return (numerics.in_reals or not numerics.is_mixed) and op.gather != "any"
@@ -172,8 +174,8 @@ def _is_gathered_as_it_is(op: Definition) -> bool:
 
 
 def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
-    """The body in its types, what it gives gathered in one type of floats, and that in the type of
-    the result. Integers are exact in doubles.
+    """Steps that map the body in its types, gather the values in one type of floats, and convert
+    them to the type of the result. Integers are exact in doubles.
     """
     numerics, count = op.numerics, len(op.operands)
     kind = numerics.sums.name if numerics.is_float else F64.name
@@ -196,13 +198,13 @@ def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
 
 
 def _is_exact_in_floats(op: Definition) -> bool:
-    """True if doubles hold the sums of products of integers."""
+    """True if doubles represent all sums of products of integers exactly."""
     widths = sum(8 * kind.size_bytes for kind in op.numerics.operands)
     return widths + prod(op.extents[a] for a in op.gathered).bit_length() <= _EXACT_BITS
 
 
 def _product_in_floats(op: Definition) -> tuple[_Step, ...]:
-    """Operands as doubles, their product, and its elements in the type of the result."""
+    """Steps that convert operands to doubles, multiply, and convert to the type of the result."""
     steps, kinds = _Steps(op), op.numerics.operands
     doubles = [
         steps.add(_cast(access.shape, f"{kind}:{F64}"), number)
@@ -219,14 +221,14 @@ def _cast(shape: Shape, types: str) -> Definition:
 
 
 def _wrapping(kind: str, result: DType) -> Iterator[str]:
-    """The types of steps from whole floats to integers that wrap."""
+    """The types of the steps that convert integral floats to integers that wrap."""
     yield f"{kind}:{kind}:i64"
     if result != I64:
         yield f"i64:i64:{result}:even:wrap"
 
 
 def _finished(op: Definition) -> tuple[_Step, ...]:
-    """The sums, then the expression over them."""
+    """Steps that compute the sums, then `finish` over them."""
     kept, steps = tuple(op.extents[a] for a in op.kept), _Steps(op)
     sums = replace(op, result=straight(kept, op.kept), finish="x0", tensors=())
     made = steps.reduce(sums, *range(len(op.operands)))
@@ -235,14 +237,14 @@ def _finished(op: Definition) -> tuple[_Step, ...]:
 
 
 def _placed(op: Definition, order: Sequence[int], expression: str = "x0") -> Definition:
-    """The result's tensor of values along kept axes in an order."""
+    """The step that writes values along kept axes, in `order`, to the result's tensor."""
     number, kept = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
     result = op.result.renamed(number)
     return Definition(kept, result, (straight(kept),), expression, dtype=op.out_dtype)
 
 
 def _mapped(op: Definition) -> tuple[_Step, ...]:
-    """The body over all steps in which it differs, then its gathering."""
+    """Steps that map the body along the axes that its operands have, then gather it."""
     numerics = op.numerics
     inner = replace(numerics, result=numerics.units, rounding="even", saturate=True)
     outer = replace(numerics, operands=(numerics.units,))
@@ -254,7 +256,7 @@ def _mapped(op: Definition) -> tuple[_Step, ...]:
 
 
 def _body_of(op: Definition, body: str, types: str) -> tuple[Definition, Shape, Access]:
-    """(a body over all steps in which the definition's differs, its extents, how it is read)."""
+    """A map of `body` along the axes that operands have, its extents, its result's access."""
     axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
     shape, number = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
     operands = tuple(x.renamed(number) for x in op.operands)
@@ -263,7 +265,9 @@ def _body_of(op: Definition, body: str, types: str) -> tuple[Definition, Shape, 
 
 
 def _product(op: Definition) -> tuple[_Step, ...]:
-    """A contraction of two operands that lie as loops around a matrix product take them."""
+    """The steps of a contraction of two operands; each is copied first unless loops around a matrix
+    product can read it as it is.
+    """
     roles = matrix_roles(op)
     turning = backwards(op)
     accesses = [x.turned(op.extents, turning) for x in op.operands]
@@ -285,8 +289,8 @@ def _product(op: Definition) -> tuple[_Step, ...]:
 
 
 def _steps_of(steps: _Steps, op: Definition, numbers: Sequence[int]) -> int:
-    """Append the named operator that the contraction is, with the operators that arrange for it, or
-    the contraction itself; returns the number of its result.
+    """Append the named operator that the contraction equals, with the moves around it, or else the
+    contraction itself; returns the number of its result.
     """
     found = recognised(op)
     if found is None:
@@ -302,8 +306,8 @@ def _steps_of(steps: _Steps, op: Definition, numbers: Sequence[int]) -> int:
 
 
 def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Access]:
-    """(a copy of the places that are reached, forwards; how the copy is addressed). An axis that is
-    alone in its dimension, or runs against another one, has a dimension of its own there.
+    """A copy of the elements that are reached, all forwards, and the access of the copy. An axis
+    that is alone in its dimension, or runs against another one, gets a dimension of its own.
     """
     shape: list[int] = []
     source: list[tuple[tuple[tuple[int, int], ...], int]] = []
@@ -332,8 +336,8 @@ def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Acc
 
 
 def _pairs(op: Definition) -> tuple[_Step, ...]:
-    """Products of two factors at a time, in the order of the fewest operations. Where all axes
-    stay, factors that are far smaller than their product are first copied into its order of axes.
+    """Steps that multiply two factors at a time, in the order with the fewest operations. Where all
+    axes stay, factors far smaller than their product are first copied into its order of axes.
     """
     steps, waiting = _Steps(op), list(enumerate(op.operands))
     for first, second in _order(op):
@@ -353,7 +357,7 @@ def _pairs(op: Definition) -> tuple[_Step, ...]:
 def _turned(
     factor: tuple[int, Access], op: Definition, size: int, steps: _Steps
 ) -> tuple[int, Access]:
-    """A factor of a product of that size, with its axes in order where a copy is little work."""
+    """A factor of a product of `size` elements, with its axes put in order if that is cheap."""
     number, access = factor
     axes = tuple(sorted(access.axes))
     moved = [a for terms in access.terms for a, _ in terms]
@@ -367,7 +371,7 @@ def _turned(
 def _pair(
     op: Definition, left: Access, right: Access, needed: frozenset[int], *, last: bool
 ) -> Definition:
-    """The product of two factors, summed over the axes that nothing else has."""
+    """The product of two factors, summed over the axes that nothing else needs."""
     if last:
         gone = frozenset().union(*(x.axes for x in op.operands)) - left.axes - right.axes
         extents = tuple(1 if a in gone - op.result.axes else n for a, n in enumerate(op.extents))
@@ -387,7 +391,7 @@ def _pair(
 
 
 def _order(op: Definition) -> list[tuple[int, int]]:
-    """Pairs of factors to multiply, in order; each product joins the end of the queue."""
+    """Pairs of factors to multiply, by index in the queue; each product joins its end."""
     axes = tuple(x.axes for x in op.operands)
     found = _cheapest(op.extents, op.result.axes, axes, greedy=len(axes) > _MOST_TRIED)
     return list(found[1])
@@ -396,7 +400,7 @@ def _order(op: Definition) -> list[tuple[int, int]]:
 def _cheapest(
     extents: Shape, result: frozenset[int], axes: tuple[frozenset[int], ...], *, greedy: bool
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """(operations, pairs)."""
+    """The fewest operations, and the pairs that need them."""
     if len(axes) == 1:
         return 0, ()
     every = []
@@ -404,7 +408,7 @@ def _cheapest(
         both = axes[first] | axes[second]
         rest = tuple(x for i, x in enumerate(axes) if i not in (first, second))
         made = both & result.union(*rest)
-        each = 1 if made == both else 2  # a product, and a sum where an axis goes
+        each = 1 if made == both else 2  # a multiplication, and an addition if an axis is summed
         every.append((each * prod(extents[a] for a in both), (first, second), rest, made))
     if greedy:
         every = [min(every, key=lambda one: one[0])]

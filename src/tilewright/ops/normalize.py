@@ -43,7 +43,7 @@ class Softmax(Shaped):
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
-        """Largest, powers, sum, quotient; the largest changes no result."""
+        """Maximum, exponentials, sum, quotient; the maximum does not change the result."""
         x, kind, shape = straight(self.shape), self.dtype, self.shape
         places = (((), 0) if a == self.axis else (((a, 1),), 0) for a in range(len(shape)))
         row = access(tuple(1 if a == self.axis else n for a, n in enumerate(shape)), *places)
@@ -84,7 +84,7 @@ class BatchNorm(Shaped):
 
     @property
     def flops(self) -> int:
-        """One multiply-add per element: the statistics fold into two numbers per channel."""
+        """One multiply-add per element, since statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
 
     @property
@@ -127,7 +127,7 @@ class LocalResponseNorm(Shaped):
         return math.prod(self.shape) * (2 * self.size + 4)
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """All channels: sums over neighbours are not cut elsewhere than at the ends."""
+        """The region with all channels: an operator on some channels would cut the window there."""
         return result.along(1, (0, self.shape[1]))
 
     def describe(self) -> str:

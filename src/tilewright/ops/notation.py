@@ -1,9 +1,9 @@
 """Definitions as text: `y[n,o] += x[n,i] * w[o,i]`, with extents of axes and shapes of tensors.
 
-In: a statement, and sizes by name. Out: a `Definition`. The syntax is Python's, but nothing of the
-text is executed: an index is a sum of multiples of axes, a body an expression over elements
-(`ir.scalar`). An error names the character that it is about. Einstein summations are read as NumPy
-and ONNX write them, `bhqd,bhkd->bhqk`.
+In: a statement, and sizes by name. Out: a `Definition`. The syntax is Python's, but no text is ever
+executed: an index is a sum of multiples of axes, a body an expression over elements (`ir.scalar`).
+Errors name the offending character. Einstein summations are accepted in the notation of NumPy and
+ONNX, `bhqd,bhkd->bhqk`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 Size = int | Shape
 """The extent of an axis, or the shape of a tensor."""
 Fill = float | Mapping[str, float] | None
-"""Beyond the border of every operand, of some by name, or of none."""
+"""The value beyond the border of every operand, or of some operands by name; None for no border."""
 
 _LONGEST = 1 << 14
 _MOST = 1 << 31
 _GATHERS: dict[str, Gather | None] = {sign: gather for gather, sign in SIGNS.items()}
 _ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|any=|=)(?!=)")
 _WITHOUT_INDICES = re.compile(r"(?<=[\w\]])\[(\s*)\]")
-"""`a[]`, an element of a tensor without dimensions: Python has a tree of `a()`, as long, alone."""
+"""`a[]`, the element of a scalar, which Python cannot parse; `a()` is as long and can be parsed."""
 _INDICES = "i64"
-"""The type of what names places, where no types are named."""
+"""The default type of operands that hold indices."""
 
 
 @dataclass(frozen=True)
 class _Element:
-    """A tensor with the affine place of one of its elements: terms by axis and an offset for each
-    dimension, or the number of the read that gives the place.
+    """An element of a tensor by affine indices: for each dimension, terms by axis and an offset, or
+    in `read_from` the number of the read that holds the index.
     """
 
     tensor: str
@@ -52,7 +52,7 @@ class _Element:
 
 @dataclass
 class Statement:
-    """A statement as written: the result, the elements that are read, and the body over them."""
+    """A parsed statement: the result, the elements that are read, and the body over them."""
 
     text: str
     result: _Element
@@ -67,7 +67,7 @@ class Statement:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Names of the axes, the result's first, in the order in which they come up."""
+        """Names of the axes in order of appearance, the result's first."""
         named = (a for e in self.elements for terms, _ in e.places for a, _ in terms)
         return tuple(dict.fromkeys(named))
 
@@ -78,7 +78,7 @@ class Statement:
 
     @property
     def is_product(self) -> bool:
-        """True if it sums products of two elements, an axis for each dimension of the result."""
+        """True if it sums products of two elements, with one axis per dimension of the result."""
         factors = factors_of(parse_scalar(self.body)) or []
         plain = all(len(terms) < 2 for terms, _ in self.result.places)
         return plain and self.gather == "sum" and sorted(factors) == [0, 1]
@@ -91,7 +91,7 @@ class Statement:
         return found.start() if found else element.column
 
     def refused(self, message: str, column: int, fix: str = "") -> ShapeError:
-        """An error about a character of the text, counted from 1."""
+        """An error at `column`, counted from 0; the message shows it counted from 1."""
         shown = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
         return ShapeError(f"{shown!r}, character {column + 1}: {message}", fix=fix)
 
@@ -101,11 +101,11 @@ def operator_of(
 ) -> Definition | Assembly:
     """The operator that a statement defines; `sizes` are extents of axes and shapes of tensors.
 
-    `=` writes each element once, `+=`, `*=`, `max=` and `min=` gather what the axes that the result
-    does not have give. A sum whose steps share places of the result, `y[2*r+u] += x[r] * w[u]`, is
-    solved for these; with a fill of the result it leaves out what lies beyond. Raises ShapeError,
-    naming the character, for what is no statement, for sizes that are missing or contradict each
-    other, and for places outside a tensor without a `fill`.
+    `=` writes each element once; `+=`, `*=`, `max=` and `min=` gather over the axes that the result
+    lacks. A sum in which several steps write the same element, `y[2*r+u] += x[r] * w[u]`, is solved
+    for the element; with a fill for the result, writes beyond its border are dropped. Raises
+    ShapeError, naming the character, for text that is no statement, for missing or contradictory
+    sizes, and for indices outside a tensor without a `fill`.
 
     >>> operator_of("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16).input_shapes
     ((8, 16), (4, 16))
@@ -144,7 +144,7 @@ def parse_statement(text: str) -> Statement:
 
 
 def _column(statement: Statement, start: int) -> int:
-    """The first character from `start` on that is no blank."""
+    """Column of the first non-blank character from `start` on."""
     return len(statement.text) - len(statement.text[start:].lstrip())
 
 
@@ -166,7 +166,7 @@ def _parsed(statement: Statement, start: int, end: int) -> ast.expr:
 
 
 class _Scalars(ast.NodeTransformer):
-    """Puts `a[()]` in the place of the calls that stand for `a[]` in a text."""
+    """Replaces the calls that stand for `a[]` by `a[()]`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -179,7 +179,7 @@ class _Scalars(ast.NodeTransformer):
 
 
 class _Reader(ast.NodeTransformer):
-    """Puts x0, x1, ... in the place of the elements that a body reads, and collects these."""
+    """Replaces the elements that a body reads by x0, x1, ..., and collects them."""
 
     def __init__(self, statement: Statement, column: int) -> None:
         self.statement, self.column = statement, column
@@ -188,7 +188,7 @@ class _Reader(ast.NodeTransformer):
         return ast.Name(f"x{self._element_number(node)}", ast.Load())
 
     def _element_number(self, node: ast.Subscript) -> int:
-        """The number of an element among those that are read."""
+        """The number of an element among the reads; a new one is appended."""
         found, reads = self.element(node), self.statement.reads
         for number, known in enumerate(reads):
             if replace(known, column=found.column) == found:
@@ -202,12 +202,12 @@ class _Reader(ast.NodeTransformer):
         raise self.refused(f"{node.id!r} is no element", node, f"write {node.id}[...]")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Visit the arguments alone: a function's name is no element, and `ir.scalar` checks it."""
+        """Visit only the arguments: the function's name is no element; `ir.scalar` checks it."""
         node.args = [self.visit(argument) for argument in node.args]
         return node
 
     def element(self, node: ast.Subscript) -> _Element:
-        """The tensor and the places in its dimensions."""
+        """The tensor and the indices of a subscript."""
         if not isinstance(node.value, ast.Name):
             raise self.refused("a tensor is called by a name", node)
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -226,7 +226,7 @@ class _Reader(ast.NodeTransformer):
         return tuple((axis, step) for axis, step in terms.items() if step), offset
 
     def _add(self, node: ast.expr, factor: int, terms: dict[str, int]) -> int:
-        """Add `factor` times an index to `terms`; the constant in it."""
+        """Add `factor` times an index to `terms`; returns its constant part."""
         if abs(factor) >= _MOST:
             raise self.refused(f"a step of {factor}, at most {_MOST - 1:,}", node)
         match node:
@@ -258,7 +258,7 @@ class _Reader(ast.NodeTransformer):
 
 
 def _require_apart(statement: Statement) -> None:
-    """The result names each axis once."""
+    """Require that the result names each axis at most once."""
     seen: set[str] = set()
     for terms, _ in statement.result.places:
         for axis, _ in terms:
@@ -270,7 +270,7 @@ def _require_apart(statement: Statement) -> None:
 def defined(
     statement: Statement, sizes: Mapping[str, Size], *, dtype: str = "f64", fill: Fill = None
 ) -> Definition | Assembly:
-    """The definition of a statement with these sizes; raises as `operator_of` does."""
+    """The operator of a parsed statement with these sizes; raises as `operator_of` does."""
     shapes = {name: size for name, size in sizes.items() if isinstance(size, tuple)}
     extents = _extents(statement, sizes, shapes)
     axes = statement.axes
@@ -311,7 +311,7 @@ def defined(
 
 
 def _types(statement: Statement, dtype: str) -> str:
-    """The text of the element types, with integers where places are read from."""
+    """The text of the element types, with integers for operands that hold indices."""
     indices = {k for e in statement.elements for k in e.read_from if k is not None}
     if ":" in dtype or not indices:
         return dtype
@@ -322,7 +322,7 @@ def _types(statement: Statement, dtype: str) -> str:
 def _scattered(
     statement: Statement, extents: Shape, accesses: Sequence[Access], dtype: str
 ) -> Definition | Assembly:
-    """The sums, solved for the places of the result that several steps share."""
+    """The sums, solved for the elements of the result that several steps write."""
     y, *operands = accesses
     found = scattered(extents, replace(y, fill=None), operands, statement.body, dtype)
     parts = [replace(p, axes=statement.axes, tensors=statement.tensors) for p in found]
@@ -337,7 +337,7 @@ def _scattered(
 
 
 def _turned(element: _Element, axes: set[str], extents: Mapping[str, int]) -> _Element:
-    """The element with these axes counted from their last step backwards."""
+    """The element with `axes` reversed, so that they count from their last step."""
     places = []
     for terms, offset in element.places:
         first = offset + sum(step * (extents[a] - 1) for a, step in terms if a in axes)
@@ -348,7 +348,7 @@ def _turned(element: _Element, axes: set[str], extents: Mapping[str, int]) -> _E
 def _extents(
     statement: Statement, sizes: Mapping[str, Size], shapes: Mapping[str, Shape]
 ) -> dict[str, int]:
-    """Extent of each axis: given, or taken from a dimension that it runs along alone."""
+    """Extent of each axis: given, or inferred from a dimension whose index is the axis alone."""
     found = _extents_given(statement, sizes)
     by: dict[str, str] = {}
     for element in statement.elements:
@@ -363,7 +363,7 @@ def _extents(
             )
         for (terms, offset), extent in zip(element.places, shape, strict=True):
             axis = terms[0][0] if len(terms) == 1 and terms[0][1] == 1 and not offset else ""
-            if not axis or axis in sizes:  # given: some steps of a larger tensor
+            if not axis or axis in sizes:  # a given extent may cover part of a tensor
                 continue
             if found.setdefault(axis, extent) != extent:
                 raise statement.refused(
@@ -381,7 +381,7 @@ def _extents(
 
 
 def _extents_given(statement: Statement, sizes: Mapping[str, Size]) -> dict[str, int]:
-    """The extents among the sizes; ShapeError for names and numbers that cannot be."""
+    """The extents among the sizes; raises ShapeError for unknown names and invalid numbers."""
     tensors = {e.tensor for e in statement.elements}
     for name, size in sizes.items():
         if name not in tensors and name not in statement.axes:
@@ -404,7 +404,7 @@ def _require_size(name: str, size: Size) -> None:
 
 
 def _reached(statement: Statement, access: Access, element: _Element, axes: Box) -> Shape:
-    """Shape of a tensor given without one: up to the last place that is read anywhere."""
+    """Inferred shape of a tensor: up to the largest index that any element of it reaches."""
     if access.fill is not None and any(len(t) > 1 or o for t, o in element.places):
         raise statement.refused(
             f"{element.tensor} is filled beyond a border that is not known",
@@ -422,7 +422,7 @@ def _reached(statement: Statement, access: Access, element: _Element, axes: Box)
 
 
 def _where_needed(access: Access, shape: Shape, axes: Box) -> float | None:
-    """The fill, where any place lies beyond the border."""
+    """The fill, if any index lies beyond the border."""
     return None if replace(access, shape=shape).is_inside(axes.shape) else access.fill
 
 
@@ -448,10 +448,10 @@ Letters = tuple[str, ...]
 
 
 def einsum(equation: str, shapes: Sequence[Shape], *, dtype: str = "f64") -> Definition:
-    """The definition of an equation over tensors of these shapes.
+    """The definition of an Einstein summation over tensors of these `shapes`.
 
-    Without an arrow the result has the letters that occur once, in order; an ellipsis stands for
-    the leading dimensions that are left, broadcast. Raises ShapeError naming the term.
+    Without an arrow, the result has the letters that occur once, in alphabetical order; an ellipsis
+    stands for the remaining leading dimensions, broadcast. Raises ShapeError naming the term.
 
     >>> einsum("ij,jk", [(2, 3), (3, 4)]).describe()
     'y[i,k] += x0[i,j] * x1[j,k]; i=2, k=4, j=3'
@@ -484,7 +484,7 @@ def einsum(equation: str, shapes: Sequence[Shape], *, dtype: str = "f64") -> Def
 
 
 def _letters(text: str, term: str, ellipsis: Letters, dimensions: int | None = None) -> Letters:
-    """The axes of a term: of the ellipsis the last ones where it has fewer dimensions."""
+    """The axes of a term; a tensor of fewer dimensions uses the last axes of the ellipsis."""
     before, dots, behind = term.partition("...")
     if not re.fullmatch("[A-Za-z]*", before + behind):
         raise ShapeError(f"{text!r}: {term!r} is no term, letters and one ellipsis at most")
@@ -500,7 +500,7 @@ def _letters(text: str, term: str, ellipsis: Letters, dimensions: int | None = N
 def _extents_of_letters(
     text: str, terms: Sequence[str], places: Sequence[Letters], shapes: Sequence[Shape]
 ) -> Mapping[str, int]:
-    """The extent of each axis; a dimension of one element goes with any."""
+    """The extent of each axis; dimensions of one element broadcast."""
     found: dict[str, int] = {}
     for term, own, shape in zip(terms, places, shapes, strict=True):
         for axis, extent in zip(own, shape, strict=True):
@@ -514,7 +514,7 @@ def _extents_of_letters(
 
 
 def _access_of_letters(own: Letters, shape: Shape, axes: Letters) -> Access:
-    """Access with one axis per dimension, and none in dimensions of one element."""
+    """Access with one axis per dimension, but none for dimensions of one element."""
     pairs = zip(own, shape, strict=True)
     terms = tuple(((axes.index(a), 1),) if n > 1 else () for a, n in pairs)
     return Access(shape, terms, (0,) * len(shape))

@@ -1,10 +1,10 @@
 """Element types of an operator: of its operands, its sums and its result.
 
 In: the text of an operator's `dtype`. Out: `Numerics`. The short form is one type for all. The long
-one is `operands:sums:result:rounding:overflow`, shell-safe and read from the left: `i16:i32` has
-16-bit operands, sums and results of 32 bits; `u8,i8:i32` names each operand; `q8.8:q16.16:q8.8`
-multiplies in fixed point and rounds its sums to 8.8, to even and saturating where nothing else is
-said, as in `q8.8:q16.16:q8.8:floor:wrap`. Floats have the short form alone.
+form is `operands:sums:result:rounding:overflow`, which needs no quoting in a shell; trailing parts
+may be omitted. `i16:i32` has 16-bit operands, sums and results of 32 bits; `u8,i8:i32` names each
+operand; `q8.8:q16.16:q8.8` multiplies in fixed point and rounds its sums to 8.8, by default to even
+and saturating; `q8.8:q16.16:q8.8:floor:wrap` overrides both. Floats use the short form only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OVERFLOWS = ("saturate", "wrap")
 
 @dataclass(frozen=True)
 class Numerics:
-    """The element types of an operator, and how its result is made from its sums.
+    """The element types of an operator, and the conversion of its sums to its result.
 
     Sums of integers wrap: they are exact modulo 2 ** bits, in any order. The result is the sum over
-    2 ** `shift`, rounded once; where it does not fit its type it saturates or wraps. Raises
-    ShapeError for types that do not go together.
+    2 ** `shift`, rounded once; if it does not fit its type, it saturates or wraps. Raises
+    ShapeError for types that cannot be combined.
     """
 
     operands: tuple[DType, ...]
@@ -56,31 +56,31 @@ class Numerics:
 
     @property
     def is_float(self) -> bool:
-        """True if it computes in floating point."""
+        """True if sums are floats."""
         return self.sums.is_float
 
     @property
     def is_mixed(self) -> bool:
-        """True if it computes in floating point and has other types beside."""
+        """True if sums are floats and some operand or the result has another type."""
         return self.is_float and {*self.operands, self.result} - {self.sums} != set()
 
     @property
     def in_reals(self) -> bool:
-        """True if elements of fixed point stand for real numbers, of which the result is computed
-        and rounded once, to nearest and saturated, as `q8.8:f64:q8.8` says.
+        """True if fixed-point elements represent real numbers, from which the result is computed
+        and rounded once, to nearest and saturating: `q8.8:f64:q8.8`.
         """
         return self.is_float and all(k.kind == "fixed" for k in (*self.operands, self.result))
 
     @property
     def units(self) -> DType:
-        """The type that a machine's units compute in: that of the sums, or of elements of fixed
-        point that stand for real numbers.
+        """The type that a machine's units compute in: the type of the sums, or the fixed-point type
+        of the result where elements represent real numbers.
         """
         return self.result if self.in_reals else self.sums
 
     @property
     def shift(self) -> int:
-        """Fraction bits of the sums that the result does not have."""
+        """Fraction bits of the sums beyond those of the result."""
         return self.sums.fraction_bits - self.result.fraction_bits
 
     @property
@@ -89,7 +89,7 @@ class Numerics:
         return self.sums != self.result
 
     def __str__(self) -> str:
-        """The shortest text that `parse` reads back equal.
+        """The shortest text that `parse` turns back into an equal value.
 
         >>> str(Numerics.parse("i16,i16:i32:i32", 2))
         'i16:i32'
@@ -104,23 +104,23 @@ class Numerics:
 
     @classmethod
     def parse(cls, text: str, operands: int, *, mixed: bool = False) -> Numerics:
-        """The element types of an operator with `operands` operands, of which floats have one for
-        all unless they may be `mixed`.
+        """The element types of an operator with `operands` operands; floats share one type for all
+        unless they may be `mixed`.
 
-        Raises ShapeError for an unknown type, a list of another length, or types that do not go
-        together.
+        Raises ShapeError for an unknown type, a list of another length, or types that cannot be
+        combined.
         """
         return _parse(text, operands, mixed=mixed)
 
     @classmethod
     def of(cls, text: str) -> Numerics:
-        """The element types that a text names, whatever they are for."""
+        """The element types that a text names, for as many operands as it lists."""
         names = text.partition(":")[0].count(",") + 1
         return cls.parse(text, names if names > 1 else _TWO, mixed=True)
 
     def write_back(self, sums: Integers, divisor: int | Integers = 1) -> Array:
-        """The result of exact integer `sums`, which their type keeps modulo its bits, over
-        `divisor` and 2 ** `shift`.
+        """The result of exact integer `sums`: wrapped to their type, divided by `divisor` and
+        2 ** `shift`, rounded once.
         """
         kept = sums.astype(self.sums.numpy).astype(np.int64)
         if self.result == BOOL:
@@ -130,7 +130,7 @@ class Numerics:
 
 
 def sums_called(text: str) -> str:
-    """The name of the sums' type in the text of an operator's element types.
+    """The name of the sums' type in an operator's `dtype`.
 
     >>> sums_called("f32"), sums_called("u8,i8:i32"), sums_called("i16:i32:i16")
     ('f32', 'i32', 'i32')
@@ -139,7 +139,7 @@ def sums_called(text: str) -> str:
 
 
 def real_types(kind: str) -> str:
-    """The text of types of what computes real numbers in elements of one type.
+    """The `dtype` of an operator that computes real numbers in elements of one type.
 
     >>> real_types("f32"), real_types("q8.8")
     ('f32', 'q8.8:f64:q8.8')
@@ -148,7 +148,7 @@ def real_types(kind: str) -> str:
 
 
 def partial_types(numerics: Numerics) -> str:
-    """The text of types of an operator that leaves its sums as they are, for others to add to.
+    """The `dtype` of an operator whose result is its plain sums, for others to add to.
 
     >>> partial_types(Numerics.parse("i16:i32:i16", 2)), partial_types(Numerics.parse("f32", 2))
     ('i16:i32', 'f32')
@@ -157,7 +157,7 @@ def partial_types(numerics: Numerics) -> str:
 
 
 def require_products(kind: str, numerics: Numerics) -> None:
-    """Raise ShapeError unless the sums hold each product of the first two operands exactly."""
+    """Raise ShapeError unless sums represent each product of the first two operands exactly."""
     if numerics.is_float:
         return
     a, b = numerics.operands[:2]
@@ -177,7 +177,7 @@ def require_products(kind: str, numerics: Numerics) -> None:
 
 
 def require_alike(kind: str, numerics: Numerics) -> None:
-    """Raise ShapeError unless operands and sums count in the same steps."""
+    """Raise ShapeError unless operands and sums have equal fraction bits."""
     if numerics.is_float:
         return
     for operand in numerics.operands:
@@ -206,7 +206,7 @@ def require_float(kind: str, numerics: Numerics) -> None:
 
 
 def _default(before: list[str]) -> str:
-    """The default of the next part, where the text ends after `before`."""
+    """The default of the next part, if the text ends after the parts `before`."""
     match len(before):
         case 1 | 2:
             return before[-1]

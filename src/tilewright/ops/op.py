@@ -1,7 +1,7 @@
-"""Interface of all operators: shapes of operands and result, work, meaning in NumPy.
+"""Interface of all operators: shapes of operands and result, work, NumPy reference.
 
-In: extents. Out: a frozen dataclass per operator that refuses contradicting extents when it is
-made. `reference` is the meaning that all generated code and simulations are judged against.
+In: extents. Out: a frozen dataclass per operator, which refuses contradicting extents on
+construction. `reference` defines the result that all generated code and simulations are judged by.
 """
 
 from __future__ import annotations
@@ -39,23 +39,22 @@ Arrays = Mapping[str, Array]
 Floats = NDArray[np.float64]
 IntOrPair = int | tuple[int, int]
 Pair = tuple[int | None, int | None]
-"""A dimension of the result, and one of the terms."""
+"""A dimension of the result, and one of the terms; None for neither."""
 Follows = tuple[Pair, ...]
-"""For each dimension of a region the dimension of the result and of the terms that it follows."""
+"""For each dimension of a region, the dimension of the result and the term that determine it."""
 
 
 class Op:
-    """An operator with all its extents; images are batch x channels x height x width. Unless its
-    class says otherwise its types are those of its text, it is no other operator under another
-    name, and it is not divided.
+    """An operator with all its extents; images are batch x channels x height x width. By default
+    its types are parsed from `dtype`, it equals no other named operator, and it is not divided.
     """
 
     is_named: ClassVar[bool] = True
-    """False for definitions of a user's own; the dimensions of a named operator's result are those
-    of its first operand, or those of a product.
+    """False for a user's own definitions. A named operator's result has the dimensions of its first
+    operand, or of a product.
     """
     reshapes: ClassVar[bool] = False
-    """True if the elements only get another shape, in the same order."""
+    """True if the operator only changes the shape and keeps the order of elements."""
 
     @property
     @abstractmethod
@@ -111,90 +110,90 @@ class Op:
 
     @property
     def definitions(self) -> tuple[Computed, ...]:
-        """The definitions in sequence that the operator is; ShapeError for one that has none."""
+        """The operator as a sequence of definitions; raises ShapeError if it has none."""
         raise ShapeError(f"{self.describe()} is no sequence of definitions")
 
     @property
     def convolution(self) -> Conv2d | None:
-        """The convolution of images that it is, or None."""
+        """The equal convolution of images, or None."""
         return None
 
     @property
     def matrix_product(self) -> Gemm | None:
-        """The matrix product that it is, or None."""
+        """The equal matrix product, or None."""
         return None
 
     @property
     def pooling(self) -> Pool2d | None:
-        """The pooling of images that it is, or None."""
+        """The equal pooling of images, or None."""
         return None
 
     @property
     def normalisation(self) -> BatchNorm | None:
-        """The normalisation of channels by given numbers that it is, or None."""
+        """The equal normalisation of channels by given statistics, or None."""
         return None
 
     @property
     def bias_addition(self) -> Bias | None:
-        """The addition of a number for each index of an axis that it is, or None."""
+        """The equal addition of one number per index of an axis, or None."""
         return None
 
     @property
     def in_memory(self) -> InMemory | None:
-        """The definition on tensors as they lie that it is, or None."""
+        """The equal definition on tensors in their own layout, or None."""
         return None
 
     @property
     def permutation(self) -> tuple[int, ...] | None:
-        """The operand's dimension that each of the result is, where no more is done; else None."""
+        """For a pure transposition, the operand's dimension of each result dimension; else None."""
         return None
 
     @property
     def of_group(self) -> int | None:
-        """The core group whose tensor the result is; None for what each has of its own."""
+        """The core group whose tensor becomes the result; None if each group uses its own."""
         return None
 
     @property
     def border(self) -> tuple[Shape, Shape, float] | None:
-        """Places before and behind the operand's elements, and what stands there, where no more is
-        done; else None.
+        """For pure padding, the counts before and after the operand's elements, per dimension, and
+        the padding value; else None.
         """
         return None
 
     @property
     def terms(self) -> Shape:
-        """Extents over which the sums of a result may be divided; none where they may not."""
+        """Extents over which the result's sums may be divided; empty if they may not."""
         return ()
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """The dimension of the region, or of the terms, that each dimension of `computable` and of
-        each operand in `needed` follows; None if they do not map one by one.
+        """For `computable`, then for each operand in `needed`: which dimension of the region and
+        which term determines each dimension's interval. None if intervals depend on more than that.
         """
         return None
 
     @property
     def unchanged(self) -> frozenset[tuple[int, int]]:
-        """Regions, numbered as in `follows`, and dimensions of them whose interval is the one that
-        they follow, wherever that lies in the result or in the terms.
+        """Pairs of a region, numbered as in `follows`, and one of its dimensions, whose interval
+        always equals the interval that it follows.
         """
         return frozenset()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The smallest region around `result` that an operator of this kind computes alone: all of
-        the result where it has no partial regions.
+        """The smallest region around `result` that an operator of this kind can compute by itself;
+        the whole result if it supports no partial regions.
         """
         return Box.whole(self.out_shape)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that the region `result` is computed from, limited to `terms`
-        where the sums are divided. Excludes padding; empty for an operand not needed.
+        """The region of each operand that the region `result` depends on, limited to `terms` where
+        sums are divided. Excludes padding; empty for an operand that is not needed.
         """
         return tuple(map(Box.whole, self.input_shapes))
 
     def part(self, result: Box, terms: Box | None = None) -> Op:
-        """The operator that computes a computable `result` from its needed operands. Partial sums,
-        over some `terms` alone, stay in the type of the sums.
+        """The operator that computes a computable region from the needed regions of its operands.
+        Partial sums, over only some `terms`, stay in the type of the sums.
         """
         return self
 
@@ -203,16 +202,16 @@ class Op:
         return []
 
     def with_magnitudes(self) -> Op:
-        """The operator whose result on absolute values bounds the magnitude of each sum's terms:
-        itself, where these have no factors.
+        """The operator whose result on absolute values bounds the magnitude of each sum's terms.
+        This is the operator itself unless terms have signed factors.
         """
         return self
 
 
 @dataclass(frozen=True)
 class Maker:
-    """An operator that users compile by itself: its class, and the function that they make it by,
-    whose parameters are its options on the command line.
+    """An operator that users can compile alone: its class, and its constructing function, whose
+    parameters are its options on the command line.
     """
 
     operator: type[Op]
@@ -220,19 +219,19 @@ class Maker:
 
 
 CONTRACTIONS: dict[str, Maker] = {}
-"""Operators that sum products, by kind. A module of this package registers its own here."""
+"""Operators that sum products, by kind; their modules register them here."""
 OPERATORS: ChainMap[str, Maker] = ChainMap({}, CONTRACTIONS)
 """All operators, by kind."""
 
 
 def same_dimensions(count: int) -> Follows:
-    """Follows of an operand whose dimensions match the result's by number."""
+    """`Follows` of an operand with the same dimensions as the result."""
     return tuple((dimension, None) for dimension in range(count))
 
 
 def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
-    """`operands` in double precision; raises ShapeError where they do not fit `op`. Elements of
-    fixed point are the numbers that they stand for.
+    """`operands` in double precision; raises ShapeError if their shapes do not fit `op`. Elements
+    in fixed point become the real numbers that they represent if `op` computes in reals.
     """
     require_operands(op, operands)
     found = [np.asarray(operand, np.float64) for operand in operands]
@@ -243,8 +242,8 @@ def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
 
 
 def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
-    """`operands` for sums of `terms` products: in single precision where that is exact, which takes
-    half the time, else in double.
+    """`operands` for sums of `terms` products: in single precision, twice as fast, where it is
+    exact; else in double.
     """
     require_operands(op, operands)
     if op.numerics.in_reals:
@@ -258,8 +257,8 @@ def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
 
 
 def in_own_type(op: Op, operands: Sequence[Array]) -> list[Array]:
-    """`operands` in the element types that `op` names; raises ShapeError where they do not fit,
-    in shape or because an integer type lacks one of their values.
+    """`operands` in the element types of `op`. Raises ShapeError if a shape does not fit, or if an
+    integer type cannot represent a value.
     """
     require_operands(op, operands)
     found = []
@@ -273,12 +272,12 @@ def in_own_type(op: Op, operands: Sequence[Array]) -> list[Array]:
 
 
 def in_integers(op: Op, operands: Sequence[Array]) -> list[Integers]:
-    """`operands` of integer or fixed-point types as 64-bit integers, refused likewise."""
+    """`operands` of integer or fixed-point types as 64-bit integers; raises as `in_own_type`."""
     return [own.astype(np.int64) for own in in_own_type(op, operands)]
 
 
 def require_operands(op: Op, operands: Sequence[Array]) -> None:
-    """Raise ShapeError where operands do not have the operator's shapes."""
+    """Raise ShapeError unless the operands have the operator's shapes."""
     expected = op.input_shapes
     found = tuple(operand.shape for operand in operands)
     if found != expected:
@@ -288,13 +287,13 @@ def require_operands(op: Op, operands: Sequence[Array]) -> None:
 
 
 def rounded(op: Op, result: Floats) -> Array:
-    """`result` in the element type of `op`."""
+    """`result` converted to the result type of `op`."""
     found: Array = converted(result, op.numerics.result)
     return found
 
 
 def pair(value: IntOrPair) -> tuple[int, int]:
-    """Both extents of a square or rectangle.
+    """Both extents of a rectangle, or of a square given by one.
 
     >>> pair(3), pair((3, 5))
     ((3, 3), (3, 5))

@@ -12,7 +12,7 @@ from tilewright.ops.op import Array, Op
 class Piece:
     """The work of one group: an operator on regions of the operands and of the result.
 
-    `op` does not take an operand whose region is empty.
+    Operands with an empty region are no operands of `op`.
     """
 
     op: Op
@@ -20,14 +20,14 @@ class Piece:
     result: Box
 
     def take(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The piece's operands out of the whole ones."""
+        """The piece's operands, cut from the whole ones."""
         pairs = zip(operands, self.operands, strict=True)
         return tuple(x[region.slices] for x, region in pairs if region.size)
 
 
 def operator_piece(op: Op, result: Box, terms: Box | None = None) -> Piece:
-    """The piece that computes the region `result`, or a little more where no operator of its kind
-    computes just that; of the sums only the `terms`, where they are given.
+    """The piece that computes the region `result`, over `terms` if given. The region grows where no
+    operator of this kind computes it alone (`Op.computable`).
     """
     computed = op.computable(result, terms)
     return Piece(op.part(computed, terms), op.needed(computed, terms), computed)
@@ -39,7 +39,7 @@ def whole_piece(op: Op) -> Piece:
 
 
 def intervals(extent: int, groups: int) -> list[Interval]:
-    """Intervals of one length that cover `extent`; they overlap where it is not divisible.
+    """At most `groups` intervals of equal length that cover `extent`, overlapping if need be.
 
     >>> intervals(14, 4)
     [(0, 4), (3, 7), (6, 10), (10, 14)]
@@ -53,11 +53,11 @@ def intervals(extent: int, groups: int) -> list[Interval]:
 
 
 Divided = list[tuple[str, tuple[Piece, ...]]]
-"""Ways to divide an operator by name, each with its pieces."""
+"""Names of ways to divide an operator, each with its pieces."""
 
 
 def pieces_along(op: Op, dimension: int, groups: int) -> tuple[Piece, ...]:
-    """Pieces of equal extents over one dimension of the result."""
+    """Pieces of equal extents along one dimension of the result."""
     whole = Box.whole(op.out_shape)
     cut = intervals(op.out_shape[dimension], groups)
     return tuple(operator_piece(op, whole.along(dimension, part)) for part in cut)

@@ -1,8 +1,8 @@
-"""Definitions that are named operators under other names, orders and joint axes.
+"""Recognition of definitions that equal a named operator up to axis names, order and grouping.
 
-In: a contraction of two operands. Out: the matrix product, the batch of them or the convolution of
-up to two window dimensions that it is, and the reshapes and transposes around it, so that what is
-known of the named operator holds for it.
+In: a contraction of two operands. Out: the equal matrix product, batched product or convolution
+with up to two window dimensions, and the reshapes and transposes around it. Kernels and rules of
+the named operator then apply to the definition.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MOST_WINDOWS = 2
 
 @dataclass(frozen=True)
 class Recognised:
-    """The named operator, the numbers of the definition's operands that it takes, the operators
-    that bring each of these into its order, and those that bring its result into the definition's.
+    """A named operator with the numbers of the definition's operands, in its order; the moves that
+    bring each operand into its layout; and the moves that restore the definition's result.
     """
 
     op: Op
@@ -37,7 +37,9 @@ class Recognised:
 
 @dataclass(frozen=True)
 class _Window:
-    """A dimension at `stride` times an axis of the result plus `dilation` times a tap, if any."""
+    """A dimension addressed at `stride` times an axis of the result plus `dilation` times a tap,
+    less the border `before`; without a tap, the window is one element.
+    """
 
     axis: int
     tap: int | None
@@ -51,7 +53,7 @@ _Part = int | _Window
 
 @dataclass(frozen=True)
 class _StoredTensor:
-    """A tensor whose stored dimensions are cut into axes and windows, in order."""
+    """A tensor with its stored dimensions cut into axes and windows, in order."""
 
     shape: Shape
     extents: tuple[int, ...]
@@ -59,7 +61,7 @@ class _StoredTensor:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Axes that have a dimension of their own."""
+        """The axes outside windows, in the order of the dimensions."""
         return tuple(p for p in self.parts if isinstance(p, int))
 
     @property
@@ -69,7 +71,7 @@ class _StoredTensor:
 
 
 def recognised(op: Definition) -> Recognised | None:
-    """The named operator equivalent to a contraction, or None."""
+    """The named operator that equals a contraction, or None."""
     if op.kind != "contraction":
         return None
     held = [_stored_tensor(x, op) for x in op.operands]
@@ -85,9 +87,9 @@ def recognised(op: Definition) -> Recognised | None:
 
 
 def as_named(op: Op) -> Op:
-    """The named operator that a definition is, its tensors as they lie; without one `op` itself.
+    """The named operator that equals a definition without any moves; `op` itself if there is none.
 
-    A network arranges operands first where they lie otherwise (`ops.normal_form`).
+    In networks, `ops.normal_form` inserts the moves where a layout differs.
     """
     found = recognised(op) if isinstance(op, Definition) else None
     if found is None or found.operands != (0, 1) or any((*found.arranging, found.restoring)):
@@ -96,7 +98,7 @@ def as_named(op: Op) -> Op:
 
 
 def _stored_tensor(access: Access, op: Definition) -> _StoredTensor | None:
-    """The tensor in axes and windows, None where a dimension is something else."""
+    """The tensor cut into axes and windows; None if a dimension is neither."""
     extents: list[int] = []
     parts: list[_Part] = []
     dims = zip(access.shape, access.terms, access.offsets, strict=True)
@@ -128,7 +130,7 @@ def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _W
 def _by_roles(
     op: Definition, x: _StoredTensor, w: _StoredTensor, result: _StoredTensor, *, swapped: bool
 ) -> Recognised | None:
-    """`x` has the windows, if there are any."""
+    """Recognise a contraction by the roles of its axes; only `x` may have windows."""
     wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows if p.tap is not None]
     in_x, in_w, kept = {*x.axes}, {*w.axes}, {*result.axes} - {*wide}
     both = in_x & in_w
@@ -160,7 +162,7 @@ def _product(
     *,
     swapped: bool,
 ) -> Recognised:
-    """A matrix product or a batch of them; the left operand's axes stand first in the result."""
+    """A matrix product or a batched one; the left operand's axes come first in the result."""
     (x, w, result), (batch, columns, rows, terms) = held, roles
     left, right, m, n = (x, w, columns, rows)
     if result.axes == (*batch, *rows, *columns):
@@ -190,8 +192,8 @@ def _of_single_places(
     *,
     swapped: bool,
 ) -> Recognised | None:
-    """A convolution whose windows are single places, where the first operand and the result are
-    images: a product would transpose both.
+    """A 1 x 1 convolution, where the first operand and the result are images, which a product would
+    have to transpose.
     """
     (x, w), last = held, len(terms)
     first = next((n for n in range(1, len(x.axes)) if x.axes[n : n + last] == (*terms,)), 0)
@@ -237,7 +239,7 @@ def _convolution(
             count[1],
             op.dtype,
         )
-    except ShapeError:  # a border wider than the window, say
+    except ShapeError:  # for instance a border wider than the window
         return None
     wide = tuple(op.extents[p.axis] for p in windows)
     if made.out_shape[4 - len(wide) :] != wide:
@@ -252,8 +254,8 @@ def _convolution(
 def _as_plane(
     x: _StoredTensor, result: _StoredTensor, images: list[int], channels: Sequence[int]
 ) -> tuple[_StoredTensor, list[int]]:
-    """(images, the axes that number them), where beside the only window lie places in the order of
-    the result: windows of single places, as a product over these would transpose both.
+    """The images and the axes that number them. If an axis of images lies next to the only window,
+    in the order of the result, it becomes a window of one element, which saves transposing images.
     """
     *first, a, b = (None, *x.parts)
     pair = tuple(p.axis if isinstance(p, _Window) else p for p in (a, b))
@@ -266,7 +268,7 @@ def _as_plane(
 
 
 def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, int, int, int]:
-    """Places, taps, stride, dilation, and the border before and after, of one dimension."""
+    """Size, taps, stride, dilation, and the border before and after, of one dimension."""
     taps = 1 if window.tap is None else op.extents[window.tap]
     count = op.extents[window.axis]
     reach = (count - 1) * window.stride + (taps - 1) * window.dilation + 1
@@ -282,8 +284,9 @@ def _arranged(
     *,
     swapped: bool,
 ) -> Recognised:
-    """The operator `made` of the operands and the result `held`, whose dimensions are in `orders`
-    there; `swapped` if its first operand is the definition's second.
+    """The operator `made` with moves from and to the tensors `held`; `orders` lists the parts of
+    its operands and the axes of its result. `swapped` if its first operand is the definition's
+    second.
     """
     (*operands, result), (*taken, given) = held, orders
     numbers, kinds = (int(swapped), int(not swapped)), op.operand_dtypes
@@ -299,7 +302,7 @@ def _arranged(
 def _moved(
     shape: Shape, parts: Shape, order: tuple[int, ...], last: Shape, dtype: str
 ) -> tuple[Op, ...]:
-    """Reshape into parts, transpose, reshape; steps that change nothing are left out."""
+    """Reshape into `parts`, transpose, reshape to `last`; moves that change nothing are omitted."""
     if order == tuple(range(len(order))):
         return (Reshape(shape, last, dtype),) if shape != last else ()
     turned = Transpose(parts, order, dtype)

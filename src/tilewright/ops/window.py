@@ -55,7 +55,7 @@ def require_window(
 def out_extent(
     image: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1
 ) -> int:
-    """Number of windows that fit along one axis.
+    """Number of windows that fit along one axis of the padded image.
 
     >>> out_extent(224, kernel=7, stride=2, before=3, after=3)
     112
@@ -64,8 +64,8 @@ def out_extent(
 
 
 def seen(side: Interval, taps: Interval, stride: int, before: int, dilation: int = 1) -> Interval:
-    """The pixels that the outputs in `side` read through the `taps` of a kernel, padding included,
-    counted from the first pixel of the image.
+    """The pixels that the outputs `side` read through the `taps` of a kernel, relative to the first
+    pixel of the image and including padding.
 
     >>> seen((0, 4), (0, 3), stride=2, before=1)
     (-1, 8)

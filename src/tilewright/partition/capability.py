@@ -1,6 +1,6 @@
 """The capability of families whose machines divide networks over their cores.
 
-A module of its own: asking for the capability loads nothing of the planner.
+A module of its own, so that a query for the capability does not load the planner.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class DividesNetworks(Protocol):
-    """A family whose machines divide the layers of networks over their cores; `trains` where cores
-    keep weights that a training step changes.
+    """A family whose machines divide the layers of networks over their cores. `trains` is true
+    where cores keep weights that a training step changes.
     """
 
     trains: bool
@@ -28,7 +28,7 @@ class DividesNetworks(Protocol):
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The planner's input: the network's layers, and the model of the machine.
 
-        Raises PartitionError for elements that the cores do not compute.
+        Raises PartitionError for an element type that the cores do not compute.
         """
 
     def divide(
@@ -42,17 +42,18 @@ class DividesNetworks(Protocol):
         place: bool = False,
         progress: Progress = silent,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, of all grids or of those of one `strategy`
-        (or several, with commas between). No core computes more of a layer than `most_work` times
-        what it has by the BWDSP paper's, or by the most even grid of `strategy`; above 1 halos may
-        be computed again. With `place` the core of each part is chosen, too.
+        """The cheapest plan under `weights`, over all grids or over those of `strategy`: one name,
+        or several separated by commas. `most_work` limits the busiest core's work in each layer, as
+        a multiple of its work under the BWDSP paper's strategy or under the most even grid of
+        `strategy`; above 1, cores may recompute halos. With `place`, the planner also assigns parts
+        to cores.
 
-        Raises PartitionError where no tile fits, there is no such strategy, or parts are to be
-        placed where cycles count, halos are computed again or the fabric multicasts.
+        Raises PartitionError where no tile fits, for an unknown strategy, and for `place` together
+        with costs in cycles, recomputed halos or a multicasting fabric.
         """
 
     def programs(self, machine: Machine, element: str) -> Programs:
-        """Programs of the machine's cores, for values of the type `element`."""
+        """Programs of the machine's cores, for values of type `element`."""
 
 
 DIVIDES: Capability[DividesNetworks] = Capability(

@@ -1,12 +1,12 @@
-"""A plan on one clock: what each core computes, and every message on every link that it takes.
+"""A plan on one clock: each core's computation, and every message on every link of its route.
 
-In: a plan and a model of the machine. Out: when each layer is done, bulk-synchronous as the BWDSP
-paper has it (nothing of a step begins before all of the step before is done), or overlapped. In
-the latter a core computes as soon as it has its inputs; the third of its rotating buffers takes the
-next layer's input, and main memory delivers the next layer's weights, from when it begins the layer
-before. Weights stream through: a core is not done before they have all come. A message passes its
-links as `machine.messages` says; cores and links serve what is asked for first. Nothing here was
-measured.
+In: a plan and a model of the machine. Out: the cycle at which each layer is done. Time is either
+bulk-synchronous as in the BWDSP paper (no step begins before the step before it has ended on all
+cores) or overlapped. Overlapped, a core computes as soon as its inputs are there; once it begins a
+layer, the third of its rotating buffers accepts the next layer's input and main memory delivers the
+next layer's weights. Weights stream, so a core is done only after the last of them has arrived.
+Messages pass links as `machine.messages` defines; cores and links serve requests in order of
+arrival. All times are modelled, none measured.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Integers = NDArray[np.int64]
 def finish_cycles(
     plan: PartitionPlan, model: CoreModel, *, overlapped: bool, times: Times | None = None
 ) -> list[float]:
-    """Cycles from the start at which all cores have finished each layer. They compute at their peak
-    or, with `times`, as long as their programs take.
+    """For each layer, the cycle at which its last core finishes, counted from the start. Cores
+    compute at their peak or, with `times`, as long as their programs take.
     """
     clock = _Clock(plan, model, overlapped, times)
     both = zip(plan.layers, plan.exchanges, strict=True)
@@ -43,8 +43,9 @@ def finish_cycles(
 
 @dataclass
 class _Clock:
-    """State of the simulated cores: the times at which each began and finished its last layer, at
-    which each link and main memory are free, and at which each core had its part of each tensor.
+    """State of the simulation, in cycles: when each core `began` and had `done` its latest layer,
+    when each of the `links` and main memory are next free, and when each core had `made` its part
+    of each tensor.
     """
 
     plan: PartitionPlan
@@ -65,7 +66,7 @@ class _Clock:
         self.links = np.zeros(2 * self.nodes * (self.nodes + 1))
 
     def advance(self, planned: Planned, exchanges: Exchanges) -> float:
-        """One layer; when its last core is done."""
+        """Simulate one layer; returns the cycle at which its last core is done."""
         cores = list(planned.cores)
         arrived = self._inputs(cores, exchanges)
         self._barrier(arrived)
@@ -87,7 +88,7 @@ class _Clock:
         return float(made.max())
 
     def _computing(self, planned: Planned) -> tuple[Cycles, Cycles]:
-        """Cycles of each core before it gets sums of others, and behind that."""
+        """Each part's cycles before the exchange of partial sums, and after it."""
         if self.times is None:
             peak = planned.layer.op.flops * np.array(planned.shares) / self.model.flops_per_cycle
             return peak, np.zeros(len(peak))
@@ -95,16 +96,16 @@ class _Clock:
         return np.array([own[0] for own in each]), np.array([sum(own[1:]) for own in each])
 
     def _barrier(self, times: Cycles) -> None:
-        """Unless steps overlap nothing goes on before all of this is done."""
+        """Unless steps overlap, raise all times to the latest of them."""
         if not self.overlapped:
             self.done[:] = max(times.max(), self.done.max())
             times[:] = self.done
 
     def _inputs(self, cores: list[int], exchanges: Exchanges) -> Cycles:
-        """Times at which each core has received what it reads of other layers.
+        """Times at which each core has received its operands from other layers.
 
-        Messages leave in an order in which no core has to take two at once: not before the source
-        has made them, and the target begun the layer before, which frees a buffer.
+        Messages leave in rounds, so that no core receives two at once. A message waits until the
+        source has computed it and the target has begun the layer before, which frees a buffer.
         """
         arrived, free = np.zeros(self.plan.cores), self._free()
         sent, leaves, values, trees = [np.zeros((2, 0), np.int64)], [], [], list[Integers]()
@@ -115,7 +116,7 @@ class _Clock:
             sent.append(np.stack([messages.sources, messages.targets]))
             leaves.append(np.maximum(made[messages.sources], free[messages.targets]))
             values.append(_values(found)[messages.moves])
-            trees.append(messages.moves + sum(map(len, trees)))  # apart from other tensors' moves
+            trees.append(messages.moves + sum(map(len, trees)))  # unique over all tensors
         if leaves:
             ways = np.concatenate(sent, axis=1)
             given = (np.concatenate(own) for own in (leaves, values, trees))
@@ -126,8 +127,8 @@ class _Clock:
         return self.began if self.overlapped else self.done
 
     def _weights(self, planned: Planned) -> tuple[Cycles, Cycles]:
-        """Times at which each core begins to receive its weights and inputs from main memory, and
-        at which it has all of them.
+        """Times at which each core receives the first and the last of its weights and inputs from
+        main memory.
         """
         first, last = [0.0] * self.plan.cores, [0.0] * self.plan.cores
         known: dict[object, tuple[float, float]] = {}
@@ -153,7 +154,7 @@ class _Clock:
             yield from layer.weights(part.summed, part.terms, part.kept)
 
     def _sums(self, exchanges: Exchanges, ends: Cycles) -> None:
-        """Partial sums go to who finishes them, each in a message of its own."""
+        """Send partial sums to the cores that finish them, one message per source and target."""
         found = messages_of(exchanges.sums, self.plan.cores)
         values = _values(exchanges.sums)[found.moves] * self.model.sum_values
         alone = np.arange(len(values))
@@ -164,8 +165,8 @@ class _Clock:
         self, sources: Integers, targets: Integers, leaves: Cycles, values: Integers,
         trees: Integers,
     ) -> Cycles:  # fmt: skip
-        """Arrival times of messages that leave at `leaves` or later; who comes first takes a link
-        first. Messages of one multicast have the same of `trees`, and pass each link once.
+        """Arrival times of messages that are ready at `leaves`; links serve them in order of
+        arrival. Messages of one multicast share a number in `trees` and pass each link once.
         """
         fabric = self.model.fabric
         ways = places(fabric, sources, targets)

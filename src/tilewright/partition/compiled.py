@@ -1,8 +1,8 @@
 """Costs of exchanges between all pairs of grids, compiled.
 
-Values that cores hold in common and have to get, with bounds of them; the same exchanges as
-messages and the links they take, those of `moves` along `machine.messages.links`. Tests hold
-them equal.
+One group of functions counts the values that cores keep locally or receive, and bounds them. The
+other routes the same exchanges as messages over links, like `moves` and `machine.messages.links`;
+tests check that both agree.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Integers = NDArray[np.int64]
 Marks = NDArray[np.uint8]
 Costs = NDArray[np.float64]
 Bounds = NDArray[np.int32] | NDArray[np.int64]
-"""Regions over (grid, dimension, first and last, core)."""
+"""Regions as an array over (grid, dimension, first and last, core)."""
 _BLOCK = 16
-"""Grids whose regions stay in the cache while those of others pass."""
+"""Readers' grids per block: their regions stay in the cache while the producer's grids pass."""
 
 
 @entry_point()
 def sides_of_cells(
     places: Integers, strides: Integers, counts: Integers, cells: Integers, sides: Integers
 ) -> Integers:
-    """The interval of each cell along each axis, one grid after the other. `places` say for each
-    grid and axis where its intervals begin in `sides`, `counts` how many these are, and `strides`
-    how many cells further the next one is.
+    """The interval of each cell along each axis, (cell, axis, first and last), grid after grid. For
+    each grid and axis, `places` is the index of its first interval in `sides`, `counts` the number
+    of its intervals and `strides` the distance in cells from one interval to the next.
     """
     axes = places.shape[1]
     found = np.empty((cells.sum(), axes, 2), np.int64)
@@ -45,8 +45,8 @@ def sides_of_cells(
 
 @entry_point()
 def common_values(kept: Bounds, need: Bounds) -> Integers:
-    """Values that cores need and keep themselves, for each pair of grids. Both arrays are over
-    (grid, dimension, first and last, core), so that a vector holds several cores.
+    """Values that cores both need and keep, summed over the cores, for each pair of grids. Cores
+    are the last axis of both arrays, so that the loop over them vectorises.
     """
     grids, rank, _, cores = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -71,8 +71,8 @@ def common_values(kept: Bounds, need: Bounds) -> Integers:
 
 @entry_point()
 def most_received(kept: Integers, need: Integers) -> Integers:
-    """Most values that a core needs and does not keep, for each pair of grids: no exchange sends
-    less through the busiest core's port.
+    """Largest number of values that one core needs and does not keep, for each pair of grids. It
+    bounds the load of the busiest core's port from below.
     """
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -94,8 +94,8 @@ def most_received(kept: Integers, need: Integers) -> Integers:
 
 @entry_point()
 def nearest_values(kept: Integers, need: Integers) -> Integers:
-    """Values that cores need of the core that keeps most of them, summed over the cores, for each
-    pair of grids: no placement leaves more where they are read.
+    """For each pair of grids, the values that each core needs and its best owner keeps, summed over
+    the cores. It bounds the values that any placement of parts saves from moving.
     """
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -118,10 +118,10 @@ def nearest_values(kept: Integers, need: Integers) -> Integers:
 
 @piece
 def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
-    """Lower bound on the cost of an exchange between a producer's grid and a reader's. `kept` is
-    the number of the producer's cells and the longest sides of what they keep; `need` is the number
-    of the reader's cells, the values that they need, and their longest sides. `prices` are those of
-    a value, a message, and a value at a core's port.
+    """Lower bound on the cost of an exchange between a producer's grid and a reader's. `kept` lists
+    the producer's cells and the longest sides that they keep; `need` lists the reader's cells, the
+    values that they need, and their longest sides. `prices` are per value, per exchange, and per
+    value at a core's port.
     """
     common = 1
     for d in range(len(kept) - 1):
@@ -136,8 +136,9 @@ def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
 def least_paired(
     costs: Costs, kept: Integers, need: Integers, prices: Costs, received: bool
 ) -> Costs:
-    """Least cost of another grid plus the exchange's lower bound: for each reader's grid of the
-    producer's where it is `received`, else for each producer's grid of the reader's.
+    """For each grid of one layer, the least sum of `costs` of a grid of the other layer and the
+    lower bound of their exchange. If `received`, the result is per reader's grid and `costs` per
+    producer's, else the reverse.
     """
     count, others = (len(need), len(kept)) if received else (len(kept), len(need))
     found = np.full(count, np.inf)
@@ -151,12 +152,12 @@ def least_paired(
 
 
 LINKS = 6
-"""Links of a core: east, west, south, north; its ports out of it and into it."""
+"""Links of a core, in order: east, west, south, north, its outgoing and its incoming port."""
 
 
 @entry_point()
 def multicast_values(kept: Integers, need: Integers) -> Integers:
-    """Values sent for each pair of grids; one message takes a box of an owner to several cores."""
+    """Values sent for each pair of grids; one message carries an owner's box to several cores."""
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)
@@ -180,14 +181,14 @@ def busiest_links(
     owned: Integers, kept: Integers, need: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
     """For each pair of grids, the values over the exchange's busiest link or port, and the links of
-    its longest route. Messages go along rows first, in a fabric whose `sizes` are its rows, its
-    columns, and which of them are rings (1: rows, 2: columns, 3: both); with `multicast`, a box
-    that an owner sends to several cores passes each link once.
+    its longest route. Messages go along rows first. `sizes` are the fabric's rows, its columns, and
+    which of them are rings (1: rows, 2: columns, 3: both). With `multicast`, a box that an owner
+    sends to several cores passes each link once.
     """
     grids, cores, rank, _ = owned.shape
     busiest = np.zeros((grids, len(need)), np.int64)
     farthest = np.zeros((grids, len(need)), np.int64)
-    # Messages pass places of the last row that no core in use takes.
+    # Routes may cross positions of the last row that hold no core in use.
     places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
     loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
     boxes, way = np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
@@ -207,7 +208,7 @@ def busiest_links(
 def busiest_sums(
     have: Integers, finish: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
-    """`busiest_links` for each grid: cores send partial sums to those that finish them."""
+    """`busiest_links` of each grid's own exchange of partial sums."""
     nothing = np.zeros((1, *have.shape[1:]), np.int64)
     found = [
         busiest_links(own[None], nothing, to[None], sizes, multicast)
@@ -222,10 +223,11 @@ def arrivals(
     leaves: Costs, ends: Integers, links: Integers, hops: Costs, passes: Integers,
     spacing: Costs, lasting: Costs, free: Costs,
 ) -> Costs:  # fmt: skip
-    """When each message has arrived: who comes first takes a link first. `ends` says where the
-    places of each end in `links` and in `hops`, the cycles to each from the one before; equal
-    numbers in `passes` are one pass of a link. A link is `free` again `spacing` cycles after one
-    has entered it, and a message takes `lasting` cycles at its target.
+    """Arrival time of each message; links serve messages in order of arrival. `ends[n]` ends the
+    route of message n in `links` and in `hops`, the cycles to each link from the one before.
+    Entries of equal number in `passes` are one pass of a link, as in a multicast. A link is `free`
+    again `spacing` cycles after a message has entered it; a message has arrived `lasting` cycles
+    after it entered its last link.
     """
     found, entered = np.zeros(len(leaves)), np.full(len(passes), -1.0)
     waiting = [(leaves[n], n, ends[n - 1] if n else 0) for n in range(len(leaves))]
@@ -256,8 +258,8 @@ def _exchange(
     touched: Marks,
     scratch: tuple[Integers, Integers, Integers, Integers, Integers],
 ) -> tuple[int, int]:
-    """Count what passes each link in one exchange, `sides` are those of `need` by dimension;
-    returns the links of the longest route, and the last `stamp`.
+    """Count the values over each link in one exchange. `sides` is `need` as `_turn` lays it out.
+    Returns the links of the longest route, and the last `stamp` used.
     """
     loads, passed, boxes, way, table = scratch
     ways = len(loads) // LINKS // sizes[1], sizes[1], sizes[2]
@@ -282,7 +284,7 @@ def _exchange(
 
 @piece
 def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integers) -> None:
-    """Add a message to the links of its way; what has the same `stamp` passes a link once."""
+    """Add a message to the links of its way; messages of one `stamp` pass a link once."""
     for link in way:
         if passed[link] != stamp:
             passed[link] = stamp
@@ -291,8 +293,8 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 
 @piece
 def _turn(need: Integers, sides: Integers) -> None:
-    """Boxes [core, dimension, first and last] as [dimension, first and last, core]: a vector of a
-    loop over the cores holds several.
+    """Transpose boxes (core, dimension, first and last) to (dimension, first and last, core), so
+    that loops over the cores vectorise.
     """
     for core in range(len(need)):
         for d in range(need.shape[1]):
@@ -301,7 +303,7 @@ def _turn(need: Integers, sides: Integers) -> None:
 
 @piece
 def _touch(owned: Integers, sides: Integers, touched: Marks) -> None:
-    """Mark the cores whose needs may have a part of an owner's box; those of others have none."""
+    """Mark the cores whose needs may overlap an owner's box; all others need nothing of it."""
     touched[:] = 1
     for d in range(len(owned)):
         start, stop, first, last = owned[d, 0], owned[d, 1], sides[d, 0], sides[d, 1]
@@ -314,8 +316,8 @@ def _messages(
     owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers,
     touched: Marks,
 ) -> int:  # fmt: skip
-    """Write what `owner` sends to the cores that are `touched`: a box of each message to `boxes`,
-    and to `table` its target, the values that the target does not keep itself, and its own number.
+    """Write the messages of `owner` to the cores that are `touched`: the box of each to `boxes`,
+    and to `table` its target, the values that the target does not keep already, and its own number.
     Returns the number of messages.
     """
     count = 0
@@ -338,7 +340,7 @@ def _messages(
 
 @piece
 def _mark_equal(boxes: Integers, table: Integers, count: int) -> None:
-    """Write to `table` the first message with the same box as each."""
+    """Write to `table`, for each message, the number of the first one with an equal box."""
     for number in range(count):
         for before in range(number):
             if table[before, 1] == table[number, 1] and _equal(boxes[before], boxes[number]):
@@ -356,7 +358,7 @@ def _equal(one: Integers, other: Integers) -> bool:
 
 @piece
 def _hops(source: int, target: int, length: int, ring: bool) -> int:
-    """Steps along a row or column, as `machine.messages` counts them."""
+    """Signed steps along a row or column, as `machine.messages` counts them."""
     direct = target - source
     if not ring or 2 * abs(direct) < length:
         return direct
@@ -367,7 +369,7 @@ def _hops(source: int, target: int, length: int, ring: bool) -> int:
 
 @piece
 def _wrapped(place: int, length: int) -> int:
-    """A place of a ring, at most one beyond an end."""
+    """A position on a ring, from one that is at most one step beyond an end."""
     if place == length:
         return 0
     return length - 1 if place < 0 else place
@@ -375,7 +377,7 @@ def _wrapped(place: int, length: int) -> int:
 
 @piece
 def _way(source: int, target: int, sizes: tuple[int, int, int], way: Integers) -> int:
-    """The links from one core to another in `way`, both ports included; how many there are."""
+    """Write the links from one core to another to `way`, both ports first; returns their number."""
     rows, columns, rings = sizes
     way[0], way[1] = LINKS * source + 4, LINKS * target + 5
     across = _hops(source % columns, target % columns, columns, rings & 1 != 0)

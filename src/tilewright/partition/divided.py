@@ -1,9 +1,9 @@
 """A network divided over the cores of a machine.
 
-In: what a family makes of a network. Out: a `DividedNetwork`: its plan, the time of each layer, and
-the forms that the command line prints and writes (docs/reference/partition.md). A `LayerPlan` is
-that of `plan.json`, who reads, computes and keeps what of a layer and who sends what to whom: with
-the network, all that a runtime needs.
+In: a family's plan and programs for a network. Out: a `DividedNetwork`: its plan, the time of each
+layer, and the forms that the command line prints and writes (docs/reference/partition.md). A
+`LayerPlan` is one entry of `plan.json`: the regions of a layer that each core reads, computes and
+keeps, and the messages between cores. With the network it is all that a runtime needs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from tilewright.partition.plan import PartitionPlan, Planned
 # Running a plan on cores that see nothing but their own memory.
 #
 # In: a network, a plan of its layers, and numbers. Out: the network's outputs. Cores get weights
-# and the network's inputs from outside, everything else by the plan's messages; what a core reads
-# and never got is an error, never a wrong number.
+# and the network's inputs from outside, everything else by the plan's messages. A core that reads
+# a value it never received raises an error instead of computing a wrong number.
 
 SUMS = " sums"
-"""Behind a layer's name: the sums of its first step, of which each core has some terms."""
+"""Suffix of a tensor's name: the sums of the layer's first step, each core with some terms."""
 
 
 class CoreMemory:
@@ -61,7 +61,7 @@ class CoreMemory:
         self._parts.setdefault(name, []).append((box, values))
 
     def read(self, name: str, box: Box) -> Array:
-        """A region, put together of the parts that are there; PartitionError if one is missing."""
+        """A region, assembled from the stored parts. Raises PartitionError on a missing element."""
         found, missing = np.zeros(box.shape), np.ones(box.shape, bool)
         for own, values in self._parts.get(name, ()):
             common = own & box
@@ -81,7 +81,7 @@ class CoreMemory:
 
 
 class Execution:
-    """One run of a plan; `memories` are those of its cores, each of which `computes` its parts."""
+    """One run of a plan. `memories` holds one memory per core; `computes` evaluates a task."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Execution:
         return {name: self._assembled(name) for name in self._network.outputs}
 
     def messages(self, name: str, found: Sequence[Move]) -> Sequence[Move]:
-        """The moves of a tensor that are carried out: all."""
+        """The moves of a tensor that are carried out; all, unless a subclass drops some."""
         return found
 
     def _exchange_inputs(self, planned: Planned) -> None:
@@ -141,7 +141,7 @@ class Execution:
                 self.memories[core].put(layer.output, part.kept, values)
 
     def _first_step(self, layer: Layer, part: Part, task: Task, memory: CoreMemory) -> Array:
-        """The first part of what one core computes."""
+        """One core's result of its first task: its sums, or its finished region."""
         op, first = layer.op, layer.steps[0]
         computed = op.computable(part.summed, part.terms)
         operands = []
@@ -160,7 +160,7 @@ class Execution:
         return self._given[name].reshape(shape)[box.slices]
 
     def _reduced(self, planned: Planned, partial: Mapping[int, Array]) -> dict[int, Array]:
-        """The sums that each core finishes, of all terms."""
+        """The complete sums of the region that each core finishes."""
         layer, division = planned.layer, planned.division
         wide = np.int64 if not layer.op.numerics.is_float else None
         totals: dict[int, Array] = {}
@@ -187,7 +187,7 @@ class Execution:
         return {core: back(total) for core, total in totals.items()}
 
     def _step_operands(self, layer: Layer, kept: Box) -> list[list[Array]]:
-        """The weights of all steps but the first for the region that a core finishes."""
+        """The weights of every step after the first, for the region `kept` that a core finishes."""
         found = []
         for step, region in zip(layer.steps[1:], layer.regions(kept)[1:], strict=True):
             names, shapes = step.operands[1:], step.op.input_shapes[1:]
@@ -197,7 +197,7 @@ class Execution:
         return found
 
     def _assembled(self, name: str) -> Array:
-        """A tensor out of what its owners have."""
+        """A whole tensor, assembled from its owners' regions."""
         if name not in self._owners:
             return self._given[name]
         tensor = self._network.tensors[name]
@@ -219,8 +219,8 @@ def execute(
 ) -> dict[str, Array]:
     """The outputs of `network` by name, computed by `plan` on cores with a memory each.
 
-    `feeds` gives its inputs, and the weights whose numbers it does not have; `computes` what a core
-    makes of operands; `steps` counts the layers.
+    `feeds` holds the inputs, and the weights that `network` carries no values for; `computes`
+    evaluates a task on its operands; `steps` counts the layers.
     """
     return Execution(network, plan, feeds, computes, steps).run()
 
@@ -237,13 +237,13 @@ def _require_all_terms(layer: Layer, core: int, region: Box, counts: Array, part
 
 
 Region = tuple[tuple[int, int], ...]
-"""[first, one past the last] of each dimension."""
+"""First index and one past the last, for each dimension."""
 
 
 class PartPlan(Struct, frozen=True):
-    """One core's part of a layer: it `reads` regions of tensors that it has or gets, takes regions
-    of `weights` in the operator's shape, adds up some or all terms of the first operator's result,
-    and keeps a region of the layer's.
+    """One core's part of a layer. It `reads` regions of tensors that it has or receives and regions
+    of `weights` in the operator's shape, `adds_up` a region of the first operator's result over
+    some `terms` (None: all), and `keeps` a region of the layer's result.
     """
 
     core: int
@@ -255,8 +255,8 @@ class PartPlan(Struct, frozen=True):
 
 
 class MovePlan(Struct, frozen=True):
-    """A region of a `tensor` sent to several cores, to each in a round of its own: `rounds` has
-    that of each target. Of each tensor what is of one round is sent together, lower rounds first.
+    """A region of a `tensor` sent to several cores. `rounds` holds the round of each target; the
+    moves of one tensor in one round go together, lower rounds first.
     """
 
     tensor: str
@@ -268,7 +268,7 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Plan of one layer: the part of each core, the moves before it, those of its sums behind."""
+    """Plan of one layer: the part of each core, the moves of its operands, then of its sums."""
 
     name: str
     result: str
@@ -278,7 +278,7 @@ class LayerPlan(Struct, frozen=True):
 
 
 def layer_plans(plan: PartitionPlan) -> list[LayerPlan]:
-    """Every part and every move, the layers in the order in which they are computed."""
+    """Every part and every move, layer by layer in the order of computation."""
     both = zip(plan.layers, plan.exchanges, strict=True)
     return [_layer_plan(planned, sent, plan.cores) for planned, sent in both]
 
@@ -317,12 +317,12 @@ def _move_plans(tensor: str, sent: Iterable[Move], cores: int) -> Iterator[MoveP
 
 
 class DividedLayer(Struct, frozen=True):
-    """One layer. `divides` names what the grid cuts, `tile` is the largest region of its sums that
-    a core has; `imbalance` what the busiest core computes over the average of all cores that
-    compute. Values are counted once for each core that gets them, or once in all where the fabric
-    multicasts. The busiest core takes `compute_ms` at its peak. The slowest of the cores'
-    `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and results
-    pass its ports meanwhile, tile by tile.
+    """Figures of one layer. `divides` names what the grid cuts; `tile` is the largest region of
+    sums on one core; `imbalance` is the busiest core's work over the average of all cores that
+    compute. A value counts once per core that receives it, or once in all where the fabric
+    multicasts. `compute_ms` is the busiest core's time at its peak. `programs` counts the different
+    programs; `program_ms` is the slowest core's computation, and `streamed_ms` the slowest core's
+    time if inputs, weights and results also pass its ports, tile by tile.
     """
 
     name: str
@@ -350,17 +350,18 @@ class DividedLayer(Struct, frozen=True):
 
 
 class DividedResult(Struct, frozen=True):
-    """The whole network. The plan's `cost` is that of its objective, values, cycles, or values and
-    cycles as values; `bound` is below that of any plan of these grids, and none costs less than
-    this one where it is `proven`. `bound_values` is the bound where values are all that counts.
-    Of all layers together `considered` grids were there to choose from. `moved_values` are of all
-    kinds; where the fabric is a `multicast` one each counts once, however many cores get it.
+    """Figures of the whole network. `cost` is the plan's value of its `objective`: values moved,
+    cycles, or a weighted sum of both. `bound` is a lower bound on the cost of any plan of these
+    grids; where `proven`, this plan is the cheapest of them. `bound_values` is that bound where
+    only values count. `considered` counts the grids of all layers. `moved_values` counts values of
+    all kinds; on a `multicast` fabric each counts once, however many cores receive it.
 
-    Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
-    `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
-    on as soon as they have what they need. Cores compute at their peak in these; `program_ms` and
-    `program_overlapped_ms` are step by step and overlapped with what their programs take. Where the
-    programs of all cores were simulated together, with every message, `simulated_ms` is their time.
+    All times are modelled. `steps_ms` sums the phases of all layers, one after the other;
+    `clocked_ms` also puts every message on its links; `overlapped_ms` lets each core go on as soon
+    as its operands are there. In these, cores compute at their peak; `program_ms` and
+    `program_overlapped_ms` are `steps_ms` and `overlapped_ms` with the times of the programs.
+    `simulated_ms` is the time of all cores' programs simulated together with every message, where
+    that was done.
     """
 
     machine: str
@@ -397,7 +398,7 @@ class DividedNetwork:
     programs: Programs
 
     def run(self, feeds: Arrays, progress: Progress = silent) -> dict[str, Array]:
-        """The outputs, computed by the programs of cores that each see their own memory alone."""
+        """The outputs, computed by the cores' programs, each on its core's memory alone."""
         steps = partial(progress, "compute")
         return execute(self.network, self.plan, feeds, self.programs.compute, steps)
 
@@ -440,7 +441,7 @@ class DividedNetwork:
         )
 
     def layer_plans(self) -> list[LayerPlan]:
-        """Every part and every move: what a runtime needs."""
+        """Every part and every move, as a runtime needs them."""
         return layer_plans(self.plan)
 
     def traffic(self) -> list[timing.LayerTraffic]:

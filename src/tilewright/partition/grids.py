@@ -1,8 +1,8 @@
 """Grids: how the result of a layer, and its sums, are cut into cells, one for each core.
 
 A `Grid` is one list of intervals for each axis: the dimensions of the result, then those of the
-sums. `Grids` are many of one layer as arrays of numbers, and `parts_in` the regions of all their
-cells at once. Strategies combine the cuts of single extents to grids.
+sums. `Grids` holds many grids of one layer as arrays, and `parts_in` computes the regions of all
+their cells at once. Strategies combine cuts of single extents into grids.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tilewright.partition.layers import Layer
 Cut = tuple[Interval, ...]
 """Intervals that cover one extent, in order."""
 Regions = NDArray[np.int64]
-"""Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
+"""Boxes as an array, (..., dimension, first and one past the last)."""
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.intp]
 _MARKS = 8
-"""Marks for each number that is looked at."""
+"""Table entries per number up to which `numbered` marks codes in a table instead of sorting."""
 
 _DIMENSIONS = ("images", "channels", "rows", "columns")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How each dimension of a result is cut, and of its sums, where those are divided.
+    """Cuts of each dimension of a result, and of its sums where those are divided.
 
-    Intervals of the result may overlap: cores then compute the same elements. Cells are numbered
-    along the last dimension first, the terms' behind the result's; the other way round where the
-    grid is `turned`.
+    Intervals of the result may overlap: several cores then compute the same elements. Cells are
+    numbered in row-major order over the result's dimensions, then the terms', so that the last
+    varies fastest; where the grid is `turned`, the first does.
     """
 
     result: tuple[Cut, ...]
@@ -52,12 +52,12 @@ class Grid:
 
     @property
     def parts(self) -> int:
-        """Parts of each sum."""
+        """Number of parts of each sum."""
         return math.prod(map(len, self.terms))
 
     @cached_property
     def cells(self) -> int:
-        """One for each region of the result and each part of its sums."""
+        """Number of cells, one for each region of the result and each part of its sums."""
         return math.prod(self.counts) * self.parts
 
     @cached_property
@@ -92,7 +92,7 @@ class Grid:
 
 
 def cut(extent: int, tile: int) -> Cut:
-    """Intervals of `tile`, the last with what is left.
+    """Intervals of length `tile`; the last one covers the remainder.
 
     >>> cut(28, 8)
     ((0, 8), (8, 16), (16, 24), (24, 28))
@@ -101,7 +101,7 @@ def cut(extent: int, tile: int) -> Cut:
 
 
 def balanced(extent: int, parts: int) -> Cut:
-    """Intervals whose lengths differ by one at most.
+    """Intervals whose lengths differ by at most one.
 
     >>> balanced(28, 8)
     ((0, 3), (3, 7), (7, 10), (10, 14), (14, 17), (17, 21), (21, 24), (24, 28))
@@ -125,8 +125,8 @@ class Grids:
     def products(
         cls, rank: int, cuts: Sequence[Iterable[Cut]], cores: int, *, turned: bool = False
     ) -> Grids:
-        """Every combination of one cut for each axis with at most `cores` cells; with `turned`
-        both ways to number the cells, where these differ.
+        """Every combination of one cut per axis with at most `cores` cells. With `turned`, each is
+        listed with both numberings of its cells, where these differ.
         """
         axes = tuple(tuple(dict.fromkeys(own)) for own in cuts)
         index, cells = np.zeros((1, 0), np.int64), np.ones(1, np.int64)
@@ -144,7 +144,7 @@ class Grids:
 
     @classmethod
     def of(cls, layer: Layer, grids: Sequence[Grid]) -> Grids:
-        """The grids that are given."""
+        """The given `grids` as arrays."""
         whole = tuple(cut(extent, extent) for extent in layer.op.terms)
         every = [(*grid.result, *(grid.terms or whole)) for grid in grids]
         rank = len(layer.shape)
@@ -161,7 +161,7 @@ class Grids:
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
-        """Some of the grids, by index or mask, and the cuts that these have."""
+        """The grids selected by index or mask, with only the cuts that they use."""
         index, cuts = np.array(self.index[which]), []
         for axis, own in enumerate(self.cuts):
             used, index[:, axis] = numbered(index[:, axis])
@@ -169,7 +169,7 @@ class Grids:
         return replace(self, cuts=tuple(cuts), index=index, turned=self.turned[which])
 
     def __iter__(self) -> Iterator[Grid]:
-        """One grid after the other."""
+        """Each grid as a `Grid`."""
         return map(self.grid, range(len(self)))
 
     def grid(self, number: int) -> Grid:
@@ -189,7 +189,7 @@ class Grids:
 
     @cached_property
     def parts(self) -> Integers:
-        """Parts of each sum, for each grid."""
+        """Number of parts of each sum, for each grid."""
         return _products(self.counts[:, self.rank :])
 
     @cached_property
@@ -198,7 +198,7 @@ class Grids:
         return self.of_cuts(lambda own: max(b - a for a, b in own))
 
     def of_cuts(self, measure: Callable[[Cut], int]) -> Integers:
-        """A number of each grid's cut of each axis."""
+        """`measure` of the cut of each axis, for each grid: (grid, axis)."""
         found = np.empty_like(self.index)
         for axis, own in enumerate(self.cuts):
             found[:, axis] = np.array([measure(c) for c in own], np.int64)[self.index[:, axis]]
@@ -206,7 +206,7 @@ class Grids:
 
 
 def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
-    """Grids of one layer together, each once, and for each the first of `every` that has it."""
+    """Union of several `Grids` of one layer, and for each grid the first of `every` that has it."""
     first = every[0]
     axes: list[dict[Cut, int]] = [{} for _ in first.cuts]
     rows = []
@@ -224,7 +224,7 @@ def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
 
 
 def first_of_each(rows: Integers) -> tuple[Numbers, Numbers]:
-    """Index of the first of each distinct row, and for every row the number of its distinct one."""
+    """Index of the first occurrence of each distinct row, and the class number of every row."""
     codes = np.zeros(len(rows), np.intp)
     for column in rows.T:
         own, numbers = numbered(column)
@@ -233,7 +233,7 @@ def first_of_each(rows: Integers) -> tuple[Numbers, Numbers]:
 
 
 def numbered(codes: Integers) -> tuple[Integers, Numbers]:
-    """The different numbers in order, and which of them each is: by marks where they are small."""
+    """The distinct codes in order, and each code's index among them; by a table if small."""
     most = int(codes.max(initial=0)) + 1
     if most > _MARKS * len(codes):
         found, numbers = np.unique(codes, return_inverse=True)
@@ -247,10 +247,9 @@ def numbered(codes: Integers) -> tuple[Integers, Numbers]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of the cells of some grids, one grid after the other: the number of its `grid` and its
-    `core` for each; the region of the layer's result, which several cells have in common where sums
-    are divided; the part of it that the cell keeps, the part of that which no other cell owns, and
-    its terms.
+    """Parts of all cells of some grids, grid after grid. For each cell: the number of its `grid`,
+    its `core`, its `region` of the layer's result (shared by several cells where sums are divided),
+    the part of the region that it keeps, the part of `kept` that no other cell owns, and its terms.
     """
 
     grid: NDArray[np.intp]
@@ -264,8 +263,8 @@ class Parts:
 def parts_in(grids: Grids) -> Parts:
     """The parts of all cells.
 
-    Where sums are divided, the cells of one region keep an equal part of it each, cut along its
-    longest dimension; the last ones nothing where that has too few elements.
+    Where sums are divided, each cell of a region keeps an equal part of it, cut along its longest
+    dimension; if that has fewer elements than cells, the last cells keep nothing.
     """
     grid = np.repeat(np.arange(len(grids)), grids.cells)
     core = np.arange(len(grid)) - np.repeat(np.cumsum(grids.cells) - grids.cells, grids.cells)
@@ -284,7 +283,7 @@ def parts_in(grids: Grids) -> Parts:
 
 
 def _sides(grids: Grids, strides: Integers, form: Callable[[Cut], Cut]) -> tuple[Regions, Regions]:
-    """The region of the result and that of the terms of each cell, of cuts in another `form`."""
+    """The region of the result and of the terms of each cell, with `form` applied to every cut."""
     lengths = [len(cuts) for own in grids.cuts for cuts in own]
     first = np.cumsum([0, *map(len, grids.cuts)])[:-1]
     places = np.cumsum([0, *lengths])[grids.index + first]
@@ -300,7 +299,7 @@ def _products(numbers: Integers) -> Integers:
 
 
 def _strides(grids: Grids) -> Integers:
-    """Distance in cells from one interval to the next along each axis."""
+    """Distance in cells from one interval to the next, (grid, axis)."""
     counts = np.maximum(grids.counts, 1)
     behind = np.cumprod(counts[:, ::-1], axis=1)[:, ::-1] // counts
     before = np.cumprod(counts, axis=1) // counts
@@ -308,13 +307,13 @@ def _strides(grids: Grids) -> Integers:
 
 
 def _disjoint(cuts: Cut) -> Cut:
-    """Each interval up to where the next one begins."""
+    """The intervals, each shortened to end where the next one begins."""
     ends = (*(start for start, _ in cuts[1:]), cuts[-1][1])
     return tuple((start, end) for (start, _), end in zip(cuts, ends, strict=True))
 
 
 def _scattered(region: Regions, parts: Integers, number: Integers) -> Regions:
-    """The part of its region that each cell keeps: with that `number` of so many `parts`."""
+    """The part of its region that each cell keeps: part `number` of `parts`."""
     several = np.flatnonzero(parts > 1)
     if not len(several):
         return region
@@ -346,19 +345,19 @@ def undivided(layer: Layer) -> Grid:
 
 
 def along(grid: Grid, dimension: int, found: Cut) -> Grid:
-    """The grid with another cut of one dimension of the result."""
+    """The grid with `found` as the cut of one dimension of the result."""
     return replace(grid, result=(*grid.result[:dimension], found, *grid.result[dimension + 1 :]))
 
 
 def is_independent(layer: Layer, grid: Grid) -> bool:
-    """True if each cell can be computed without computing part of another one."""
+    """True if a cell is computed without elements of other cells; checked on the first cell."""
     cell = layer.regions(Box.of(*(cuts[0] for cuts in grid.result)))[0]
     return layer.op.computable(cell) == cell
 
 
 def vector_grid(layer: Layer, cores: int) -> Grid:
-    """The channels in equal parts, or the elements of a result with one dimension; undivided where
-    a cell would compute some of another one.
+    """The grid that cuts channels, or a one-dimensional result, into equal parts; undivided where
+    cells would not be independent.
     """
     grid = undivided(layer)
     if not layer.shape:
@@ -370,22 +369,24 @@ def vector_grid(layer: Layer, cores: int) -> Grid:
 
 
 def equal_cuts(extent: int, cores: int) -> list[Cut]:
-    """Tiles of one size, the last one smaller: for each number of cores up to `cores` the smallest
-    that cover the extent; the smallest tiles first.
+    """Cuts into tiles of one size (the last may be smaller): for each number of tiles up to `cores`
+    the smallest size that covers the extent. Smallest tiles come first.
     """
     sizes = {-(-extent // parts) for parts in range(1, min(cores, extent) + 1)}
     return [cut(extent, size) for size in sorted(sizes)]
 
 
 def even_cuts(extent: int, cores: int) -> list[Cut]:
-    """Tiles of one size, and of the next even one: 2 x 2 pooling straddles none of those."""
+    """The cuts of `equal_cuts`, and those with each size rounded up to an even one: windows of
+    2 x 2 pooling never straddle even tiles.
+    """
     sizes = {-(-extent // parts) for parts in range(1, min(cores, extent) + 1)}
     sizes |= {min(extent, size + size % 2) for size in sizes}
     return [cut(extent, size) for size in sorted(sizes)]
 
 
 def with_balanced(cuts: Cuts) -> Cuts:
-    """Cuts, and behind each that whose last tile is smaller as many tiles as equal as can be."""
+    """`cuts`, each followed by the balanced cut into equally many tiles, where that differs."""
 
     def found(extent: int, cores: int) -> list[Cut]:
         both = ((own, balanced(extent, len(own))) for own in cuts(extent, cores))
@@ -395,7 +396,7 @@ def with_balanced(cuts: Cuts) -> Cuts:
 
 
 def channel_cuts(layer: Layer, cuts: Cuts, cores: int) -> list[Cut]:
-    """Cuts of the channels; of a convolution in groups inside each of them, or between them."""
+    """Cuts of the channels; a grouped convolution is cut within each group or between groups."""
     op = layer.op.convolution
     if op is None:
         return cuts(layer.shape[CHANNELS], cores)

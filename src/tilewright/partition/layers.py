@@ -1,9 +1,9 @@
-"""Layers: what the cores compute between two exchanges of data.
+"""Layers: units of work that cores compute between two exchanges of data.
 
 In: a `Network`. Out: its layers in order. A layer is one operator and the elementwise steps that
-follow it, which each core applies to what it has (the layer fusion of the BWDSP paper, Fig. 5). A
-matrix product of flattened images is the convolution whose kernel is the image: its sums can then
-be divided over rows and columns, too, and what flattens is not a layer.
+follow it, which each core applies to its own region (the layer fusion of the BWDSP paper, Fig. 5).
+A matrix product of flattened images becomes the convolution whose kernel covers the image: its sums
+can then also be divided over rows and columns, and the flattening is no layer of its own.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from tilewright.ops.definitions import pointwise
 from tilewright.ops.op import Op, Shape
 
 PREVIOUS = ""
-"""The operand of a step that is the result of the step before it."""
+"""Operand name that stands for the result of the step before."""
 _MOST_REGIONS = 1 << 17
-"""Answers of operators that are remembered: plan, clock and programs ask for the same parts."""
+"""Entries of each cache of regions: plan, clock and programs query the same parts."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def _remembered(function: Function) -> Function:
-    """A cache for operators, which are hashable though their protocol does not say so."""
+    """`lru_cache` for operators, which are hashable though their protocol does not say so."""
     return cast("Function", lru_cache(_MOST_REGIONS)(function))
 
 
 @_remembered
 def computable(op: Op, result: Box, terms: Box | None = None) -> Box:
-    """`Op.computable`, remembered."""
+    """`Op.computable`, cached."""
     return op.computable(result, terms)
 
 
 @_remembered
 def needed(op: Op, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-    """`Op.needed`, remembered."""
+    """`Op.needed`, cached."""
     return op.needed(result, terms)
 
 
@@ -54,9 +54,9 @@ class LayerStep:
 
 @dataclass(frozen=True)
 class Layer:
-    """Steps of which the first computes, and the others treat each element of its result alike.
+    """A first step that computes, and further steps that are elementwise on its result.
 
-    `reads` are the tensors that other layers produce, or the network's inputs; the other operands
+    `reads` names the operands that other layers or the network's inputs provide; all other operands
     are weights.
     """
 
@@ -77,28 +77,28 @@ class Layer:
 
     @cached_property
     def shape_key(self) -> tuple[object, ...]:
-        """Key of a layer, equal for layers that are divided alike: its operators, and which
-        operands of the first one are weights.
+        """Key that is equal for layers with the same divisions: the operators, and which operands
+        of the first one are weights.
         """
         weights = tuple(name in self.reads for name in self.steps[0].operands)
         return (*(step.op for step in self.steps), weights)
 
     def regions(self, result: Box) -> list[Box]:
-        """The region that each step, in order, has to compute for the layer's region `result`."""
+        """The region that each step computes, in order, for the layer's region `result`."""
         found = [result]
         for step in reversed(self.steps[1:]):
             found.append(needed(step.op, found[-1])[0])
         return found[::-1]
 
     def needed(self, summed: Box, terms: Box | None) -> list[tuple[str, Box]]:
-        """The region of each tensor of `reads` that the first step takes."""
+        """The region of each tensor of `reads` that the first step reads for `summed`."""
         own = needed(self.op, computable(self.op, summed, terms), terms)
         pairs = zip(self.steps[0].operands, own, strict=True)
         return [(name, box) for name, box in pairs if name in self.reads]
 
     def weights(self, summed: Box, terms: Box | None, result: Box) -> Iterator[tuple[str, Box]]:
-        """The region of each weight that a core takes: of the first step for what it sums up, of
-        the others for the region `result` that it finishes.
+        """The region of each weight that a core reads: for the first step by the region `summed`
+        and `terms`, for the others by the region `result` that the core finishes.
         """
         wanted = [computable(self.op, summed, terms), *self.regions(result)[1:]]
         for step, box in zip(self.steps, wanted, strict=True):
@@ -115,7 +115,7 @@ def layers_of(network: Network) -> tuple[Layer, ...]:
 
 
 class _Fusing:
-    """Layers under construction, by the tensor that each ends in."""
+    """Layers under construction, by the name of their output."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -135,7 +135,7 @@ class _Fusing:
         yield from (layer for layer in self._found.values() if layer.output in kept)
 
     def _is_step(self, node: Node) -> bool:
-        """True if each core can apply `node` to what it holds of the layer before."""
+        """True if each core can apply `node` to its own region of the layer before."""
         first, *others = node.inputs
         return (
             _treats_alike(node.op)
@@ -151,7 +151,7 @@ class _Fusing:
         self._found[node.output] = replace(layer, steps=(*layer.steps, step), output=node.output)
 
     def _product(self, node: Node) -> tuple[LayerStep, ...]:
-        """The steps of a node of its own; of a product of flattened images, a convolution."""
+        """Steps of a node that starts a layer; a product of flattened images is a convolution."""
         flat = self._network.makers.get(node.inputs[0]) if node.inputs else None
         whole = (LayerStep(node.op, node.inputs),)
         product = node.op.matrix_product
@@ -166,7 +166,7 @@ class _Fusing:
 
 
 def _treats_alike(op: Op) -> bool:
-    """True if each element of the result is computed from those of the operands beside it."""
+    """True if each element of the result depends only on operands' elements at its own index."""
     if pointwise(op) is not None or not op.out_shape or op.terms:
         return pointwise(op) is not None
     first = Box((0,) * len(op.out_shape), (1,) * len(op.out_shape))
@@ -175,7 +175,7 @@ def _treats_alike(op: Op) -> bool:
 
 
 def _as_convolution(op: Gemm, flat: Shape) -> Conv2d | None:
-    """The convolution that is the product of flattened images, None where it is none."""
+    """The convolution equal to a product `op` with flattened images of shape `flat`, if any."""
     plain = op.transpose_b and not op.transpose_a and (op.alpha, op.beta) == (1.0, 0.0)
     if not plain or len(flat) != 4 or flat[0] != op.m:
         return None

@@ -1,9 +1,9 @@
-"""Moves: which core sends which region to whom, before a layer is computed.
+"""Moves: regions that cores send each other before a layer is computed.
 
-In: who holds a tensor and which regions of it cores need; after sums that were divided, who has
-which part of them. Out: moves, and an order of them in rounds in which each core sends to one core
-at most and receives from one at most: with blocking sends, no core waits for one that waits for it.
-Several messages go the same way in a round where the target has some of a region itself.
+In: the placement of a tensor, or of partial sums, and the regions that cores need. Out: moves, and
+their order in rounds in which each core sends to at most one core and receives from at most one, so
+that blocking sends cannot deadlock. Several messages share a source and a target in a round where
+the target already has some of a region.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tilewright.partition.parts import Division, Owner, Part
 
 @dataclass(frozen=True)
 class Held:
-    """Placement of a tensor: each element has one owner. If `partial`, every owner has terms of its
-    own of the sums in its region, and regions overlap. `kept` are regions that cores have beyond
-    what they own.
+    """Placement of a tensor; each element has one owner. If `partial`, regions overlap and each
+    owner holds sums of its own terms. `kept` maps a core to its whole region where that is larger
+    than the region it owns.
     """
 
     owners: tuple[Owner, ...]
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Move:
-    """A region of a tensor sent from one core to others; with `adds` they add it to their own."""
+    """A region of a tensor sent from one core to others; with `adds`, they add it to their sums."""
 
     source: int
     targets: tuple[int, ...]
@@ -45,12 +45,12 @@ class Move:
 
     @property
     def values(self) -> int:
-        """Values sent where each target gets a message of its own."""
+        """Number of values sent, with a message of its own for each target."""
         return self.box.size * len(self.targets)
 
 
 def held(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Placement of a layer's result; part j is on `cores[j]`, by default on core j."""
+    """Placement of a layer's result, with part j on `cores[j]`, by default on core j."""
     placed = _placed(division, cores)
     some = [(core, part) for core, part in placed if part.kept.size]
     more = {core: part.kept for core, part in some if part.kept != part.owned}
@@ -67,7 +67,7 @@ def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
 def needs(
     layer: Layer, division: Division, cores: Sequence[int] | None = None
 ) -> dict[str, list[Owner]]:
-    """The regions of each tensor of `layer.reads` that cores take."""
+    """The regions of each tensor of `layer.reads` that cores read."""
     found: dict[str, list[Owner]] = {name: [] for name in layer.reads}
     for core, part in _placed(division, cores):
         for name, box in layer.needed(part.summed, part.terms):
@@ -76,8 +76,8 @@ def needs(
 
 
 def moves_to(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
-    """Moves that bring each core the regions `wanted` there, less what it has; a region that
-    several cores lack is one move with several targets.
+    """Moves that bring each core its `wanted` regions, except elements that it has. Cores that lack
+    the same region are targets of one move.
     """
     targets: dict[Owner, list[int]] = defaultdict(list)
     lacking = _Lacking(source)
@@ -93,7 +93,9 @@ def moves_to(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
 
 @dataclass
 class _Lacking:
-    """The parts of regions that their owners hold, less what a core has; many cores want one."""
+    """Regions split by owner, without the elements that a core has. Results are cached, since many
+    cores want the same region.
+    """
 
     source: Held
     _found: dict[tuple[Box, Box | None], list[Owner]] = field(default_factory=dict)
@@ -123,7 +125,7 @@ class _Lacking:
 def reductions(
     layer: Layer, division: Division, cores: Sequence[int] | None = None
 ) -> tuple[Move, ...]:
-    """Moves of partial sums to the cores that finish them; none if sums are not divided."""
+    """Moves of partial sums to the cores that finish them; empty if sums are not divided."""
     if not division.partial:
         return ()
     finished = [
@@ -136,20 +138,20 @@ def reductions(
 
 @dataclass(frozen=True)
 class Exchanges:
-    """The moves of one layer: of each tensor that it reads of other layers, and of partial sums."""
+    """The moves of one layer: of each tensor that it reads from other layers, and of its sums."""
 
     inputs: tuple[tuple[str, tuple[Move, ...]], ...]
     sums: tuple[Move, ...]
 
     @property
     def each(self) -> Iterator[tuple[Move, ...]]:
-        """One exchange after the other."""
+        """The exchanges in order; that of partial sums is last."""
         yield from (found for _, found in self.inputs)
         yield self.sums
 
 
 class MoveMessages(NamedTuple):
-    """Messages of moves: who sends, who receives, and the number of the move."""
+    """Messages as parallel arrays: source core, target core, and index of the move."""
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
@@ -157,7 +159,7 @@ class MoveMessages(NamedTuple):
 
 
 def messages_of(found: Sequence[Move], cores: int | None = None) -> MoveMessages:
-    """A message for each target of a move, in the order of the moves; with `cores` in `rounds`."""
+    """A message for each target of each move, in the order of moves or, with `cores`, of rounds."""
     counts = np.array([len(move.targets) for move in found], np.int64)
     moves = np.repeat(np.arange(len(found)), counts)
     targets = np.array([target for move in found for target in move.targets], np.int64)
@@ -169,8 +171,8 @@ def messages_of(found: Sequence[Move], cores: int | None = None) -> MoveMessages
 
 
 def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, Box]]]:
-    """The moves as messages (source, target, region) in rounds; in round r each core sends to the
-    core r places further. A round that has nothing to send is left out.
+    """The moves as messages (source, target, region), grouped in rounds: in round r, core i sends
+    to core (i + r) mod `cores`. Empty rounds are left out.
     """
     messages = zip(*(column.tolist() for column in messages_of(found, cores)), strict=True)
     for _, together in groupby(messages, lambda one: (one[1] - one[0]) % cores):

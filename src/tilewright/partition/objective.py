@@ -1,6 +1,6 @@
-"""Objectives of plans, the values that move in a plan, and the planner's model of a machine whose
-cores divide networks: peak, links, main memory and buffers in the units of plans, values and
-cycles. Nothing here was measured.
+"""Objectives of plans, volumes of moved values, and the planner's model of a machine whose cores
+divide networks: peak, links, main memory and buffers in values and cycles. All numbers come from
+the machine's description, none from measurement.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Count = TypeVar("Count", int, NDArray[np.int64])
 
 @dataclass(frozen=True)
 class CoreModel:
-    """Cores of one machine. A core's buffer has `buffer_values`; `load_values_per_cycle` is what
-    main memory delivers to all of them together, `load_latency_cycles` after a request.
+    """Model of a machine's cores. One buffer of a core holds `buffer_values`. Main memory delivers
+    `load_values_per_cycle` to all cores together, `load_latency_cycles` after a request.
 
-    Cores with memories of their `own` keep their weights there: none move when a network runs, and
-    only its inputs come from outside. A partial sum is sent as `sum_values` values.
+    If cores have memories of their `own`, weights stay there: while a network runs, only its inputs
+    come from outside. A partial sum is sent as `sum_values` values.
     """
 
     fabric: Fabric
@@ -39,34 +39,34 @@ class CoreModel:
 
     @property
     def fabric_sizes(self) -> tuple[int, int, int]:
-        """Rows and columns of the fabric, and which of them are rings: 1 rows, 2 columns."""
+        """Rows and columns of the fabric, and which are rings (0: none, 1: rows, 3: both)."""
         rings = {"ring_mesh": 1, "torus": 3}.get(self.fabric.topology, 0)
         return self.fabric.rows, self.fabric.columns, rings
 
     @property
     def multicasts(self) -> bool:
-        """True if a value that several cores take is sent once."""
+        """True if a value that several cores receive is sent once."""
         return self.fabric.multicast != "none"
 
     @property
     def link_values_per_cycle(self) -> float:
-        """Values per cycle over a link, or over a core's port to it."""
+        """Values per cycle over a link or a core's port."""
         return self.fabric.bytes_per_cycle / self.value_bytes
 
     def outside(self, weights: Count, inputs: Count) -> Count:
-        """Values that come from outside the cores while a network runs."""
+        """Of the values loaded, how many come from outside the cores while a network runs."""
         return inputs if self.own else weights + inputs
 
     def load_cycles(self, values: int | NDArray[np.int64]) -> Cycles:
-        """Until main memory has delivered so many values; nothing is no request."""
+        """Cycles until main memory has delivered `values`; 0 for none, which needs no request."""
         taken = self.load_latency_cycles + np.asarray(values) / self.load_values_per_cycle
         return np.where(np.asarray(values) > 0, taken, 0.0)
 
     def exchange_cycles(
         self, busiest: int | NDArray[np.int64], farthest: int | NDArray[np.int64]
     ) -> Cycles:
-        """An exchange whose busiest link carries so many values, the farthest message so many
-        links: as long as that link, and the way.
+        """Cycles of an exchange: the transfer of `busiest` values over its busiest link, plus the
+        latency of its longest route, of `farthest` links.
         """
         way = self.fabric.send_cycles + np.asarray(farthest) * self.fabric.hop_cycles
         sent = np.asarray(busiest) / self.link_values_per_cycle
@@ -89,8 +89,8 @@ def core_model(machine: Machine, element: str) -> CoreModel:
 
 
 class GridLoads(Protocol):
-    """Loads of a layer's grids: values of weights loaded, partial sums exchanged, and the part of
-    the layer's operations that the busiest core computes.
+    """Loads of a layer's grids: weights loaded and partial sums exchanged, in values, and the
+    busiest core's fraction of the layer's operations.
     """
 
     @property
@@ -103,8 +103,8 @@ class GridLoads(Protocol):
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of an objective: of each value that moves, by its kind, and of each cycle of a plan
-    that goes step by step. Cycles count nothing unless a machine is given.
+    """Weights of an objective: per value moved, by kind, and per cycle of the bulk-synchronous
+    plan. Cycles count only where a machine is given.
     """
 
     activations: float = 1.0
@@ -116,8 +116,8 @@ class Weights:
     def alone(
         self, flops: int, loads: GridLoads, inputs: NDArray[np.int64], model: CoreModel | None
     ) -> Cycles:
-        """Cost of each grid of a layer: values of weights, partial sums and inputs, and the cycles
-        of computing and loading, without those of exchanges.
+        """Cost of each grid of a layer by itself: values of weights, partial sums and inputs, and
+        the cycles of computing and loading, but none of exchanges.
         """
         values = self.weights * loads.weights + self.sums * loads.sums
         found: Cycles = values + self.inputs * inputs
@@ -149,19 +149,19 @@ class Weights:
 
 TRAFFIC = Weights(inputs=1.0)
 WITHOUT_INPUTS = Weights()
-"""Counts as the BWDSP paper's tables do."""
+"""Values as the BWDSP paper's tables count them."""
 ACTIVATIONS = Weights(weights=0.0)
-"""Counts as the BWDSP paper's figures do: values that cores send each other."""
+"""Values as the BWDSP paper's figures count them: activations and sums that cores send."""
 TIME = Weights(0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Values that move in a layer, each counted once for each core that gets it, or once in all
+    """Values that move in a layer, each counted once per core that receives it, or once in all
     where the fabric multicasts.
 
-    `activations` are what cores take from others of what other layers made, `inputs` what they take
-    of the network's own, `weights` what they load of those, `sums` the partial sums exchanged.
+    `activations` come from other cores, as results of other layers; `inputs` are the network's own;
+    `weights` are loaded from main memory; `sums` are the partial sums exchanged.
     """
 
     activations: int = 0
@@ -170,7 +170,7 @@ class Volume:
     sums: int = 0
 
     def __add__(self, other: Volume) -> Volume:
-        """Both together."""
+        """Sum of both, kind by kind."""
         return Volume(
             self.activations + other.activations,
             self.inputs + other.inputs,
@@ -180,5 +180,5 @@ class Volume:
 
     @property
     def total(self) -> int:
-        """Values of all kinds."""
+        """Number of values of all kinds together."""
         return self.activations + self.inputs + self.weights + self.sums

@@ -3,10 +3,10 @@
 In: an operator and the number of groups. Out: every way to divide it, as pieces that are operators
 themselves, with the regions of the operands that a piece reads and of the result that it writes.
 All pieces of a partition have the same extents, so one program serves every group and its time is
-that of the whole: where the groups do not divide an extent, neighbouring pieces overlap and compute
-the same values twice. swDNN III-D divides the rows of the output images; images and channels are
-divided alike. Of one image the sums can be divided as well: each group then has a partial result of
-every element, and all groups together add those up.
+that of the whole. Where the number of groups does not divide an extent, neighbouring pieces overlap
+and compute the same values twice. swDNN III-D divides the rows of the output images; images and
+channels are divided alike. The sums of a single image can be divided, too: each group then has a
+partial result for every element, and all groups add these up together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.ops.op import Array
 from tilewright.ops.piece import Piece, intervals, operator_piece, whole_piece
 
 _LONG = 4
-"""Sums so many times as long as a side of the result pay for adding up partial results."""
+"""Least ratio of a sum's terms to a side of the result from which dividing sums pays off."""
 
 __all__ = ["TERMS", "Partition", "Piece", "split", "split_sums"]
 
@@ -34,7 +34,7 @@ WHOLE, TERMS = "whole", "terms"
 
 @dataclass(frozen=True)
 class Partition:
-    """One way to divide `op`: as many groups as there are pieces compute one each."""
+    """One way to divide `op` into pieces, one per group."""
 
     kind: str
     op: Op
@@ -47,7 +47,7 @@ class Partition:
 
     @property
     def shared_operands(self) -> tuple[bool, ...]:
-        """For each operand, True if several pieces all read the same region of it."""
+        """For each operand, True if there are several pieces and all read the same region of it."""
         several, first = len(self.pieces) > 1, self.pieces[0].operands
         return tuple(
             several and all(piece.operands[i] == region for piece in self.pieces)
@@ -60,7 +60,7 @@ class Partition:
         return self.kind == TERMS
 
     def assemble(self, results: Sequence[Array]) -> Array:
-        """The whole result from those of the pieces, in their order."""
+        """The whole result, from the pieces' results in order."""
         if self.partial:
             return reduce(np.add, results)
         whole = np.empty(self.op.out_shape, results[0].dtype)
@@ -70,9 +70,9 @@ class Partition:
 
 
 def split(op: Op, groups: int) -> list[Partition]:
-    """Every way to divide `op` over `groups` core groups; undivided where there is none.
+    """Every way to divide `op` over `groups` core groups; where there is none, the whole operator.
 
-    Raises ShapeError unless there is at least one group.
+    Raises ShapeError if `groups` is below one.
     """
     if groups < 1:
         raise ShapeError(f"{op.kind} cannot be divided over {groups} core groups")
@@ -85,10 +85,10 @@ def split(op: Op, groups: int) -> list[Partition]:
 def split_sums(op: Op, groups: int) -> list[Partition]:
     """`op` with the terms of its sums, input channels or k, divided over `groups` core groups.
 
-    Nothing where the result has several images or rows, which are divided without partial results,
-    unless the sums are far longer than its sides; or where one program does not serve all pieces:
-    their terms differ in number, the first alone adds an operand, or partial sums are wider than
-    results.
+    Empty where the result has several images or rows, which divide without partial results, unless
+    the sums are far longer than its sides. Also empty where one program cannot serve all pieces:
+    the pieces differ in number of terms, only the first adds an operand, or partial sums are wider
+    than results.
     """
     if groups == 1 or not op.terms or op.terms[0] % groups:
         return []

@@ -1,9 +1,9 @@
-"""Parts of a layer: a division gives each core one, and a part is one or two tasks.
+"""Parts of a layer: a division assigns one to each core, and a part is one or two tasks.
 
-In: a layer and a `Grid`. Out: a `Division` with one part for each cell; parts may differ in size,
-and cores may have none. Of a part: its `Task`s, operators that follow each other on what the core
-has. Parts of equal extents have equal tasks, wherever their boxes lie, so that a layer on many
-cores has few different ones.
+In: a layer and a `Grid`. Out: a `Division` with one part per cell; parts may differ in size, and
+cores may have none. A part's `Task`s are chains of operators on data that the core has. Parts of
+equal extents have equal tasks wherever their boxes lie, so a layer on many cores has few different
+tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.partition.layers import Layer, computable, needed
 
 
 class Owner(NamedTuple):
-    """A core, by its number, and the box of a tensor that it has, gets or adds up."""
+    """A core's number and the box of a tensor that it has, receives or adds up."""
 
     core: int
     box: Box
@@ -31,9 +31,9 @@ class Owner(NamedTuple):
 class Part:
     """Work of one core in a layer.
 
-    It adds up the `terms` (all without them) of the region `summed` of the first step's result; of
-    the layer's result it finishes and keeps the region `kept`. Where such regions overlap, others
-    get from it what is `owned`.
+    The core adds up `terms` (None: all) of the region `summed` of the first step's result, and
+    finishes and keeps the region `kept` of the layer's result. Where kept regions overlap, `owned`
+    is the region that it sends to others.
     """
 
     kept: Box
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """One way to divide a layer: part j is that of core j. `partial` where sums are divided."""
+    """One way to divide a layer; part j belongs to cell j of the grid."""
 
     strategy: str
     grid: Grid
@@ -79,13 +79,13 @@ def box_of(region: Regions) -> Box:
 
 
 Operands = Sequence[Sequence[Array]]
-"""The operands of each operator; of all but the first without the result of the one before."""
+"""The operands of each operator; from the second on, without the previous operator's result."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Operators of which each but the first takes the result of the one before and weights;
-    `weights` says which operands of the first are weights.
+    """A chain of operators, each after the first applied to the previous result and to weights.
+    `weights` flags the operands of the first operator that are weights.
     """
 
     ops: tuple[Op, ...]
@@ -94,8 +94,8 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskTime:
-    """Cycles of a task's programs on one core: those in which it computes, and all, where what is
-    read and written passes its ports tile by tile.
+    """Cycles of a task's programs on one core: of computation alone, and in total where operands
+    and results pass the core's ports tile by tile.
     """
 
     compute_cycles: float
@@ -112,15 +112,15 @@ class Programs(Protocol):
     """Programs that compute tasks on the cores of one machine."""
 
     def times(self, tasks: Mapping[Task, str], progress: Progress = silent) -> Times:
-        """The time of each task; `tasks` gives each the name of a layer, for refusals."""
+        """The time of each task; `tasks` maps it to a layer's name, for error messages."""
 
     def compute(self, task: Task, operands: Operands) -> Array:
         """The result of a task."""
 
 
 def tasks_of(layer: Layer, part: Part) -> tuple[Task, ...]:
-    """The tasks that a core computes of a layer: a single one if its sums are whole, else the sums,
-    then the other steps on those sums that it finishes.
+    """A core's tasks in a layer. Whole sums make a single task; otherwise the first task computes
+    the sums, and a second applies the other steps to the sums that the core finishes.
     """
     computed, regions = computable(layer.op, part.summed, part.terms), layer.regions(part.kept)
     own = zip(layer.steps[0].operands, needed(layer.op, computed, part.terms), strict=True)
@@ -138,25 +138,25 @@ def tasks_of(layer: Layer, part: Part) -> tuple[Task, ...]:
 
 
 def work_of(layer: Layer, part: Part) -> float:
-    """A core's fraction of the operations of a layer's first step."""
+    """A part's fraction of the operations of the layer's first step."""
     op = layer.op
     return _terms_added(layer, part) / (Box.whole(op.terms).size * Box.whole(op.out_shape).size)
 
 
 def imbalance(layer: Layer, parts: Iterable[Part]) -> float:
-    """Terms added by the busiest core over the average of all cores that compute."""
+    """Terms added by the busiest core, divided by the average of all cores that compute."""
     work = [one for part in parts if (one := _terms_added(layer, part))]
     return max(work) * len(work) / sum(work) if work else 1.0
 
 
 def _terms_added(layer: Layer, part: Part) -> int:
-    """Terms that a core adds up for all elements that it computes of the first step."""
+    """Number of terms that a core adds up, over all elements of the first step that it computes."""
     terms = Box.whole(layer.op.terms) if part.terms is None else part.terms
     return computable(layer.op, part.summed, part.terms).size * terms.size
 
 
 def by_reference(task: Task, operands: Operands) -> Array:
-    """The result of a task, each operator by its reference."""
+    """The result of a task, computed by each operator's reference."""
     value = task.ops[0].reference(*operands[0])
     for op, own in zip(task.ops[1:], operands[1:], strict=True):
         value = op.reference(value, *own)

@@ -1,9 +1,9 @@
-"""Placement of parts on cores: the parts of a plan moved to where most of their data lies.
+"""Placement of parts on cores: parts are assigned to the cores that already have their data.
 
-In: a plan with part j of every layer on core j. Out: the same divisions with the cores of each
-layer assigned, one layer after the other, so that as much as possible of what it reads lies where
-it is read; what a later layer loses by that is not looked at. For a chain, where each exchange
-depends on its own two layers alone, grids and cores are chosen together.
+In: a plan with part j of every layer on core j. Out: the divisions unchanged, with the parts of
+each layer assigned to cores, layer after layer, so that as many operands as possible are local.
+This is greedy: losses of later layers are ignored. For a chain, where each exchange depends on its
+two layers alone, grids and cores are chosen together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewright.partition.volumes import sizes
 
 
 def placed(plan: PartitionPlan) -> PartitionPlan:
-    """The plan with its parts assigned to cores; never one that moves more."""
+    """The plan with its parts assigned to cores, or the plan itself if that moves no less."""
     owners: dict[str, Held] = {}
     found = []
     for planned in plan.layers:
@@ -40,8 +40,8 @@ def placed(plan: PartitionPlan) -> PartitionPlan:
 
 
 def placed_plan(space: ChoiceCosts) -> PartitionPlan:
-    """A plan with its parts placed: the cheapest of a chain; of other networks the cheapest of
-    parts in order, placed afterwards, of which nothing is proven.
+    """A plan with its parts placed. For a chain it is the cheapest; for other networks, the
+    cheapest unplaced plan is placed afterwards, and nothing is proven of the result.
     """
     if all((source, number) == (number - 1, number) for source, number, _ in space.exchanges):
         return best_placed_plan(space)
@@ -54,12 +54,12 @@ def placed_plan(space: ChoiceCosts) -> PartitionPlan:
 
 
 def best_placed_plan(space: ChoiceCosts) -> PartitionPlan:
-    """The cheapest plan of a chain of layers, parts placed as well as they can be.
+    """The cheapest plan of a chain of layers over all grids and placements.
 
-    In a chain every exchange depends on the placement of its own two layers alone. Exchanges start
-    at what no placement can be below, and take their own best placement once they are chosen, until
-    all that are chosen have; so no other choice of grids costs less. Raises PartitionError where
-    the layers are no chain.
+    In a chain, every exchange depends on the placement of its two layers alone. Its cost starts at
+    a lower bound over all placements, and becomes exact once its pair of grids is chosen. Once all
+    chosen pairs are exact, no other choice of grids costs less. Raises PartitionError where the
+    layers are no chain.
     """
     nodes = [space.alone(number) for number in range(len(space.layers))]
     edges = {}
@@ -85,14 +85,14 @@ def best_placed_plan(space: ChoiceCosts) -> PartitionPlan:
 
 
 def _overlaps(need: Regions, kept: Regions) -> NDArray[np.int64]:
-    """Values that each part reads and each core has, at (part, core)."""
+    """Values that a part reads and a core keeps, (part, core), for one grid of each layer."""
     start = np.maximum(need[:, None, :, 0], kept[None, :, :, 0])
     stop = np.minimum(need[:, None, :, 1], kept[None, :, :, 1])
     return sizes(np.stack([start, stop], axis=-1))
 
 
 def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np.int64]:
-    """Values that each part reads and each core has, at (part, core)."""
+    """Values that a part reads and a core owns, (part, core), over all operands of a layer."""
     found = np.zeros((cores, cores), np.int64)
     for name, wanted in needs(planned.layer, planned.division).items():
         for core, region in owners[name].owners if name in owners else ():
@@ -102,13 +102,13 @@ def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np
 
 
 def _read_values(planned: Planned, owners: dict[str, Held]) -> int:
-    """Values of other layers that all parts read."""
+    """Number of values that all parts read of other layers' results."""
     wanted = needs(planned.layer, planned.division)
     return sum(box.size for name in wanted if name in owners for _, box in wanted[name])
 
 
 def _assigned(common: NDArray[np.int64]) -> list[int]:
-    """The core of each part, such that the most lies where it is read."""
+    """The core of each part in the assignment that makes the most values local."""
     problem = SimpleLinearSumAssignment()
     left, right = np.indices(common.shape)
     problem.add_arcs_with_cost(left.ravel(), right.ravel(), -common.ravel())

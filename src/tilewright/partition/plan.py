@@ -1,9 +1,9 @@
 """The best division of every layer of a network together.
 
-In: layers, a number of cores, what is to be least, and how much work a core may have. Out: a
-`PartitionPlan`. Every layer may be divided in each way that the strategies give and the limit
-allows; what moves between two layers depends on both. The choice is optimal in that space
-(`solve`); the bound beside it takes every layer and every exchange at its own best.
+In: layers, a number of cores, an objective, and a limit on a core's work. Out: a `PartitionPlan`.
+The space holds, for every layer, all divisions of the strategies that keep to the limit; the values
+that move between two layers depend on both divisions. The choice is optimal in that space
+(`solve`); its bound sums the minima of every layer and every exchange.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ from tilewright.partition.volumes import (
 
 # Grids whose tiles fit the cores' buffers.
 #
-# In: the grids of a layer, and a machine's buffers. Out: those that fit, or a refusal that names
-# the layer, the bytes, the limit and the smallest grid that fits. A core's input lies in one
-# buffer and what it adds up in another. Weights stream through the input's: two output channels
-# of them, one in use and one that comes next.
+# In: the grids of a layer, and a machine's buffers. Out: the grids that fit, or an error that names
+# the layer, the bytes, the limit and the smallest grid that fits. A core's input occupies one
+# buffer and its sums another. Weights stream through the input's buffer, which holds the weights
+# of two output channels: one in use and the next.
 
 _SEARCHED = (256, 1024, 4096)
-"""Up to how many cores a refusal looks for a grid that fits, one after the other."""
+"""Numbers of cores, in order, up to which `_way_out` searches for a grid that fits."""
 _TOGETHER = 32
-"""Grids that it looks at together."""
+"""Grids that the search evaluates at once."""
 
 
 def fitting(
     layer: Layer, table: GridArrays, model: CoreModel, other_grids: str
 ) -> NDArray[np.bool_]:
-    """Mask of the table's grids that fit. Raises PartitionError if none does, and tells how to get
-    `other_grids` if some that are not in the table would.
+    """Mask of the table's grids that fit the buffers. Raises PartitionError if none does; its
+    advice is `other_grids` if a grid outside the table would fit these cores.
     """
     found: NDArray[np.bool_] = table.buffers <= model.buffer_values
     if not found.any():
@@ -104,8 +104,8 @@ def _cores(count: int) -> str:
 
 
 def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
-    """The grid of fewest cells that fits, of at most `cores`: first by one cell of each grid, which
-    rules out most of them, then by all cells.
+    """The grid with the fewest cells, at most `cores`, that fits. One cell of each grid is tested
+    first, which rules out most grids, then all cells.
     """
     every = find_strategy("equal_products").grids(layer, cores)
     every = every[np.argsort(every.cells, kind="stable")]
@@ -120,18 +120,18 @@ def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
 
 
 def _middles(grids: Grids) -> Grids:
-    """One cell of each grid, away from the borders where it has such."""
+    """The grids reduced to one cell each, the middle one of every cut."""
     cuts = tuple(tuple((c[len(c) // 2],) for c in own) for own in grids.cuts)
     return replace(grids, cuts=cuts)
 
 
 # Grids whose cells overlap: cores compute the halos that their next layer reads.
 #
-# In: layers and their grids. Out: the grids, and beside those of each layer that one convolution
-# or pooling reads the grids that give every core all that it reads there. Nothing is exchanged
-# between the two then; instead halos are computed more than once, and the layer itself reads
-# more. Layers one after the other may all be of that kind, the first with the widest halo: the
-# tile pyramids of fused-layer accelerators (Alwani et al. 2016).
+# In: layers and their grids. Out: the grids, extended for each layer whose only reader is a
+# convolution or pooling by grids whose cells cover all that the reader needs on the same core. The
+# two layers then exchange nothing; instead, halos are computed more than once, and the first layer
+# reads more. Several layers in a row may be extended, the first with the widest halo: the tile
+# pyramids of fused-layer accelerators (Alwani et al. 2016).
 
 RECOMPUTED = "recomputed"
 
@@ -139,7 +139,9 @@ RECOMPUTED = "recomputed"
 def with_recomputed(
     layers: Sequence[Layer], choices: Sequence[Choices], cores: int
 ) -> list[Choices]:
-    """The choices of each layer, those of the layer that reads it first."""
+    """The choices of each layer with overlapping grids added, computed from the last layer back:
+    a layer's new grids depend on all grids of its reader.
+    """
     found = list(choices)
     readers = Counter(name for layer in layers for name in layer.reads)
     at = {layer.output: number for number, layer in enumerate(layers)}
@@ -161,8 +163,8 @@ def with_recomputed(
 
 
 def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Grid]:
-    """Grids of the layer before, of at most `cores` cells, that hold what cores read of it under
-    those of `grids` that divide rows and columns alone.
+    """Grids of the layer `before`, of at most `cores` cells, whose cells cover what cores read of
+    it. There is one for each of `grids` that divides only rows and columns.
     """
     if len(before.shape) != IMAGES or len(layer.shape) != IMAGES:
         return
@@ -195,12 +197,12 @@ def _covers(cuts: Cut, extent: int) -> bool:
 
 
 _ROUNDS = 32
-"""Rounds in which exchanges are priced exactly for a new choice."""
+"""Most rounds of pricing the chosen exchanges exactly and choosing again."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Division of one layer, part j on core `cores[j]`; `work`: the busiest core's fraction."""
+    """Division of one layer, part j on core `cores[j]`. `work` is the busiest core's fraction."""
 
     layer: Layer
     division: Division
@@ -210,19 +212,19 @@ class Planned:
 
     @cached_property
     def tasks(self) -> tuple[tuple[Task, ...], ...]:
-        """The tasks of each core."""
+        """The tasks of each part."""
         return tuple(tasks_of(self.layer, part) for part in self.division.parts)
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """Each core's fraction of the layer's operations."""
+        """Each part's fraction of the layer's operations."""
         return tuple(work_of(self.layer, part) for part in self.division.parts)
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """A division of every layer. `bound` is below what any plan costs that chooses from the same
-    divisions; `proven` where none of them costs less than this one.
+    """A division of every layer. `bound` is a lower bound on the cost of any plan from the same
+    divisions; `proven` if none of these costs less than this plan. `considered` counts all grids.
     """
 
     cores: int
@@ -250,7 +252,7 @@ class PartitionPlan:
 
     @property
     def volume(self) -> Volume:
-        """Volume of all layers together."""
+        """Sum of the layers' volumes."""
         return sum((planned.volume for planned in self.layers), Volume())
 
 
@@ -261,8 +263,8 @@ def fixed_plan(
     model: CoreModel | None = None,
     weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
-    """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
-    where a part does not fit the buffers of `model`.
+    """Every layer divided along the first grid of one strategy. Raises PartitionError where the
+    strategy does not apply to a layer, or a part does not fit the buffers of `model`.
     """
     found = find_strategy(strategy)
     choices: list[tuple[str, Grid]] = []
@@ -284,7 +286,9 @@ def given_plan(
     model: CoreModel | None = None,
     weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
-    """Every layer along the grid given for it, of at most `cores` cells, with its strategy."""
+    """Every layer divided along its own given grid, of at most `cores` cells; `choices` pairs each
+    grid with the name of its strategy.
+    """
     own = [given(layer, *choice) for layer, choice in zip(layers, choices, strict=True)]
     return ChoiceCosts(layers, own, cores, weights, model).best()
 
@@ -300,15 +304,15 @@ def space(
     recompute: bool = False,
     steps: Steps = uncounted,
 ) -> ChoiceCosts:
-    """Divisions of all layers over at most `cores` cores; `best` is the cheapest. Of many grids
-    those are left out that a bound rules out.
+    """Divisions of all layers over at most `cores` cores; `best` returns the cheapest plan. Where
+    grids are many, a bound prunes them.
 
-    `most_work` is what the busiest core may have to do, as a multiple of what it has under the
-    BWDSP paper's strategy, or by the most even grid of `strategies` where that is more; None for
-    any. A layer that no strategy divides is divided by output channels, or not at all. With the
-    `model` of a machine parts fit its buffers, and cycles may count. With `recompute` cores may
-    compute the halos of the next layer themselves. `steps` counts the layers whose divisions are
-    priced. Raises PartitionError where no division is that even, or none fits.
+    `most_work` limits the busiest core's work, as a multiple of its work under the BWDSP paper's
+    strategy, or under the most even grid of `strategies` where that is more; None for no limit. A
+    layer that no strategy divides is divided by output channels, or not at all. With a machine's
+    `model`, parts fit its buffers and cycles may count. With `recompute`, cores may compute the
+    halos of the next layer themselves. `steps` counts the layers whose divisions are priced. Raises
+    PartitionError where no division keeps to the limit, or none fits.
     """
     free = strategies is None
     if strategies is None:
@@ -331,12 +335,12 @@ def space(
 
 @dataclass
 class ChoiceCosts:
-    """The costs of all choices: a vector for each layer, a matrix for each exchange.
+    """Costs of all choices: a vector for each layer, a matrix for each exchange.
 
-    `free` where the planner chooses from all that it knows; `others` is below what any plan costs
-    that takes a grid which was left out of `choices`, and `left_out` how many these are. `needs`
-    are the regions that an exchange is about. What exchanges take starts at what none takes less
-    than (`least_cycles`), and is found out for those that are chosen.
+    `free` if the planner chooses from its own strategies. `others` is a lower bound on the cost of
+    any plan with one of the `left_out` grids that were pruned from `choices`. `exchanges` holds the
+    values moved for each pair of grids, `needs` the regions that readers need. The cycles of an
+    exchange start at a lower bound (`least_cycles`); exact ones are computed for chosen pairs only.
     """
 
     layers: Sequence[Layer]
@@ -354,7 +358,7 @@ class ChoiceCosts:
     needs: dict[Exchange, Regions] = field(default_factory=dict)
     least_cycles: dict[Exchange, Cycles] = field(default_factory=dict)
     tolerance: float = 0.01
-    """Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""
+    """Accepted gap between a plan's cost and its bound, over the cost; used if cycles count."""
 
     def __post_init__(self) -> None:
         made: dict[object, tuple[NDArray[np.intp], GridArrays]] = {}
@@ -382,8 +386,8 @@ class ChoiceCosts:
             self.steps(number + 1, len(self.layers))
 
     def _options(self, layer: Layer, choice: Choices) -> tuple[NDArray[np.intp], GridArrays]:
-        """The choices that keep to the limit, for some compute more than their own cell, and that
-        fit the buffers; their numbers, too.
+        """Indices and arrays of the grids that fit the buffers and keep to the limit on work, which
+        is tested again because some cores compute more than their own cell.
         """
         timed, grids = bool(self.weights.cycles), choice.grids
         table = (
@@ -404,13 +408,13 @@ class ChoiceCosts:
 
     @property
     def _other_grids(self) -> str:
-        """Advice on how to get grids that are not among the choices."""
+        """Advice, in an error message, on how to admit grids that are not among the choices."""
         if self.free:
             return "allow one core more work (--most-work)"
         return "take another strategy, or let the planner choose"
 
     def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
-        """Values and, if cycles count, a lower bound on the cycles, for each pair of grids."""
+        """Values moved and, if cycles count, a lower bound on the cycles, per pair of grids."""
         if self.model is None:
             return moved_values(kept, need), None
         least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None
@@ -421,7 +425,7 @@ class ChoiceCosts:
         return self.chosen(*self.solved())
 
     def solved(self) -> tuple[Solution, float]:
-        """The grid of each layer in the plan that costs least, and a bound of all plans."""
+        """The grid of each layer in the cheapest plan, and a lower bound over all plans."""
         nodes = [self.alone(number) for number in range(len(self.layers))]
         edges: dict[tuple[int, int], Cycles] = {}
         for exchange, matrix in self.exchanges.items():
@@ -437,7 +441,7 @@ class ChoiceCosts:
         return refined(nodes, edges, self._exact, self.tolerance, _ROUNDS, alike), bound
 
     def _alike(self) -> dict[tuple[int, int], object]:
-        """A key for each edge, equal for edges between the same grids of equal layers."""
+        """A key for each edge, equal for edges that join the same grids of equal layers."""
         found: dict[tuple[int, int], tuple[tuple[int, int, int], ...]] = {}
         for source, number, operand in self.exchanges:
             same = id(self.tables[source]), id(self.tables[number]), operand
@@ -446,14 +450,14 @@ class ChoiceCosts:
         return dict(found)
 
     def alone(self, number: int) -> Cycles:
-        """Cost of each grid of a layer by itself."""
+        """Cost of each grid of a layer without its exchanges of activations."""
         table, weights = self.tables[number], self.weights
         inputs, flops = self._inputs(number), self.layers[number].op.flops
         found = weights.alone(flops, table, inputs, self.model)
         return found if self.model is None else found + weights.cycles * table.sums_cycles
 
     def _inputs(self, number: int) -> Integers:
-        """Values that each grid of a layer loads of the network's own inputs."""
+        """Values of the network's own inputs that each grid of a layer loads."""
         table, made = self.tables[number], {layer.output for layer in self.layers}
         multicast = self.model is not None and self.model.multicasts
         read = read_regions(self.layers[number], table)
@@ -478,8 +482,8 @@ class ChoiceCosts:
         )
 
     def chosen(self, choice: Solution, bound: float) -> PartitionPlan:
-        """The plan of one grid for each layer. Grids that were left out may be in a cheaper one, if
-        what they cost at least is less.
+        """The plan with the chosen grid of each layer. It is proven only if no grid that was left
+        out can be part of a cheaper plan.
         """
         bound = bound if choice.proven else max(bound, choice.bound)
         proven = choice.proven and choice.cost <= self.others
@@ -510,8 +514,8 @@ class ChoiceCosts:
 
 
 def read_regions(layer: Layer, table: GridArrays) -> list[tuple[str, Integers]]:
-    """The regions that are needed, by the names that this layer reads: the table may be that of
-    another layer with the same operators.
+    """The needed regions of each tensor, by the names that this `layer` reads. The names in `table`
+    may belong to another layer with equal operators.
     """
     names = [name for name in layer.steps[0].operands if name in layer.reads]
     return [(name, need) for name, (_, need) in zip(names, table.needs, strict=True)]

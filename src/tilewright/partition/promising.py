@@ -1,13 +1,13 @@
-"""Grids that may be in the best plan, out of more than can be paired.
+"""Pruning of grids: which may be part of the best plan, where they are too many to pair.
 
-In: the grids of all layers. Out: all of them, where they are few. Else a plan is made of few grids
-of each layer, those of the lowest bounds, and those remain whose bound is not above what that plan
-costs; the lowest of them where they are still many.
+In: the grids of all layers. Out: all of them, where they are few. Otherwise a first plan is made
+from a few grids of each layer, those with the lowest bounds. Grids remain whose bound does not
+exceed the cost of that plan; if these are still too many, the ones with the lowest bounds.
 
-The bound of a grid is below the cost of every plan with it. Costs go forward from layer to layer,
-each in equal parts to the exchanges that read it; what is more than least goes back in the same
-way. On a chain both are dynamic programming over the bounds of all pairs; where branches join again
-the bound is a lower one, and still one.
+The bound of a grid is a lower bound on the cost of every plan with it. Costs propagate forward from
+layer to layer, split equally among a layer's readers; the excess over the least cost propagates
+back in the same way. On a chain this is dynamic programming over the bounds of all pairs; where
+branches rejoin, the bound is weaker but still valid.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ from tilewright.partition.volumes import (
     sizes,
 )
 
-# Outlines: what grids cost at least, before the regions of their cells are known.
+# Outlines: sizes from which the costs of grids are bounded, without the regions of their cells.
 #
 # In: many grids of one layer. Out: what their cells read, load, keep and compute, from tables of
-# the cuts of each axis alone. That is exact where each dimension of a region follows axes of its
-# own (`Op.follows`); a layer where it does not is laid out grid by grid. Pairs of grids get a
-# bound from the extents of their largest cells: a core keeps no more of what it needs than the
-# smaller of both along each dimension.
+# the cuts of each axis alone. This is exact where each dimension of a region follows axes of its
+# own (`Op.follows`); for other layers the regions of every grid are computed. Pairs of grids are
+# bounded by the extents of their largest cells: along each dimension, a core keeps no more of what
+# it needs than the smaller of the two extents.
 
 _TOGETHER = 1 << 16
-"""Cells that are laid out together."""
+"""Cells whose regions are computed at once."""
 
 
 @dataclass(frozen=True)
 class _Extents:
-    """Extents of a region in each grid: a cell's longest sides, the values of all cells' parts."""
+    """Extents of a tensor's regions, per grid: a cell's longest sides, and all cells' values."""
 
     longest: Integers
     values: Integers
 
     @property
     def most(self) -> Integers:
-        """The most values of a cell, or a little more."""
+        """Upper bound on the values of one cell's region."""
         found: Integers = self.longest.prod(axis=1)
         return found
 
 
 @dataclass(frozen=True)
 class GridOutlines:
-    """Outline of each grid: the longest sides of what cells keep, and what they need of each
-    operand that the layer reads; the weights that are loaded, a little less where sums are divided;
-    the partial sums exchanged; the part of the work that the busiest core has. Buffers take `least`
-    values or more, and `most` or less.
+    """Outline of each grid: `kept`, the longest sides that cells keep; `needs`, the extents of each
+    operand that the layer reads; `weights` loaded, a lower bound where sums are divided; partial
+    `sums` exchanged; `work`, the busiest core's fraction of the operations. A buffer holds between
+    `least` and `most` values.
     """
 
     cells: Integers
@@ -83,7 +83,7 @@ class GridOutlines:
 
 
 def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> GridOutlines:
-    """The outline of some grids of `layer`."""
+    """The outlines of some grids of `layer`."""
     multicast = model is not None and model.multicasts
     axes = _axes(layer, layer.op)
     first = None if axes is None else _regions(layer.op, axes, grids, multicast)
@@ -119,7 +119,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
 
 
 def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> GridOutlines:
-    """The outline computed from the regions of every cell, some grids at a time."""
+    """The outlines computed from the regions of every cell, some grids at a time."""
     step = max(1, _TOGETHER // cores)
     found = [
         _of_table(grid_options(layer, grids[slice(i, i + step)], cores, model))
@@ -154,8 +154,9 @@ def _behind(every: Sequence[_Extents]) -> _Extents:
 
 
 def _sides(grids: Grids) -> Integers:
-    """The longest sides of what a cell keeps: where sums are divided, the cells of one region keep
-    parts of it along its longest side.
+    """The longest sides that a cell keeps, (grid, dimension). Where sums are divided, the cells of
+    a region each keep a part along its longest dimension; the bound divides that side only if it is
+    the longest in every cell.
     """
     longest = grids.longest[:, : grids.rank].copy()
     shortest = grids.of_cuts(lambda own: min(b - a for a, b in own))[:, : grids.rank]
@@ -169,8 +170,9 @@ def _sides(grids: Grids) -> Integers:
 
 
 def _axes(layer: Layer, op: Op) -> list[int | None] | None:
-    """The axis of the layer's result that each dimension of the operator's is; None for those with
-    one element, and for all where they are not the same but for such.
+    """For each dimension of the operator's result the axis of the layer's result, None for a
+    dimension of one element. None instead of a list where the shapes differ by more than such
+    dimensions.
     """
     wide = [axis for axis, extent in enumerate(layer.shape) if extent > 1]
     if op.out_shape == layer.shape:
@@ -184,7 +186,7 @@ def _axes(layer: Layer, op: Op) -> list[int | None] | None:
 def _regions(
     op: Op, axes: Sequence[int | None], grids: Grids, multicast: bool
 ) -> list[_Extents] | None:
-    """The region computed, and those needed of the operands; None where dimensions share axes."""
+    """Extents of the computed region and of each operand's; None where dimensions share axes."""
     if op.follows is None:
         return None
     places = _Places(op, axes, grids)
@@ -212,36 +214,36 @@ def _regions(
 
 @dataclass(frozen=True)
 class _Places:
-    """The axes of some grids that the dimensions of an operator's regions follow."""
+    """Maps the dimensions and terms of an operator to the axes of a layer's grids."""
 
     op: Op
     axes: Sequence[int | None]
     grids: Grids
 
     def axes_of(self, pair: Pair) -> tuple[int | None, int | None]:
-        """The axes of the grids of a dimension and of a term."""
+        """The grids' axes of a pair's dimension and of its term; None for a missing one."""
         dimension, term = pair
         axis = None if dimension is None else self.axes[dimension]
         return axis, None if term is None else self.grids.rank + term
 
     def used(self, dimensions: Follows) -> list[int]:
-        """The axes of all dimensions of a region."""
+        """The grids' axes that the dimensions of a region follow."""
         return [a for pair in dimensions for a in self.axes_of(pair) if a is not None]
 
     def cuts(self, pair: Pair) -> tuple[Sequence[Cut], Sequence[Cut]]:
-        """The cuts of a dimension and of a term; what is not cut is whole."""
+        """The cuts of a pair's dimension and of its term; without an axis, the whole extent."""
         (dimension, _), (axis, behind) = pair, self.axes_of(pair)
         extent = 1 if dimension is None else self.op.out_shape[dimension]
         ways = (((0, extent),),) if axis is None else self.grids.cuts[axis]
         return ways, (((0, 1),),) if behind is None else self.grids.cuts[behind]
 
     def questions(self, pair: Pair) -> list[Question]:
-        """The different sides of a dimension, each with those of a term."""
+        """Every distinct side of a pair's dimension combined with every one of its term."""
         one, other = self.cuts(pair)
         return [*product(dict.fromkeys(chain(*one)), dict.fromkeys(chain(*other)))]
 
     def measures(self, pair: Pair, table: Mapping[Question, Interval]) -> list[Integers]:
-        """Of each grid: a dimension's longest side, the sum of all, that of the different ones."""
+        """For each grid a dimension's longest side, and the sums of all and of distinct sides."""
         one, other = self.cuts(pair)
         measured = [[_measures([table[q] for q in product(a, b)]) for b in other] for a in one]
         at = (
@@ -258,24 +260,26 @@ def _measures(sides: Sequence[Interval]) -> tuple[int, int, int]:
 
 Costs = NDArray[np.float64]
 Exchange = tuple[int, int, int]
-"""Numbers of the layer that makes a tensor, of the one that reads it, and of its operand."""
+"""Numbers of the layer that produces a tensor, of the reader, and of the reader's operand."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Grids that are alike to an exchange: a row of numbers for each class, each grid's class."""
+    """Classes of grids that an exchange cannot distinguish: the row of numbers of each class, and
+    the class `of` each grid.
+    """
 
     rows: Integers
     of: NDArray[np.intp]
 
     @classmethod
     def among(cls, rows: Integers) -> Classes:
-        """The different rows."""
+        """Classes of the equal `rows`, one row per grid."""
         first, of = first_of_each(rows)
         return cls(rows[first], of)
 
     def least(self, costs: Costs) -> Costs:
-        """The least of the grids of each class."""
+        """The least cost of a grid in each class."""
         found = np.full(len(self.rows), np.inf)
         np.minimum.at(found, self.of, costs)
         return found
@@ -287,9 +291,9 @@ def least_costs(
     needs: Mapping[Exchange, Classes],
     prices: Costs,
 ) -> list[Costs]:
-    """For each grid of each layer, a lower bound on the cost of any plan with it. `alone` is the
-    grid's cost by itself; `kept` and `needs` are the rows of `least_paired`. Exchanges come in
-    the order of their readers, and layers behind those that they read.
+    """For each grid of each layer, a lower bound on the cost of any plan with it. `alone` is a
+    grid's cost by itself; `kept` and `needs` hold the rows for `least_paired`. Exchanges are
+    ordered by reader, and every layer comes after the layers that it reads.
     """
     reads, read_by = defaultdict[int, list[Exchange]](list), defaultdict[int, list[Exchange]](list)
     for exchange in needs:
@@ -324,16 +328,16 @@ def least_costs(
 
 
 _MOST = 2048
-"""Grids of a layer that are paired: two layers have four million pairs, 32 MB of costs."""
+"""Most grids of a layer that are paired: two layers have four million pairs, 32 MB of costs."""
 _CORES_OF_PAIRS = 1 << 28
-"""Cores that are looked at for all pairs of two layers: a quarter of a second's work."""
+"""Most cores visited for all pairs of two layers: about a quarter of a second's work."""
 _FEW = 128
-"""Grids of a layer that the first plan is made of."""
+"""Grids of a layer that the first plan chooses from."""
 
 
 @dataclass(frozen=True)
 class Promising:
-    """Grids of each layer; no plan with one of the `left_out` costs less than `others`."""
+    """Grids of each layer; no plan with one of the `left_out` grids costs less than `others`."""
 
     choices: Sequence[Choices]
     others: float = math.inf
@@ -342,8 +346,9 @@ class Promising:
 
 @dataclass
 class _Bounded:
-    """The grids of all equal layers that have the same ones, which remain equal: so they are priced
-    once. `least` is what no plan costs less than that has the grid in one of them.
+    """The grids of a group of equal layers, which are pruned alike, so that equal layers are priced
+    once. `least` is a lower bound on the cost of any plan with the grid in one of these layers;
+    `fits` flags grids that may fit the buffers, `surely` those that certainly do.
     """
 
     choices: Choices
@@ -354,14 +359,14 @@ class _Bounded:
 
     @classmethod
     def of(cls, layer: Layer, choices: Choices, cores: int, model: CoreModel | None) -> _Bounded:
-        """Without a bound."""
+        """The grids of a layer, before any bound is known."""
         own = outline(layer, choices.grids, cores, model)
         room = math.inf if model is None else model.buffer_values
         fits = (own.work <= choices.limit) & (own.least <= room)
         return cls(choices, own, fits, fits & (own.most <= room), np.full(len(fits), np.inf))
 
     def lowest(self, which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-        """Grids of `which` with the lowest bounds, at most `most` of them."""
+        """Indices of the grids in `which` with the lowest bounds, at most `most` of them."""
         found = np.flatnonzero(which)
         order = np.argsort(self.least[found], kind="stable")[:most]
         return np.sort(found[order])
@@ -375,7 +380,7 @@ def promising(
     model: CoreModel | None,
     cost_of: Callable[[Sequence[Choices]], float],
 ) -> Promising:
-    """The grids that are paired; `cost_of` is what the best plan of some costs."""
+    """The grids to pair; `cost_of` returns the cost of the best plan from given choices."""
     most = min(_MOST, math.isqrt(_CORES_OF_PAIRS // cores))
     if all(len(choice.grids) <= most for choice in every):
         return Promising(every)
@@ -399,7 +404,7 @@ def promising(
 def _grouped(
     layers: Sequence[Layer], every: Sequence[Choices], cores: int, model: CoreModel | None
 ) -> tuple[list[object], dict[object, _Bounded]]:
-    """A key for each layer, and what equal ones have in common."""
+    """A key for each layer, and the group of layers of each key."""
     keys: list[object] = []
     groups: dict[object, _Bounded] = {}
     for layer, choice in zip(layers, every, strict=True):
@@ -412,7 +417,7 @@ def _grouped(
 def _bound(
     layers: Sequence[Layer], groups: Sequence[_Bounded], weights: Weights, model: CoreModel | None
 ) -> None:
-    """Give all grids their bounds."""
+    """Set the bounds of all grids."""
     at = {layer.output: number for number, layer in enumerate(layers)}
     alone, needs = [], {}
     kept: dict[int, Classes] = {}
@@ -441,8 +446,9 @@ def _bound(
 
 
 def _prices(weights: Weights, model: CoreModel | None) -> Costs:
-    """Prices in an exchange: of each value that cores get, of any message, and of each value that
-    one core gets. With a multicast the last one takes the place of the first.
+    """Prices of an exchange: per value that cores receive, per exchange, and per value that one
+    core receives. With a multicast the per-core price takes the place of the first, since a value
+    may count once for all its receivers.
     """
     value, message, own = weights.activations, 0.0, 0.0
     if model is not None:

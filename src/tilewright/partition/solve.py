@@ -1,13 +1,12 @@
-"""The cheapest choice of one option per node, where pairs of neighbours cost something, too.
+"""The cheapest choice of one option per node of a graph whose nodes and edges have costs.
 
 In: the costs of each node's options, and for each edge a matrix over the options of both ends. Out:
-a choice that is optimal, or says that it may not be. Nodes with at most two neighbours are
-eliminated one after the other (dynamic programming; a chain is nothing else), which leaves an edge
-between the neighbours: networks whose branches join again vanish like that. Others go by tables
-over all their neighbours (bucket elimination) where these are small, as in a training step, whose
-nodes have several neighbours and few options. What is left else is a problem for CP-SAT, in which
-nodes with many options keep those that are cheapest by themselves: then the choice is not proven to
-be the best.
+a choice, with a flag that says if it is proven optimal. Nodes with at most two neighbours are
+eliminated in turn by dynamic programming, which joins the neighbours by an edge; chains and
+networks whose branches rejoin are solved by this alone. Other nodes are eliminated by tables over
+all their neighbours (bucket elimination) where the tables are small, as in a training step, whose
+nodes have several neighbours and few options. The rest goes to CP-SAT, where a node with many
+options keeps only the most promising ones; such a choice is not proven optimal.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ else:  # heavy
 
 Costs = NDArray[np.float64]
 _OPTIONS = 48
-"""Options that a node may keep: pairs of them are variables of the problem."""
+"""Most options that a node keeps for CP-SAT, where each pair of options is a variable."""
 _WORK = 4.0
-"""Most work of the solver, in its own units: some seconds each, but the same on any computer."""
+"""Limit on CP-SAT's deterministic time; a unit takes some seconds and is equal on any computer."""
 _STEPS = 1e6
 _MANY_SUMS = 1 << 24
-"""Sums from which on compiled code is faster even where Numba has to be loaded for it."""
+"""Number of sums from which compiled code is faster, the time to load Numba included."""
 
 
 def choose_remainder(
     own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
 ) -> tuple[dict[int, int], bool]:
-    """The option of each node, and True if it is proven that no other choice costs less. Costs are
-    rounded to millionths of the largest.
+    """The option of each node, and True if the choice is proven optimal, by CP-SAT. Costs that are
+    not whole numbers are rounded to millionths of the largest.
     """
     kept = {node: _best(costs, to[node]) for node, costs in own.items()}
     whole = all(len(kept[node]) == len(costs) for node, costs in own.items())
@@ -76,7 +75,7 @@ def choose_remainder(
 
 
 def _best(costs: Costs, neighbours: Mapping[int, Costs]) -> NDArray[np.intp]:
-    """The options that cost least with the best of each neighbour's."""
+    """The options of a node that cost least together with the best option of each neighbour."""
     alone = costs + sum(matrix.min(axis=1) for matrix in neighbours.values())
     return np.sort(np.argsort(alone, kind="stable")[:_OPTIONS])
 
@@ -87,8 +86,8 @@ def _pairs(
     second: list[cp_model.IntVar],
     costs: NDArray[np.int64],
 ) -> list[cp_model.LinearExpr]:
-    """Terms of the chosen pair's cost: each pair has a variable that is at least 1 if both its
-    options are taken, since each row and each column of pairs sums to its option's variable.
+    """Terms of an edge's cost. Each pair of options has a variable; every row and every column of
+    pairs sums to its option's variable, so exactly the pair of both chosen options is 1.
     """
     both = [[model.new_bool_var("") for _ in second] for _ in first]
     for row, one in zip(both, first, strict=True):
@@ -104,7 +103,7 @@ def _pairs(
 
 
 def _scale(own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]) -> float:
-    """Factor for costs: 1 for whole numbers below 1e12, else it makes the largest `_STEPS`."""
+    """Factor for costs: 1 for whole numbers below 1e12, else it scales the largest to `_STEPS`."""
     every = [*own.values(), *(m for neighbours in to.values() for m in neighbours.values())]
     largest = max((float(np.abs(costs).max()) for costs in every), default=0.0)
     exact = all((costs == np.rint(costs)).all() for costs in every)
@@ -116,9 +115,9 @@ def _whole_numbers(costs: Costs, scale: float) -> NDArray[np.int64]:
 
 
 _TABLE = 1 << 20
-"""Most entries of a table of costs."""
+"""Most entries of one table of costs."""
 _Table: TypeAlias = tuple[tuple[int, ...], Costs]
-"""Costs of the options of several nodes, an axis for each."""
+"""Several nodes, and costs of their options with one axis for each node."""
 
 
 def choose_by_tables(
@@ -151,7 +150,7 @@ def choose_by_tables(
 
 
 def _spread(table: _Table, nodes: tuple[int, ...]) -> Costs:
-    """A table with an axis for each of `nodes`, its own among them."""
+    """The table's costs, broadcast to one axis for each of `nodes`, which include its own."""
     own, costs = table
     lengths = dict(zip(own, costs.shape, strict=True))
     axes = [own.index(node) for node in nodes if node in own]
@@ -161,7 +160,7 @@ def _spread(table: _Table, nodes: tuple[int, ...]) -> Costs:
 def _order_of_tables(
     own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
 ) -> list[int] | None:
-    """The nodes with several options, that of the smallest table next; None if one is too large."""
+    """Elimination order of nodes with several options, smallest table first; None if too large."""
     beside = {node: {o for o in to[node] if own[o].size > 1} for node in own if own[node].size > 1}
     order = list[int]()
 
@@ -181,15 +180,15 @@ def _order_of_tables(
 
 
 Pair = tuple[tuple[int, int], int, int]
-"""An edge, and an option of each of its ends."""
+"""An edge, and the option at each of its ends."""
 _NEIGHBOURS = 32
-"""Options that are found out beside a chosen one."""
+"""Pairs near a chosen one that are priced exactly with it, for each of its two options."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """An option for each node, their total cost, and a lower bound on that of any choice; `proven`
-    if no other choice costs less.
+    """An option for each node, their total cost, and a lower bound on the cost of any choice;
+    `proven` if no other choice costs less.
     """
 
     options: tuple[int, ...]
@@ -199,7 +198,7 @@ class Solution:
 
 
 def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> Solution:
-    """The choice with the least sum of costs.
+    """The choice with the least sum of node and edge costs.
 
     >>> a, b = np.array([0.0, 1.0]), np.array([5.0, 2.0])
     >>> cheapest([a, b], {(0, 1): np.array([[0.0, 4.0], [9.0, 1.0]])}).options
@@ -227,12 +226,11 @@ def refined(
     rounds: int | None = None,
     alike: Mapping[tuple[int, int], object] = MappingProxyType({}),
 ) -> Solution:
-    """The cheapest choice where what pairs cost is found out one by one: `edges` are what none
-    costs less than. Pairs that are chosen take their `exact` cost, until all that are chosen have:
-    then no other choice costs less. With a `tolerance` it may stop earlier, at a choice that costs
-    at most so much more, as a part of its cost, than the bound of all choices; after so many
-    `rounds` it stops at the best choice that it met. Edges of which `alike` says the same cost the
-    same.
+    """The cheapest choice where exact edge costs are expensive. `edges` holds lower bounds; pairs
+    are priced by `exact(edge, first, second)` once they are chosen, until all chosen pairs are
+    exact: then no other choice costs less. The search stops earlier if the best choice exceeds the
+    lower bound by at most `tolerance`, a fraction of its cost, or after `rounds` rounds. Edges with
+    equal values in `alike` have equal costs, so that one price serves all of them.
     """
     edges = {edge: matrix.copy() for edge, matrix in edges.items()}
     groups: dict[object, list[tuple[int, int]]] = {}
@@ -264,7 +262,9 @@ def refined(
 def _with_neighbours(
     picked: Iterable[Pair], nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]
 ) -> Iterator[Pair]:
-    """Pairs, and for each the cheapest others of one of its options, likely to be chosen next."""
+    """The picked pairs, each with the cheapest pairs that share one of its options and are likely
+    to be chosen next.
+    """
     for (i, j), first, second in picked:
         yield (i, j), first, second
         matrix = edges[i, j]
@@ -277,13 +277,13 @@ def _with_neighbours(
 def _cost(
     nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs], options: Sequence[int]
 ) -> float:
-    """Cost of a choice of one option for each node."""
+    """Total cost of one option for each node."""
     own = sum(float(nodes[i][option]) for i, option in enumerate(options))
     return own + sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
 
 
 class _Elimination:
-    """Nodes that are still there, with the matrices to their neighbours, own options first."""
+    """Remaining nodes and the matrices to their neighbours, a node's own options along axis 0."""
 
     def __init__(self, nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> None:
         self._own = dict(enumerate(nodes))
@@ -294,13 +294,13 @@ class _Elimination:
             self._join(i, j, matrix)
 
     def run(self) -> bool:
-        """Eliminate all nodes; False unless what remains is proven to be the cheapest choice."""
+        """Eliminate all nodes; returns True if the choice is proven optimal."""
         waiting = [self._turn(node) for node in self._own]
         heapify(waiting)
         while self._own:
             degree, _, node = heappop(waiting)
             if node not in self._own or degree != len(self._to[node]):
-                continue  # it has waited a second time since it lost a neighbour
+                continue  # stale entry: the node was queued again when it lost a neighbour
             if degree > 2:
                 settled, proven = choose_by_tables(self._own, self._to), True
                 if settled is None:
@@ -314,11 +314,11 @@ class _Elimination:
         return True
 
     def _turn(self, node: int) -> tuple[int, int, int]:
-        """Key of the order of elimination: fewest neighbours first, then fewest options."""
+        """Priority in the elimination: fewest neighbours first, then fewest options."""
         return len(self._to[node]), self._own[node].size, node
 
     def chosen(self) -> tuple[int, ...]:
-        """The option of each node: those that went last are chosen first."""
+        """The option of each node, chosen in reverse order of elimination."""
         found = dict(self._settled)
         for node, own, neighbours in reversed(self._gone):
             costs = own + sum(matrix[:, found[other]] for other, matrix in neighbours.items())
@@ -345,7 +345,7 @@ class _Elimination:
 
 
 def _least_sums(first: Costs, second: Costs) -> Costs:
-    """The least of `first[i, j] + second[j, k]` over all j, for each i and k."""
+    """Min-plus product: the least `first[i, j] + second[j, k]` over all j, for each i and k."""
     if first.size * second.shape[1] >= _MANY_SUMS:
         return compiled_tables.least_sums(first, second)
     return np.array([(costs[:, None] + second).min(axis=0) for costs in first])

@@ -1,12 +1,11 @@
-"""Strategies: ways to divide a layer over cores, a row of the table each; and the grids of them
-that a plan chooses from: those that spread a layer's work evenly enough.
+"""Strategies: ways to divide a layer over cores, one row of a table each, and the choice of their
+grids that spread a layer's work evenly enough.
 
-In: a layer and a number of cores. Out: `Grids` of at most so many cells, the smallest tiles first;
-none where the strategy does not apply to the layer. Most are the cuts of some axes in every
-combination; those of papers are rules for one grid. How much of the work one core may have refers
-to the busiest core under the BWDSP paper's strategy, or to the most even grid of the given
-strategies where those cannot be as even: without a limit the least is moved where one core does
-everything.
+In: a layer and a number of cores. Out: `Grids` of at most that many cells, smallest tiles first;
+empty where a strategy does not apply to the layer. Most strategies combine cuts of some axes in
+every way; those of papers are rules for one grid. The work of one core is limited relative to the
+busiest core under the BWDSP paper's strategy, or under the most even grid of the given strategies
+if none is as even. Without a limit, a plan that moves the least has one core do everything.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class Strategy:
 
 @dataclass(frozen=True)
 class AllCuts:
-    """Every combination of cuts along some dimensions of the result, and with `sums` of its terms;
-    None for all dimensions. Without `equal` tiles as equal as can be stand beside those of one
+    """Every combination of cuts along some `dimensions` of the result (None: all), and with `sums`
+    also of its terms. Unless `equal`, cuts into balanced tiles are added to cuts into tiles of one
     size, and cells are numbered both ways.
     """
 
@@ -63,7 +62,7 @@ class AllCuts:
     equal: bool = False
 
     def __call__(self, layer: Layer, cores: int) -> Grids:
-        """The grids of a layer."""
+        """The grids of `layer` with at most `cores` cells."""
         rank = len(layer.shape)
         wanted = range(rank) if self.dimensions is None else self.dimensions
         if any(dimension >= rank for dimension in wanted):
@@ -86,8 +85,8 @@ class AllCuts:
         return self._cuts(cuts)(layer.shape[dimension], cores)
 
     def _term_cuts(self, layer: Layer, cores: int) -> list[list[Cut]]:
-        """Over input channels; where a kernel sees a whole image at once, over its rows and
-        columns, too.
+        """Cuts of each axis of the terms. Input channels are cut; the kernel's rows and columns
+        only where the kernel covers the whole image.
         """
         whole = [[cut(extent, extent)] for extent in layer.op.terms]
         if not whole or not self.sums:
@@ -99,8 +98,8 @@ class AllCuts:
 
 
 def input_rows(height: int, cores: int) -> int:
-    """AVG_H, rows of a core under the data-parallel baseline of the BWDSP paper, Eq. 3: rows of the
-    input in equal parts.
+    """AVG_H, the rows of one core in the data-parallel baseline of the BWDSP paper (Eq. 3), which
+    cuts the input's rows into equal parts.
 
     >>> [input_rows(height, 56) for height in (224, 112, 56, 28, 14)]
     [4, 2, 1, 1, 1]
@@ -109,13 +108,13 @@ def input_rows(height: int, cores: int) -> int:
 
 
 def output_tile(height: int, width: int, cores: int) -> tuple[int, int]:
-    """Rows and columns of a core's part of a result of `height` x `width` by the output-driven
-    strategy of the BWDSP paper, Eqs. 4 and 5: tiles that pooling does not cut.
+    """Rows and columns of one core's tile of a `height` x `width` result under the output-driven
+    strategy of the BWDSP paper (Eqs. 4 and 5), whose tiles pooling windows do not straddle.
 
-    From 2 N rows on, a core has whole rows of the result (Eq. 4); below, two rows of such a width
-    that there is a core for every tile, rounded up to an even one (Eq. 5; the rounding is what
-    Table 4 has). Where the rule gives more tiles than cores, which the paper does not treat, they
-    grow by two columns.
+    With at least 2 N rows for N cores, a tile is whole rows (Eq. 4). With fewer, it is two rows,
+    just wide enough that there is a core for every tile, rounded up to an even width (Eq. 5, with
+    the rounding of Table 4). Where this yields more tiles than cores, a case that the paper leaves
+    open, tiles grow by two columns.
 
     >>> [output_tile(size, size, 56) for size in (224, 112, 56, 28, 14)]
     [(4, 224), (2, 112), (2, 28), (2, 8), (2, 2)]
@@ -130,8 +129,9 @@ def output_tile(height: int, width: int, cores: int) -> tuple[int, int]:
 
 
 def _input_rows(layer: Layer, cores: int) -> Iterator[Grid]:
-    """Regardless of what the next layer takes. Vectors have no rows: their elements are divided.
-    Padding may give a result more rows than its input has, and cores more rows.
+    """Rows as the input's are divided, regardless of the next layer. Vectors, which have no rows,
+    are cut along their elements. If padding makes the result higher than the input, the result's
+    height decides.
     """
     if len(layer.shape) != IMAGES or layer.shape[ROWS] == 1:
         yield vector_grid(layer, cores)
@@ -144,8 +144,8 @@ def _input_rows(layer: Layer, cores: int) -> Iterator[Grid]:
 
 
 def _output_tiles(layer: Layer, cores: int) -> Iterator[Grid]:
-    """A convolution and the pooling behind it need no exchange between them: pooling computes from
-    the tile of its input.
+    """Tiles of the output-driven strategy. A pooling layer follows the tiles of its input, so it
+    needs no exchange with the convolution before it.
     """
     if len(layer.shape) != IMAGES or layer.shape[ROWS:] == (1, 1):
         yield vector_grid(layer, cores)
@@ -155,24 +155,24 @@ def _output_tiles(layer: Layer, cores: int) -> Iterator[Grid]:
     size = pool.input_shapes[0] if pool is not None else layer.shape
     rows, columns = output_tile(size[ROWS], size[COLUMNS], cores)
     found = _tiled(layer, (-(-rows // stride[0]), -(-columns // stride[1])))
-    if found.cells > cores:  # a pool whose padding gives it more outputs than its input has
+    if found.cells > cores:  # padding makes the pool's result larger than its input
         found = _tiled(layer, output_tile(layer.shape[ROWS], layer.shape[COLUMNS], cores))
     yield found
 
 
 def _tiled(layer: Layer, tile: tuple[int, int]) -> Grid:
-    """Rows and columns in tiles."""
+    """The grid that cuts rows and columns into tiles of one size."""
     rows = along(undivided(layer), ROWS, cut(layer.shape[ROWS], tile[0]))
     return along(rows, COLUMNS, cut(layer.shape[COLUMNS], tile[1]))
 
 
 def _blocks(layer: Layer, cores: int) -> Iterator[Grid]:
-    """The block distribution of the CNS-1 (ICSI TR-93-046, section 3.2.1): a matrix lies in blocks
-    over all nodes, p_h parts of the outputs and p_i parts of the terms of their sums, with
-    p_h >= p_i. The p_i nodes of one part of the outputs put their sums together, the p_h nodes of
-    one part of the terms read the same inputs. The squarest grid first. Behind these the others:
-    with more parts of the terms, as the report's second matrix has them, and over fewer nodes.
-    Cells are numbered both ways.
+    """The block distribution of the CNS-1 (ICSI TR-93-046, section 3.2.1): a matrix is cut into
+    blocks over all nodes, p_h parts of the outputs times p_i parts of their sums' terms, with
+    p_h >= p_i. The p_i nodes of one part of the outputs combine their sums; the p_h nodes of one
+    part of the terms read the same inputs. The squarest grid comes first. Grids with more parts of
+    the terms, like the report's second matrix, and grids over fewer nodes come last. Cells are
+    numbered both ways.
     """
     if not layer.op.terms or len(layer.shape) <= CHANNELS:
         return
@@ -192,18 +192,18 @@ def _blocks(layer: Layer, cores: int) -> Iterator[Grid]:
 
 
 def _divisor_cuts(extent: int, cores: int) -> list[Cut]:
-    """Tiles of one size over as many cores as divide all of them."""
+    """Cuts into tiles of one size, for each number of tiles that divides `cores`."""
     sizes = {-(-extent // n) for n in range(1, min(cores, extent) + 1) if cores % n == 0}
     return [cut(extent, size) for size in sorted(sizes)]
 
 
 def _cut_in(cuts: list[Cut], parts: int) -> Cut | None:
-    """The cut with so many parts, if there is one."""
+    """The cut with `parts` intervals, if there is one."""
     return next((found for found in cuts if len(found) == parts), None)
 
 
 def _listed(rule: Callable[[Layer, int], Iterator[Grid]]) -> Callable[[Layer, int], Grids]:
-    """The grids that a rule gives."""
+    """A strategy that lists the grids of a rule."""
     return lambda layer, cores: Grids.of(layer, list(rule(layer, cores)))
 
 
@@ -222,7 +222,7 @@ _TABLE = (
     Strategy("whole", AllCuts((), equal=True)),
 )
 STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
-"""Every strategy by name."""
+"""All strategies by name."""
 
 
 def find_strategy(name: str) -> Strategy:
@@ -236,17 +236,19 @@ def find_strategy(name: str) -> Strategy:
 
 
 REFERENCE = "output_tiles"
-"""The strategy whose busiest core the limit on work refers to: that of the BWDSP paper."""
+"""The BWDSP paper's strategy, whose busiest core the limit on work refers to."""
 PLANNED = ("products", REFERENCE)
-"""The strategies that the planner chooses from where values count that go to one core each."""
+"""Strategies that the planner chooses from if only values count and each goes to one core."""
 EQUAL = ("equal_products", REFERENCE)
-"""The strategies that it chooses from elsewhere, where a pair of grids takes longer to price."""
+"""Strategies that the planner chooses from otherwise, where a pair of grids is slower to price."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Grids, the strategy of each, and the part of the layer's work that one core may have."""
+    """Grids of one layer, the strategy that each originates from, and the limit on the fraction of
+    the layer's work on one core.
+    """
 
     grids: Grids
     strategies: tuple[str, ...]
@@ -262,22 +264,22 @@ class Choices:
         return replace(self, grids=self.grids[which], origin=self.origin[which])
 
     def beside(self, grids: Grids, strategy: str) -> Choices:
-        """The choices with further grids of another `strategy`, each grid once."""
+        """The choices with the `grids` of another `strategy` added, each grid once."""
         every, origin = joined([self.grids, grids])
         own = np.append(self.origin, np.full((origin == 1).sum(), len(self.strategies)))
         return replace(self, grids=every, strategies=(*self.strategies, strategy), origin=own)
 
 
 def given(layer: Layer, strategy: str, grid: Grid) -> Choices:
-    """One grid, with any work."""
+    """One grid as the only choice, without a limit on work."""
     return Choices(Grids.of(layer, [grid]), (strategy,), np.zeros(1, np.intp), math.inf)
 
 
 def choices_of(
     layer: Layer, cores: int, strategies: Sequence[str], most_work: float | None
 ) -> Choices:
-    """The grids of a layer whose largest cell is at most `most_work` of what the limit refers to.
-    Where no strategy divides the layer it has its channels in equal parts, or all on one core.
+    """The grids of a layer whose busiest core has at most `most_work` times the reference's work.
+    If no strategy divides the layer, its channels are cut into equal parts, or it stays whole.
     """
     grids, origin = joined([find_strategy(name).grids(layer, cores) for name in strategies])
     found = Choices(grids, tuple(strategies), origin, math.inf)
@@ -296,12 +298,12 @@ def choices_of(
 
 
 def reference_work(layer: Layer, cores: int) -> float:
-    """The part of a layer's work that the busiest core has under the BWDSP paper's strategy."""
+    """The busiest core's fraction of a layer's work under the BWDSP paper's strategy."""
     return float(grid_options(layer, find_strategy(REFERENCE).grids(layer, cores), cores).work[0])
 
 
 def _least_work(layer: Layer, grids: Grids) -> NDArray[np.float64]:
-    """The largest cell of each grid as a part of all, whatever more it has to compute."""
+    """The largest cell's fraction of the work in each grid, without elements computed again."""
     extents = np.array((*layer.shape, *layer.op.terms), np.float64)
     found: NDArray[np.float64] = (grids.longest / extents).prod(axis=1)
     return found

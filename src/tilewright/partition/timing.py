@@ -1,13 +1,13 @@
 """Time and traffic of a plan on a machine whose cores exchange regions over a grid, step by step.
 
-In: a plan and a model of the machine. Out: cycles of each layer: what its exchanges take, what its
-busiest core computes at the machine's peak, and what main memory takes to deliver its weights. An
-exchange is that of one tensor, or of partial sums. Messages go along rows first and then along
-columns; an exchange takes as long as its busiest link or port, and the way of the farthest message.
-One after the other is the bulk-synchronous time of the BWDSP paper, and what the planner counts;
-`clock` puts every message on its links. What the cores' programs take stands beside the peak.
-`LayerTraffic` is the form of `traffic.json` (docs/reference/partition.md): bytes over every link,
-and what each core does. Nothing here was measured.
+In: a plan and a model of the machine. Out: cycles of each layer: of its exchanges, of its busiest
+core's computation at peak, and of the delivery of its weights from main memory. An exchange covers
+one tensor, or the partial sums. Messages go along rows first, then along columns; an exchange takes
+the time of its busiest link or port plus the latency of its longest route. The sum of these phases
+is the bulk-synchronous time of the BWDSP paper, which the planner counts; `clock` simulates every
+message on its links. Times of the cores' programs are reported beside those at peak. `LayerTraffic`
+is one entry of `traffic.json` (docs/reference/partition.md): bytes over every link, and the work
+and traffic of each core. All times are modelled, none measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.partition.plan import PartitionPlan, Planned
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Cycles of one layer, and the part of the busiest link that its exchange keeps busy."""
+    """Cycles of one layer's phases, the bytes over its busiest link, and its messages."""
 
     compute_cycles: float
     exchange_cycles: float
@@ -39,13 +39,13 @@ class LayerTime:
 
     @property
     def steps_cycles(self) -> float:
-        """One after the other."""
+        """Sum of the phases: bulk-synchronous cycles."""
         return self.compute_cycles + self.exchange_cycles + self.weights_cycles
 
 
 @dataclass(frozen=True)
 class ProgramTime:
-    """Number of different programs that cores run for a layer, and the time of the slowest core."""
+    """Number of different programs for a layer, and the times of the slowest core."""
 
     programs: int
     slowest: TaskTime
@@ -54,7 +54,7 @@ class ProgramTime:
 def program_times(
     plan: PartitionPlan, programs: Programs, progress: Progress = silent
 ) -> tuple[Times, tuple[ProgramTime, ...]]:
-    """The time of each task, and of each layer."""
+    """The time of each distinct task, and the program time of each layer."""
     different: dict[Task, str] = {}
     for planned in plan.layers:
         for task in (task for tasks in planned.tasks for task in tasks):
@@ -96,8 +96,8 @@ def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> Lay
 
 
 def link_loads(model: CoreModel, sent: Sequence[Move]) -> tuple[Counter[Link], int]:
-    """Values over each link and each core's port, and the links of the longest way. Ports are links
-    from a core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
+    """Values over each link and port, and the links of the longest route. Ports are links from a
+    core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
     """
     messages = messages_of(sent)
     lengths, here, there = links(model.fabric, messages.sources, messages.targets)
@@ -125,7 +125,7 @@ class LinkTraffic(Struct, frozen=True):
 
 
 class CoreTraffic(Struct, frozen=True):
-    """A core's part of the layer's `work`, and the bytes that it sends, receives, and loads of
+    """A core's fraction of the layer's `work`, and the bytes that it sends, receives, and loads as
     weights and inputs. A multicast leaves its source once.
     """
 
@@ -137,7 +137,7 @@ class CoreTraffic(Struct, frozen=True):
 
 
 class LayerTraffic(Struct, frozen=True):
-    """One layer; links and cores that have nothing to do are left out."""
+    """Traffic of one layer; idle links and cores are left out."""
 
     name: str
     links: tuple[LinkTraffic, ...]

@@ -1,11 +1,11 @@
 """Volumes: how many values move, for all grids of a layer at once.
 
-In: a layer and grids, cell j on core j. Out: arrays with one entry for each grid, and one for each
-pair of grids of two layers. Every message is counted once for each core that gets it, or once in
-all where the fabric multicasts; regions are those of the real tensors, without padding. The same
-numbers as those of `moves`. The regions that operators take are `computable` and `needed` for many
-regions at once: where dimensions decide one by one (`Op.follows`) the operator is asked once for
-every interval that it does not take unchanged, elsewhere once for every region.
+In: a layer and grids, cell j on core j. Out: arrays with one entry per grid, and matrices with one
+entry per pair of grids of two layers. A value counts once per core that receives it, or once in all
+where the fabric multicasts; regions are of the real tensors, without padding. The numbers agree
+with `moves`. Operands' regions come from `Op.computable` and `Op.needed`, for many regions at once:
+where dimensions are independent (`Op.follows`), the operator is queried once per distinct interval
+that it does not pass unchanged, otherwise once per distinct region.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from tilewright.partition.objective import CoreModel
 from tilewright.partition.parts import box_of
 
 Question = tuple[Interval, Interval]
-"""A side of a dimension of the result, and one of a term."""
+"""An interval of a dimension of the result, and one of a term."""
 Answer = tuple[Interval, ...]
-"""Sides of the regions' dimensions that follow these."""
+"""Intervals of all regions' dimensions that follow the question's."""
 _MOST_OPERATORS = 64
-"""Operators whose answers are remembered."""
+"""Operators whose answers are cached."""
 
 
 def taken(op: Op, result: Regions, terms: Regions, first: int = 0) -> list[Regions]:
-    """Regions computed for those of `result`, then the regions that these need of each operand;
-    of these from number `first` on.
+    """Regions that `op` computes for the regions `result`, then the regions that it needs of each
+    operand. The list starts at index `first`, where 0 is the computed one.
     """
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
@@ -73,15 +73,15 @@ def taken(op: Op, result: Regions, terms: Regions, first: int = 0) -> list[Regio
 
 
 def _copied(op: Op, pair: Pair, followed: Sequence[tuple[int, int]]) -> int | None:
-    """Which of a pair's intervals all that follow it have, 0 for that of the dimension and 1 for
-    that of the term; None where the operator has to be asked.
+    """Index of the interval in a question that its followers copy unchanged, 0 for the dimension's
+    and 1 for the term's; None where the operator has to be queried.
     """
     single = pair.count(None) == 1 and op.unchanged.issuperset(followed)
     return 1 - pair.index(None) if single else None
 
 
 def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Regions]:
-    """The boxes that `function` gives for each box, called once for equal ones."""
+    """The boxes that `function` returns for each box; it is called once per distinct box."""
     flat = boxes.reshape(len(boxes), -1)
     distinct, numbers = np.unique(flat, axis=0, return_inverse=True)
     made = [function(box_of(row.reshape(boxes.shape[1:]))) for row in distinct]
@@ -90,7 +90,9 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
 
 
 def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]]:
-    """For each pair the regions of result and operands, and their dimensions that follow it."""
+    """For each pair of a dimension and a term its followers, as (region, dimension of the region),
+    where region 0 is the computed one and the operands' come next.
+    """
     found: dict[Pair, list[tuple[int, int]]] = {}
     for which, dimensions in enumerate(follows):
         for dimension, pair in enumerate(dimensions):
@@ -99,7 +101,7 @@ def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]
 
 
 def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
-    """The sides of what follows each pair, for sides of its dimensions."""
+    """For each pair the answer to each of its questions."""
     known, places = _known_answers(cast("Hashable", op)), followers_of(op.follows or ())
     found, others = dict[Pair, list[Answer]](), dict[Pair, list[Question]]()
     for pair, own in questions.items():
@@ -116,7 +118,9 @@ def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, 
 def _ask(
     op: Op, questions: Mapping[Pair, Sequence[Question]], known: dict[Pair, dict[Question, Answer]]
 ) -> None:
-    """Add to what is known; one call of `asked` answers a question of every distinct pair."""
+    """Add the answers to `known`; one call of `asked` answers one question of every pair in a group
+    that shares no dimension.
+    """
     places = followers_of(op.follows or ())
     read = cache(op.needed)
     for pairs in _apart(questions):
@@ -137,12 +141,14 @@ def _ask(
 
 @lru_cache(_MOST_OPERATORS)
 def _known_answers(op: Hashable) -> dict[Pair, dict[Question, Answer]]:
-    """Answers of an operator, which is asked for bounds, for the first plan and for all of them."""
+    """Cached answers of an operator: bounds, the first plan and the full space query the same."""
     return {}
 
 
 def _apart(questions: Mapping[Pair, Sequence[Question]]) -> list[list[Pair]]:
-    """Pairs without a common dimension together, those of the most questions first."""
+    """Pairs in groups without a common dimension or term, so that one query serves a group; those
+    with the most questions come first.
+    """
     groups: list[list[Pair]] = []
     for pair in sorted(questions, key=lambda pair: -len(questions[pair])):
         own = {*enumerate(pair)} - {(0, None), (1, None)}
@@ -155,7 +161,7 @@ def _apart(questions: Mapping[Pair, Sequence[Question]]) -> list[list[Pair]]:
 
 
 def _questions(result: Regions, terms: Regions, pair: Pair) -> tuple[list[Question], Numbers]:
-    """The different sides of a pair's dimensions, and which of them each region has."""
+    """The distinct questions of a pair over all regions, and the index of each region's."""
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
@@ -165,7 +171,7 @@ def _questions(result: Regions, terms: Regions, pair: Pair) -> tuple[list[Questi
 
 
 def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Numbers]:
-    """The intervals that occur, and the number of each one's; none at all counts as one."""
+    """The distinct intervals, and the index of each region's; without `sides`, a placeholder."""
     if sides is None:
         return [(0, 0)], np.zeros(count, np.intp)
     span = int(sides.max()) + 1
@@ -174,15 +180,15 @@ def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Number
 
 
 def _split(box: Box, rank: int) -> tuple[Box, Box]:
-    """The region of a result and the terms behind it."""
+    """Split a box into the region of a result and the terms that follow it."""
     return Box.of(*box.sides[:rank]), Box.of(*box.sides[rank:])
 
 
 def asked(
     op: Op, result: Box, terms: Box, needed: Callable[..., tuple[Box, ...]] | None = None
 ) -> tuple[Box, ...]:
-    """The region that is computed for `result`, and those needed of the operands, by the operator
-    or by what remembers its answers.
+    """The region that `op` computes for `result`, then the regions needed of the operands; `needed`
+    may be a cached version of `op.needed`.
     """
     given = terms if terms.start else None
     computed = op.computable(result, given)
@@ -195,13 +201,12 @@ CHANNELS = 1
 
 @dataclass(frozen=True)
 class GridArrays:
-    """Grids of one layer as arrays over (grid, core, dimension, first and last).
+    """Grids of one layer; regions are arrays over (grid, core, dimension, first and last).
 
-    `weights` are the values of weights that all cores together load, `sums` the partial sums that
-    they exchange, in `sums_cycles` where these are asked for; `work` is what the busiest core
-    computes, as a part of the layer's operations. `buffers` are the most values that a core has in
-    one buffer: all that it reads with the weights of two of its output channels, one in use and one
-    that comes next, or all that it adds up.
+    `weights` counts the weights that all cores load, `sums` the partial sums that they exchange,
+    which takes `sums_cycles` (0 unless timed). `work` is the busiest core's fraction of the layer's
+    operations. `buffers` is the most values in one buffer of a core: either its inputs with the
+    weights of two output channels, one in use and the next, or its sums.
     """
 
     grids: Grids
@@ -218,7 +223,7 @@ class GridArrays:
 def grid_options(
     layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None, *, timed: bool = False
 ) -> GridArrays:
-    """Arrays of grids of `layer` of at most `cores` cells; `timed`: with cycles of partial sums."""
+    """Arrays for grids of `layer` with at most `cores` cells; if `timed`, with `sums_cycles`."""
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
     summed, *_ = _back(layer, found.region)
@@ -269,19 +274,19 @@ class _Every:
         return np.zeros(self.grids, np.int64)
 
     def spread(self, found: NDArray[Any]) -> NDArray[Any]:
-        """Values of the cells at (grid, core); zero for cores without a cell."""
+        """Rearrange an array over cells to (grid, core); cores without a cell get zeros."""
         found = lifted(found) if found.ndim > 1 else found
         spread = np.zeros((self.grids, self.cores, *found.shape[1:]), found.dtype)
         spread[self.cells.grid, self.cells.core] = found
         return spread
 
     def total(self, found: Integers) -> Integers:
-        """The sums over the cells of each grid."""
+        """Sum over the cells of each grid."""
         return np.bincount(self.cells.grid, found, self.grids).astype(np.int64)
 
     def loads(self, boxes: Regions, multicast: bool) -> Integers:
-        """Values that main memory delivers in each grid for these regions of one tensor; with
-        `multicast`, a value that several cores take is delivered once.
+        """Values of one tensor that main memory delivers for each grid; with `multicast`, a region
+        that several cores read is delivered once.
         """
         if multicast:
             return loaded(self.spread(boxes), multicast)
@@ -289,13 +294,13 @@ class _Every:
 
 
 def lifted(boxes: Regions) -> Regions:
-    """Scalars as vectors of one element, since no box without dimensions is empty."""
+    """Boxes of scalars as one-element vectors, since no box without dimensions is empty."""
     one = np.array([[0, 1]])
     return boxes if boxes.shape[1] else np.tile(one, (len(boxes), 1, 1))
 
 
 def loaded(boxes: Regions, multicast: bool) -> Integers:
-    """The values of regions over (grid, core); with `multicast` those of equal regions once."""
+    """Values in regions over (grid, core), per grid; with `multicast`, equal regions count once."""
     if not multicast:
         every: Integers = sizes(boxes).sum(axis=1)
         return every
@@ -309,7 +314,7 @@ def loaded(boxes: Regions, multicast: bool) -> Integers:
 
 
 def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
-    """Weights of one of the output channels that each cell computes, rounded up."""
+    """Weights of one output channel in each cell, rounded up."""
     every = sum((sizes(boxes) for boxes in weights), np.zeros(len(computed), np.int64))
     if computed.shape[1] <= CHANNELS:
         return every
@@ -321,7 +326,7 @@ def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
 def _sums_cycles(
     every: _Every, grids: Grids, summed: Regions, own: Regions, model: CoreModel | None
 ) -> NDArray[np.float64]:
-    """Cycles of the exchange of partial sums in each grid."""
+    """Cycles of each grid's exchange of partial sums; 0 without a model."""
     found = np.zeros(every.grids)
     partial = np.flatnonzero(grids.parts > 1)
     if model is not None and len(partial):
@@ -355,8 +360,8 @@ def sizes(boxes: Regions) -> Integers:
 
 
 def moved_values(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
-    """Values moved for each pair (grid of the producer, grid of the consumer): what cores need and
-    do not have; with `multicast`, what an owner sends to several alike counts once.
+    """Values moved for each pair (producer's grid, reader's grid): the values that cores need and
+    do not keep. With `multicast`, a box that an owner sends to several cores counts once.
     """
     if multicast:
         return multicast_values(kept, need)
@@ -365,8 +370,8 @@ def moved_values(kept: Regions, need: Regions, multicast: bool = False) -> Integ
 
 
 def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
-    """Both over (grid, dimension, first and last, core), in as few bits as hold their sizes, and
-    without the dimensions that have one element.
+    """Both arrays over (grid, dimension, first and last, core), without dimensions of one element,
+    in 32 bits if these hold the number of elements.
     """
     extents = np.maximum(kept.max(axis=(0, 1))[:, 1], need.max(axis=(0, 1))[:, 1])
     wide = np.flatnonzero(extents > 1) if (extents > 1).any() else [0]
@@ -384,19 +389,19 @@ def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
 def exchange_cycles_by_grids(
     owned: Regions, kept: Regions, need: Regions, model: CoreModel
 ) -> NDArray[np.float64]:
-    """Cycles for each pair of grids: cores get from owners what they need and do not have."""
+    """Cycles of the exchange for each pair of grids; cores receive what they need and lack."""
     found = busiest_links(owned, kept, need, model.fabric_sizes, model.multicasts)
     return model.exchange_cycles(*found)
 
 
 def least_exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDArray[np.float64]:
-    """Lower bound on the cycles of an exchange: what the busiest core's port receives."""
+    """Lower bound on the cycles of each exchange: the transfer over the busiest receiving port."""
     received = most_received(kept, need)
     return model.exchange_cycles(received, np.zeros_like(received))
 
 
 def _back(layer: Layer, result: Regions) -> list[Regions]:
-    """Regions that each step, in order, computes for regions of the layer's result."""
+    """Regions that each step computes, in order, for the regions `result` of the layer."""
     found = [result]
     for step in reversed(layer.steps[1:]):
         if step.op.input_shapes[0] != step.op.out_shape:
@@ -409,7 +414,7 @@ def _back(layer: Layer, result: Regions) -> list[Regions]:
 
 
 def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
-    """Regions that a step reads of its other operands, all of which are weights."""
+    """Regions of its weights, all operands but the first, that a step reads."""
     if len(step.operands) == 1:
         return []
     none = np.zeros((len(result), 0, 2), np.int64)
@@ -421,7 +426,7 @@ def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
 
 
 def _common(one: Regions, other: Regions) -> Integers:
-    """Elements of both boxes."""
+    """Number of elements in the intersection of each pair of boxes."""
     both = np.empty_like(one)
     np.maximum(one[..., 0], other[..., 0], out=both[..., 0])
     np.minimum(one[..., 1], other[..., 1], out=both[..., 1])

@@ -1,1 +1,1 @@
-"""IR to IR: infer transfers, boundaries, overlap with compute, place buffers (swATOP 4.5, 4.7)."""
+"""IR to IR: infer transfers, handle boundaries, overlap, place buffers (swATOP 4.5, 4.7)."""

@@ -1,7 +1,7 @@
 """Place all buffers of a memory in one coalesced region (swATOP 4.7).
 
-Buffers of the parts of a program that a barrier separates are never alive together and share
-addresses.
+Top-level barriers cut a program into parts. Buffers of different parts are never alive together, so
+they share addresses.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tilewright.ir.visit import walk
 
 @dataclass(frozen=True)
 class AllocateBuffers:
-    """Gives every buffer its address in a region of its memory, of `capacity_bytes` by memory."""
+    """Assigns every buffer an address in its memory; `capacity_bytes` limits each memory's use."""
 
     name: ClassVar[str] = "allocate_buffers"
     capacity_bytes: Mapping[str, int]
     alignment_bytes: Mapping[str, int]
 
     def apply(self, program: Program) -> Program:
-        """Assign addresses to buffers. Raises CapacityError, which names the largest."""
+        """Assign addresses to buffers. Raises CapacityError that names the largest buffer."""
         offsets: dict[str, int] = {}
         for part in _parts(program.body):
             used = _buffers(part)
@@ -49,7 +49,7 @@ class AllocateBuffers:
         return replace(program, buffers=placed)
 
     def _placed(self, buffers: list[Buffer], space: str) -> dict[str, int]:
-        """The addresses of the buffers of one memory, one after the other."""
+        """Consecutive aligned addresses for the buffers of one memory."""
         offsets, position = {}, 0
         unit, limit = self.alignment_bytes.get(space, 1), self.capacity_bytes.get(space, 0)
         for buffer in buffers:

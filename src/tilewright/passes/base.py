@@ -1,7 +1,7 @@
-"""The interface of a pass: a frozen value that turns a program into one that computes the same.
+"""The interface of a pass: a frozen value that turns a program into an equivalent one.
 
-What a pass needs to know of a machine or a schedule is in its fields, so that equal passes give
-equal programs and whoever runs them needs nothing else.
+A pass carries all that it needs of a machine or a schedule in its fields, so equal passes return
+equal programs, and running them needs no further context.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import ClassVar, Protocol
 from tilewright.ir.nodes import Program
 
 Observer = Callable[[str, Program], None]
-"""Sees the program after each pass: printing, verifying and timing hang on it."""
+"""Called with a pass's name and the program after it, for printing, verifying or timing."""
 
 
 class Pass(Protocol):
-    """One step from program to program; `name` is what observers are told."""
+    """One step from program to program; observers receive its `name`."""
 
     name: ClassVar[str]
 
     def apply(self, program: Program) -> Program:
-        """The new program; raises where a limit of the machine is exceeded."""
+        """The new program. Raises an error where a limit of the machine is exceeded."""
 
 
 def nothing(_: str, __: Program) -> None:
-    """An observer that looks away."""
+    """An observer that does nothing."""
 
 
 def run(passes: Sequence[Pass], program: Program, observer: Observer = nothing) -> Program:

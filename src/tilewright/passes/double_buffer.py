@@ -1,12 +1,12 @@
 """Overlap transfers with compute (swATOP 4.5.2).
 
 In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the
-first tile before the loops, the next one right after the wait for the current one, or behind some
-of the calls that let fetches come between, at the loop indices of the next iteration (inner loop
-one further, or the next outer one with the inner ones back at zero). A store is waited for only
-when its slot is written again. Which buffers have two copies is the schedule's choice, tensor by
-tensor. Where operations are in flight in order, stores of such buffers in innermost loops are
-`late`: they stand behind what the next iteration computes, which need not wait for them.
+first tile before the loops, each next tile right after the wait for the current one, or after some
+of the calls whose primitive `spreads` fetches. The next iteration's indices advance the inner loop
+by one, or the next outer loop with the inner ones back at zero. A store is waited for only before
+its slot is written again. The schedule chooses two copies tensor by tensor. With `late`, for cores
+that keep operations in flight in order, stores of such buffers in innermost loops are issued after
+the computation of the next iteration, which then need not wait for them.
 
 before:  for i in range(n):
              get(a[i] -> t[0]); wait(t[0]); use(t[0])
@@ -32,7 +32,7 @@ Loops = tuple[ir.For, ...]
 
 @dataclass(frozen=True)
 class _Part:
-    """Rewritten statements, and those to place before and after the outermost loop."""
+    """A rewritten loop body, and the statements to place before and after the outermost loop."""
 
     body: tuple[ir.Stmt, ...]
     before: tuple[ir.Stmt, ...] = ()
@@ -41,13 +41,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class DoubleBuffer:
-    """Starts transfers one iteration early and waits for them late."""
+    """Starts fetches one iteration early, and waits for stores as late as possible."""
 
     name: ClassVar[str] = "double_buffer"
     late: bool = False
 
     def apply(self, program: ir.Program) -> ir.Program:
-        """Explicit-stage program: transfers start early and are waited for late."""
+        """The explicit-stage program of a staged one."""
         body: list[ir.Stmt] = []
         for stmt in program.body:
             if isinstance(stmt, ir.For):
@@ -103,9 +103,9 @@ def _fetches(part: _Part, loops: Loops, program: ir.Program) -> _Part:
 
 
 def _fetches_behind(body: Sequence[ir.Stmt]) -> dict[int, int]:
-    """Fetches of the next tile in an innermost loop, spread evenly over calls that let them come
-    between, so that each runs beside some: the places of those that are not before all such calls,
-    and of the call that each is behind.
+    """Positions for fetches of the next tile in an innermost loop, spread evenly over the calls
+    whose primitive `spreads`, so that each overlaps with some. Maps the index of a fetch to the
+    index of the call that it follows; fetches that stay before all such calls are left out.
     """
     if any(isinstance(stmt, ir.For) for stmt in body):
         return {}
@@ -116,7 +116,7 @@ def _fetches_behind(body: Sequence[ir.Stmt]) -> dict[int, int]:
 
 
 def fetch_next(stmt: ir.Transfer, loops: Loops, level: int, slot: Expr) -> tuple[ir.Stmt, ...]:
-    """Fetch for the iteration after this one: advance loop `level`, or a loop outside it."""
+    """Fetch for the next iteration: advance loop `level`, or at its end a loop outside it."""
     if level < 0:
         return ()
     loop = loops[level]
@@ -133,10 +133,11 @@ def _at_indices(stmt: ir.Transfer, indices: dict[str, Expr], slot: Expr) -> ir.T
 
 
 def slot_of(loops: Loops, ahead: int) -> Expr:
-    """The slot that the current (or the next) iteration of the loops together uses, of two.
+    """The slot, 0 or 1, of the iteration `ahead` after the current one.
 
-    Iterations are counted through. An inner loop may be shorter in the last iteration of a loop
-    around it; the iterations before that were as long as the first.
+    Iterations of all loops together are numbered consecutively. An inner loop may be shorter in the
+    last iteration of a loop around it; all iterations before are as long as the first, so the
+    number of the current iteration follows from the first one's length.
     """
     index: Expr = Const(0)
     for depth, loop in enumerate(loops):
@@ -146,7 +147,7 @@ def slot_of(loops: Loops, ahead: int) -> Expr:
 
 
 def _iterations(loops: Sequence[ir.For]) -> Expr:
-    """The number of iterations of loops together, of which the last of each may be shorter."""
+    """Number of iterations of nested loops, where the last pass of an inner loop may be shorter."""
     if not loops:
         return Const(1)
     loop, *inner = loops
@@ -183,7 +184,7 @@ def _stores(part: _Part, loops: Loops, program: ir.Program) -> _Part:
 
 
 def _late(part: _Part, loops: Loops, program: ir.Program) -> _Part:
-    """Stores of two slots for the iteration before this one; the last ones after the loops."""
+    """Delay stores of two-slot buffers by one iteration; the last ones come after the loops."""
     body: list[ir.Stmt] = []
     after: list[ir.Stmt] = []
     for stmt in part.body:
@@ -198,7 +199,7 @@ def _late(part: _Part, loops: Loops, program: ir.Program) -> _Part:
 
 
 def store_before(stmt: ir.Transfer, loops: Loops, level: int) -> tuple[ir.Stmt, ...]:
-    """Store for the iteration before this one: loop `level` one back, or a loop outside it."""
+    """Store for the previous iteration: loop `level` one back, or at its start a loop outside."""
     if level < 0:
         return ()
     loop = loops[level]
@@ -209,7 +210,7 @@ def store_before(stmt: ir.Transfer, loops: Loops, level: int) -> tuple[ir.Stmt, 
 
 
 def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, Expr]:
-    """The indices of the last iteration of loops, inside others at the indices `around`."""
+    """The indices of the loops' last iteration, with outer loops at the indices `around`."""
     found: dict[str, Expr] = dict(around or {})
     for loop in loops:
         found[loop.var] = substitute(loop.extent, found) - 1
@@ -217,7 +218,7 @@ def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, E
 
 
 def _with_slots(body: tuple[ir.Stmt, ...], buffers: list[str], slot: Expr) -> tuple[ir.Stmt, ...]:
-    """Let calls and stores of the buffers work on `slot`; fetches and waits have theirs."""
+    """Make calls and stores of the buffers use `slot`; fetches and waits already have one."""
 
     def change(stmt: ir.Stmt) -> tuple[ir.Stmt, ...] | None:
         match stmt:

@@ -1,7 +1,8 @@
 """Let the first product of a reduction overwrite C instead of zeroing it first.
 
-In: a staged program. Out: the same with each zero fill of a result sunk to where its products begin
-(`ir.chains`): there the fill is part of the product, which then neither zeroes C nor reads it.
+In: a staged program. Out: the program with each zero fill of a result sunk to the first of its
+products (`ir.chains`). There the fill becomes part of the product, which neither zeroes C nor reads
+it.
 
 before:  fill(c); for k: get(a[k] -> a); gemm(c, a, b)
 after:   for k: get(a[k] -> a); if k == 0: fill(c)
@@ -27,12 +28,12 @@ class FirstProduct:
     name: ClassVar[str] = "first_product"
 
     def apply(self, program: Program) -> Program:
-        """The program with every zero fill in front of the products that it is for."""
+        """The program with zero fills sunk to just before their products, where possible."""
         return replace(program, body=_body(program.body))
 
 
 def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The body with fills sunk: those of inner loops, then the first of this list that can be."""
+    """The body with fills sunk: first in inner loops, then the first possible one of this list."""
     body = tuple(replace(s, body=_body(s.body)) if isinstance(s, For) else s for s in body)
     for place, stmt in enumerate(body):
         fill = zero_fill(stmt)
@@ -48,9 +49,8 @@ def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 def _sunk(
     body: tuple[Stmt, ...], fill: ZeroFill, passed: tuple[str, ...]
 ) -> tuple[Stmt, ...] | None:
-    """The statements with the fill before the products; None where something else needs it first.
-
-    `passed`: the loops that it has been moved into.
+    """The statements with the fill just before the products; None if another statement uses C
+    before these. `passed` are the loops that the fill has been moved into.
     """
     memory = memory_of(fill.operand)
     place = next((i for i, s in enumerate(body) if _touches(s, memory)), len(body))
@@ -80,7 +80,7 @@ def _touches(stmt: Stmt, memory: str) -> bool:
 
 
 def _at_start(chain: Chain, fill: ZeroFill, passed: tuple[str, ...]) -> Stmt:
-    """The fill of the chain's C in the first iteration of the loops that come back to it."""
+    """The fill of the chain's C, guarded by the first iteration of the loops that revisit C."""
     c = chain.call.operands[0]
     kept = frozenset[str]().union(*(free_vars(r.start) for r in c.ranges))
     firsts = (binary("==", Var(loop), 0) for loop in passed if loop not in kept)

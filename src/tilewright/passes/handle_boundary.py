@@ -1,9 +1,9 @@
 """Make tiles that reach beyond their tensor explicit (swATOP 4.5.3).
 
-A tile is rounded up to what the primitive takes. Only the last tile of an axis can reach beyond the
-tensor; there the transfer moves what exists, and the core re-packs the tile in its scratchpad:
-zeros after a get, cropped before a put. Nothing else is copied, and complete tiles pay nothing:
-lightweight padding, with the scratchpad itself as the auxiliary buffer.
+A tile is rounded up to the primitive's granule. Only the last tile of an axis can reach beyond the
+tensor; its transfer moves the elements that exist, and the core re-packs the tile in its
+scratchpad: padded with zeros after a get, cropped before a put. This is the paper's lightweight
+padding, with the scratchpad as the auxiliary buffer: complete tiles cost nothing extra.
 
 before:  get(a[at(i * 64, 64)] -> t); wait(t)
 after:   get(a[at(i * 64, min(64, n - i * 64))] -> t); wait(t); if n < i * 64 + 64: repack(t)
@@ -21,17 +21,17 @@ from tilewright.ir.primitives import Repack
 
 @dataclass(frozen=True)
 class HandleBoundary:
-    """Cuts transfers at the ends of tensors."""
+    """Clamps transfers to their tensors, and re-packs the tiles that were clamped."""
 
     name: ClassVar[str] = "handle_boundary"
 
     def apply(self, program: Program) -> Program:
-        """Staged program whose transfers stay inside their tensors."""
+        """The staged program with every transfer inside its tensor."""
         return replace(program, body=_rewrite(program.body, program, frozenset()))
 
 
 def _rewrite(body: tuple[Stmt, ...], program: Program, rounded: frozenset[str]) -> tuple[Stmt, ...]:
-    """`rounded`: the loops around that run over more than their tensors hold."""
+    """Rewrite a body; `rounded` names the enclosing loops that may run beyond their tensors."""
     result: list[Stmt] = []
     due: If | None = None
     for stmt in body:
@@ -72,7 +72,7 @@ def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[T
 
 
 def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:
-    """True if the extent was rounded up to a granule, or the start moves with a rounded loop."""
+    """True if the extent is rounded up to a granule, or the start depends on a rounded loop."""
     return _is_rounded(r.extent) or bool(rounded & expr.free_vars(r.start))
 
 
@@ -83,7 +83,7 @@ def _is_rounded(e: expr.Expr) -> bool:
 
 
 def _has_constant_rounding(extent: expr.Expr) -> bool:
-    """True if a loop covers an axis in steps of a fixed size, which need not divide it."""
+    """True if a loop covers an axis in steps of a constant size, which need not divide it."""
     if not isinstance(extent, expr.BinaryExpr):
         return False
     here = extent.op == "ceil_div" and isinstance(extent.b, expr.Const)
@@ -96,8 +96,8 @@ def _inside(r: Range, size: expr.Expr) -> Range:
 
 
 def _exceeds(r: Range, size: expr.Expr) -> expr.Expr:
-    """The condition that the last core's part reaches beyond the tensor. It uses the last core on
-    every core, so that all decide alike; if any part exceeds the tensor, that core's does.
+    """The condition that the last core's part reaches beyond the tensor. Every core evaluates it
+    for the last core, so all decide alike; if any core's part exceeds the tensor, the last's does.
     """
     end = expr.substitute(r.start + (r.extent - 1) * r.step + 1, LAST_CORE)
     return expr.binary("<", size, end)

@@ -1,21 +1,21 @@
 """Infer the transfers of a seed-stage program (swATOP 4.5.1).
 
-Each tensor gets a scratchpad buffer and a transfer just inside the innermost loop that its region
-depends on: as far out as reuse allows. `stage` moves a tensor's transfer further out, where it
-fetches the union of what the loops inside need, or leaves it in place: then calls work on the
-tensor itself. Transfers stand outside the condition of a skewed loop. A result whose reduction
-loops all run inside its transfer starts from zero and is put once; otherwise it is fetched again
-for every outer reduction step. What an epilogue reads beside the result is fetched where the result
-is put.
+Each tensor gets a scratchpad buffer, and a transfer just inside the innermost loop that its region
+depends on, which is as far out as possible without a larger buffer. `stage` moves a tensor's
+transfer further out, where it covers the union of the regions of the loops inside, or leaves the
+tensor in place, so that calls work on it directly. Transfers stay outside the condition of a skewed
+loop. A result whose reduction loops all run inside its transfer starts from zero and is put once;
+otherwise it is fetched again for every outer reduction step. Further operands of an epilogue are
+fetched where the result is put.
 
 before:  for i: for k: gemm(c[i], a[i, k], b[k])
 after:   for i: fill(c_tile)
                 for k: get(a -> a_tile); get(b -> b_tile); gemm(c_tile, a_tile, b_tile)
                 put(c_tile -> c)
 
-A call before the main one may make an operand of another tensor, one behind it another tensor of
-the result. Such an operand, and such sums, are in buffers alone; the call stands outside the loops
-over their parts. What such calls make and read again lies where the operand was made.
+A call before the main one may compute an operand from another tensor, and a call after it may turn
+the sums into another tensor. Such operands and sums live in buffers alone; the calls stand outside
+the loops over their parts. Tensors between later calls reuse the buffers of such operands.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def chain_of(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.For], tuple[ir.Stmt, ..
 
 
 def unguarded(body: tuple[ir.Stmt, ...]) -> tuple[expr.Expr | None, tuple[ir.Stmt, ...]]:
-    """The innermost statements, and the condition of a skewed loop that guards them all, if any."""
+    """The condition of a skewed loop that guards the innermost statements, if any, and these."""
     match body:
         case (ir.If(condition, then, ()),):
             return condition, then
@@ -57,7 +57,7 @@ def unguarded(body: tuple[ir.Stmt, ...]) -> tuple[expr.Expr | None, tuple[ir.Stm
 
 
 def main_call(inner: tuple[ir.Stmt, ...]) -> ir.Call:
-    """The unconditional call."""
+    """The main call, the only unconditional one."""
     return next(s for s in inner if isinstance(s, ir.Call))
 
 
@@ -75,14 +75,14 @@ def _guarded(inner: tuple[ir.Stmt, ...], *, after: bool) -> list[ir.Call]:
 
 
 def preparing(inner: tuple[ir.Stmt, ...], main: ir.Call) -> list[ir.Call]:
-    """The calls before the main one that make an operand of another tensor."""
+    """The calls before the main one that compute an operand from another tensor."""
     calls = _guarded(inner, after=False)
     return [c for c in calls if any(o.tensor not in names_of(main) for o in operands_of(c))]
 
 
 def written(inner: tuple[ir.Stmt, ...], main: ir.Call) -> tuple[str, str]:
-    """The tensors of the main call's sums and of the result: the same one, unless a call after it
-    turns the sums into another tensor.
+    """The tensors of the main call's sums and of the result. They are equal unless a call after the
+    main one turns the sums into another tensor.
     """
     calls = (main, *_guarded(inner, after=True))
     first, last = (c.operands[0] for c in (calls[0], calls[-1]))
@@ -97,13 +97,13 @@ def operands_of(call: ir.Call) -> list[ir.Tile]:
 
 
 def names_of(call: ir.Call) -> set[str]:
-    """The tensors of its operands."""
+    """The tensors of a call's operands."""
     return {o.tensor for o in operands_of(call)}
 
 
 def tiles_of(inner: tuple[ir.Stmt, ...], main: ir.Call) -> list[ir.Tile]:
-    """One tile per tensor: the operands of the main call, then the further ones of the calls around
-    it; a tensor that is made whole and read in parts has its whole tile.
+    """One tile per tensor: the operands of the main call, then the other operands of the calls
+    around it. A tensor that is written whole and read in parts has its whole tile.
     """
     around = (*preparing(inner, main), *_guarded(inner, after=True))
     others: dict[str, ir.Tile] = {}
@@ -114,13 +114,13 @@ def tiles_of(inner: tuple[ir.Stmt, ...], main: ir.Call) -> list[ir.Tile]:
 
 
 def made_behind(inner: tuple[ir.Stmt, ...]) -> set[str]:
-    """The tensors that calls after the main one write."""
+    """The tensors written by calls after the main one."""
     return {operands_of(call)[0].tensor for call in _guarded(inner, after=True)}
 
 
 def wholes(inner: tuple[ir.Stmt, ...], main: ir.Call, loops: list[ir.For]) -> dict[str, str]:
-    """For each tensor of which a call around the main one uses a larger tile: the outermost loop
-    that this tile is invariant in.
+    """For each tensor with a larger tile in a call around the main one, the outermost loop in which
+    the larger tile is invariant.
     """
     around = (*preparing(inner, main), *_guarded(inner, after=True))
     larger = {o.tensor: o for c in around for o in operands_of(c)}
@@ -148,15 +148,13 @@ def _depth_of(tile: ir.Tile, loops: list[ir.For]) -> int:
 
 
 SLOT_ELEMENTS = 8
-"""Slots start at multiples of this many elements, so that every slot is aligned for vectors of both
-dtypes.
-"""
+"""Slots start at multiples of this many elements, which aligns them for vectors of f32 and f64."""
 
 
 @dataclass(frozen=True)
 class _Staged:
-    """The transfer of one tensor: `region` inside `depth` loops. `view` is a call's part of it, or
-    the tile itself if the tensor stays in place.
+    """The transfer of one tensor: `region` inside `depth` loops. `view` is a call's part of the
+    buffer, or the tile itself if the tensor stays in place.
     """
 
     tile: ir.Tile
@@ -167,7 +165,7 @@ class _Staged:
 
 
 def copies(tensor: str) -> expr.Var:
-    """The symbol of a tensor's number of buffer copies: 1, or 2 for double buffering."""
+    """The symbol of a tensor's number of buffer copies: 1, or 2 when double-buffered."""
     return expr.Var(f"{tensor}_copies")
 
 
@@ -175,10 +173,10 @@ def copies(tensor: str) -> expr.Var:
 class InferDma:
     """Inserts the transfers that a schedule implies.
 
-    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`, or to
-    `IN_PARTS` where a later pass cuts it (`in_parts`). With `workspace` a strided operand of a
-    matrix product that is read by vectors gets a buffer to be packed into; with `early` what an
-    epilogue reads beside the result is fetched as far out as operands are.
+    `stages` maps a tensor to the loop outside which its transfer stands, to `IN_PLACE`, or, with
+    `in_parts`, to `IN_PARTS` for a later pass to cut. With `workspace`, a strided operand that a
+    matrix product reads by vectors gets a buffer to be packed into. With `early`, an epilogue's
+    further operands are fetched as far out as other operands.
     """
 
     name: ClassVar[str] = "infer_dma"
@@ -188,8 +186,8 @@ class InferDma:
     in_parts: bool = False
 
     def apply(self, program: ir.Program) -> ir.Program:
-        """Staged-stage program: each transfer is followed by its wait, calls work on views. Raises
-        ScheduleError for a place that the program or the machine has not.
+        """The staged-stage program: each transfer is followed by its wait, calls work on views.
+        Raises ScheduleError for a stage that the program or the machine lacks.
         """
         stages = self.stages if self.in_parts else _uncut(self.stages)
         loops, body = chain_of(program.body)
@@ -237,7 +235,7 @@ class InferDma:
 
 
 def _uncut(stages: Mapping[str, str]) -> Mapping[str, str]:
-    """The places, none of them `IN_PARTS`."""
+    """The stages unchanged. Raises ScheduleError if one is `IN_PARTS`."""
     cut = next((tensor for tensor, at in stages.items() if at == IN_PARTS), None)
     if cut is not None:
         raise ScheduleError(
@@ -273,7 +271,9 @@ def _buffer_name(tensor: str) -> str:
 
 
 def _union(r: ir.Range, inside: list[ir.For], tensor: str) -> tuple[ir.Range, ir.Range]:
-    """The region that the loops `inside` touch in all, and the place of one iteration within it."""
+    """The range that all iterations of the loops `inside` touch together, and one iteration's range
+    relative to it. Raises ScheduleError if the extent varies.
+    """
     moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
         return r, ir.Range(expr.Const(0), r.extent)
@@ -304,8 +304,8 @@ def _union(r: ir.Range, inside: list[ir.For], tensor: str) -> tuple[ir.Range, ir
 
 
 def _tiled(r: ir.Range, moving: list[ir.For]) -> expr.Expr | None:
-    """The extent of an axis that one loop covers in tiles, the last of them shorter; None for other
-    regions.
+    """The extent of an axis that one loop covers in tiles, of which the last may be shorter; None
+    if the range has another form.
 
     >>> from tilewright.common.expr import ceil_div, minimum
     >>> i, n, tile = expr.Var("i"), expr.Var("n"), expr.Var("tile")
@@ -341,7 +341,7 @@ def _at_depth(
     *,
     early: bool,
 ) -> tuple[ir.Stmt, ...]:
-    """Wrap `body` in the transfers placed inside exactly `depth` loops."""
+    """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
     before: list[ir.Stmt] = []
     after: list[ir.Stmt] = []
     prepared = _prepared(inner, staged, loops)
@@ -365,8 +365,8 @@ def _depth(tensor: str, staged: list[_Staged]) -> int:
 def _prepared(
     inner: tuple[ir.Stmt, ...], staged: list[_Staged], loops: list[ir.For]
 ) -> dict[str, ir.Call]:
-    """The operands of the main call that other calls prepare, with those calls on whole buffers,
-    or on the part of a buffer that is filled further out.
+    """The calls that prepare operands of the main call, by the tensor that they write. They write
+    whole buffers, and read whole buffers or parts of buffers that are filled further out.
     """
     by_tensor = {s.tile.tensor: s for s in staged}
     found: dict[str, ir.Call] = {}
@@ -379,7 +379,7 @@ def _prepared(
 
 
 def _at(s: _Staged, roles: str, loops: list[ir.For], depth: int) -> ir.Operand:
-    """The part of a buffer that the loops inside `depth` ones touch."""
+    """The part of a buffer that is touched by the loops inside the outermost `depth` ones."""
     between = loops[s.depth : depth]
     if not any(f.var in symbols_of(s.tile) for f in between) or not isinstance(s.view, ir.View):
         return _whole(s, roles)
@@ -414,7 +414,7 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> ir.Operand:
 
 
 def _part(s: _Staged, tile: ir.Tile, inside: list[ir.For]) -> ir.Operand:
-    """A call's operand in a buffer: all, or the part that its tiles cover in the loops `inside`."""
+    """A call's operand in a buffer: all of it, or the part covered by the loops `inside`."""
     if tile.ranges == s.tile.ranges or not isinstance(s.view, ir.View):
         return _whole(s, tile.roles)
     touched = (_union(r, inside, tile.tensor)[0] for r in tile.ranges)
@@ -424,7 +424,7 @@ def _part(s: _Staged, tile: ir.Tile, inside: list[ir.For]) -> ir.Operand:
 
 
 def _beyond(start: expr.Expr, first: expr.Expr) -> expr.Expr:
-    """The distance of `start` from `first`."""
+    """`start - first`, folded where `start` begins with `first`."""
     match start:
         case expr.BinaryExpr("+", a, b) if a == first:
             return b
@@ -433,7 +433,7 @@ def _beyond(start: expr.Expr, first: expr.Expr) -> expr.Expr:
 
 
 def _start(program: ir.Program, sums: str, main: ir.Call) -> Fill | None:
-    """The fill that initialises the sums, or None if they start from the tensor's old value."""
+    """The fill that initialises the sums; None if they start from the tensor's old value."""
     tensor = program.tensor(sums)
     return None if tensor.kind == "updated" else Fill(main.primitive.start(dtype(tensor.dtype)))
 
@@ -457,7 +457,7 @@ def _initialised(
 
 
 def _reduced(inner: tuple[ir.Stmt, ...], loops: list[ir.For]) -> frozenset[str]:
-    """The loops whose first iteration initialises the result; all loops if nothing is guarded."""
+    """The loops whose first iteration initialises the result; all loops if there is no guard."""
     before = inner[: inner.index(main_call(inner))]
     conditions = [expr.free_vars(stmt.condition) for stmt in before if isinstance(stmt, ir.If)]
     return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
@@ -477,7 +477,7 @@ def _of_sums(inner: tuple[ir.Stmt, ...]) -> set[str]:
 def _finished(
     staged: list[_Staged], inner: tuple[ir.Stmt, ...], late: Collection[str], loops: list[ir.For]
 ) -> list[ir.Stmt]:
-    """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
+    """The calls on the finished result, each after the fetches of its operands in `late`."""
     result: list[ir.Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in _guarded(inner, after=True):
@@ -501,9 +501,9 @@ def _on_views(call: ir.Call, views: Mapping[str, ir.Operand]) -> ir.Call:
 def _housed(
     staged: list[_Staged], inner: tuple[ir.Stmt, ...], behind: set[str]
 ) -> tuple[list[_Staged], dict[str, _Staged]]:
-    """Staged tensors, with those that calls `behind` the main call write moved into the buffers of
-    tensors that calls before it prepare: these are prepared anew before they are read again. Also
-    returns the moved ones by the tensor that hosts them.
+    """Move tensors that calls `behind` the main call write into the buffers of prepared operands.
+    This is safe because operands are prepared anew before they are read again. Returns all staged
+    tensors, and the moved ones by the tensor that hosts them.
     """
     prepared = {operands_of(c)[0].tensor for c in preparing(inner, main_call(inner))}
     hosts = [s for s in staged if s.tile.tensor in prepared and s.depth >= staged[0].depth]
@@ -522,8 +522,8 @@ def _housed(
 def _buffer(
     s: _Staged, housed: _Staged | None, program: ir.Program, loops: list[ir.For], *, once: bool
 ) -> ir.Buffer:
-    """The buffer of a tensor's tile, and of one that is `housed` there; `once`: it is not
-    transferred, so that one copy will do.
+    """The buffer of a tensor's tile and of a tensor `housed` there. With `once`, it is never
+    transferred, so one copy suffices.
     """
     elements = _largest(s.region, loops)
     if housed:
@@ -534,7 +534,7 @@ def _buffer(
 
 
 def _largest(ranges: tuple[ir.Range, ...], loops: list[ir.For]) -> expr.Expr:
-    """Elements of the largest tile: the first one, on core 0, 0."""
+    """Elements of the largest tile, which is the first iteration's on core (0, 0)."""
     first = {**{f.var: expr.Const(0) for f in loops}, "rid": expr.Const(0), "cid": expr.Const(0)}
     return expr.product(expr.substitute(r.extent, first) for r in ranges)
 
@@ -542,7 +542,7 @@ def _largest(ranges: tuple[ir.Range, ...], loops: list[ir.For]) -> expr.Expr:
 def _workspace(
     multiply: MatrixProduct, staged: list[_Staged], program: ir.Program, loops: list[ir.For]
 ) -> ir.Buffer | None:
-    """A workspace for packing the vectorised operand of a matrix product if that is strided."""
+    """A workspace to pack the vectorised operand of a matrix product; None if it is contiguous."""
     operand = staged[multiply.loaded]
     if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None

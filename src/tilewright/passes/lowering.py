@@ -1,8 +1,8 @@
-"""How programs are lowered for a machine: what its family says of its primitives and transfers.
+"""How programs are lowered for a machine: its family's rules for primitives and transfers.
 
 In: a machine. Out: a `Lowering`, which the schedule, the passes, the cost walker and the search
-ask. A family without a module `rules` has machines with scratchpads that an engine fills while the
-cores compute.
+read. The default, for a family without a module `rules`, is a machine with scratchpads that an
+engine fills while the cores compute.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
 
-# Accumulations become maps that take their result in: where it starts and when it is moved is
-# said by then, and what a family knows of maps holds for them.
+# Accumulations become maps that read their own result. By this stage the result's initial value
+# and its transfers are explicit, so a family's rules and prices for maps apply unchanged.
 #
 # before: fill(y_tile); for t: get(x -> x_tile); accumulate(y_tile, x_tile; "sum", "x0")
 # after:  fill(y_tile); for t: get(x -> x_tile); map(y_tile, y_tile, x_tile; "x0 + x1")
@@ -37,7 +37,7 @@ class MapAccumulations:
     name: ClassVar[str] = "map_accumulations"
 
     def apply(self, program: Program) -> Program:
-        """Staged-stage program in, the same without accumulations out."""
+        """The staged program with maps in place of accumulations."""
         return replace(program, body=rewrite(program.body, _mapped))
 
 
@@ -50,32 +50,31 @@ def _mapped(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 Staging = Callable[[Mapping[str, str]], tuple[Pass, ...]]
-"""From each tensor's stage (the loop outside which it is transferred) to the passes of a nest."""
+"""Maps each tensor's stage (the loop outside which it is transferred) to the passes of a nest."""
 
 
 def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
-    """The passes for machines with scratchpads, once per set of discrete choices."""
+    """The passes for machines with scratchpads, for one set of discrete choices."""
     return InferDma(stages), HandleBoundary()
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """The rules of a machine for programs.
+    """A machine's rules for programs.
 
-    `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
-    passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
-    on a `block` of vectors along its vectorised dimension and of elements along the other;
-    `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
-    letter. One operation takes `any_extent`: seeds of whole depth are for such machines. Networks
-    in `fixed_point` have stages. `in_place`: primitives take operands where they lie in main
-    memory; `along_terms`: of a product also with vectors along k, then n and k change places in
-    `multiples`. `chains`: those of products that one call takes (`ir.chains`). A product over
-    `update_terms` or fewer may be added to the integers that C holds, where it lies. `overlap`:
-    transfers pass while the core computes, so that a second copy of a buffer is of use.
-    Algorithms may have a largest deviation of `max_error` unless users say so. `lacking` are the
-    primitives that the family has and this machine has not, each with the error that says why.
-    `outdone` names the algorithms that others compute an operator faster than: they are priced
-    where they are asked for.
+    `buffer_bytes` limits the buffers of a core, by memory. `staging` returns the passes to the
+    staged stage, which also choose the memory of each buffer. The matrix primitive works on a
+    `block` of vectors along its vectorised dimension and of elements along the other; with
+    `partial_blocks`, blocks may be partly filled. Extents of a product must be `multiples`, by
+    letter. With `any_extent`, one operation accepts any extent, which seeds of whole depth require.
+    With `fixed_point`, networks in fixed point have stages. With `in_place`, primitives read
+    operands in main memory; with `along_terms`, products also read vectors along k there, and n and
+    k then swap in `multiples`. `chains` rules which chains of products one call computes
+    (`ir.chains`). A product over at most `update_terms` terms may be added to integers of C in
+    place. With `overlap`, transfers run while the core computes, so a second copy of a buffer pays
+    off. `max_error` is the default limit on an algorithm's deviation. `lacking` maps primitives
+    that this machine lacks, though its family has them, to the error that explains why. `outdone`
+    names algorithms that are slower than others for an operator: they are priced on request only.
     """
 
     buffer_bytes: Mapping[str, int]
@@ -96,10 +95,10 @@ class Lowering:
 
 
 class Lowers(Protocol):
-    """A family that lowers programs in its own way."""
+    """A family with lowering rules of its own."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one of its machines."""
+        """The rules of one of the family's machines."""
 
 
 LOWERS: Capability[Lowers] = Capability("rules", ("lowering",), "rules of its own")

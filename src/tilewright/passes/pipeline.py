@@ -1,7 +1,6 @@
-"""The passes after staging, in order: from staged nests to one program that can be run and emitted.
+"""The passes after staging, in order: from staged nests to one program to run and emit.
 
-`make_explicit` binds the factors of the chosen candidate and makes the overlap and the addresses
-explicit.
+`make_explicit` binds the factors of the chosen candidate and makes overlap and addresses explicit.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from tilewright.passes.simplify import Simplify
 # Divide the loops of a program among threads that share its memory.
 #
 # In: an instantiated program, the loops that neighbouring nests share, the number of threads.
-# Out: the same with each nest's loops divided as `ir.threads` says. Statements that no loop
-# divides are executed by one thread, as the only iteration of a divided loop.
+# Out: the program with each nest's loops divided by the rule of `ir.threads`. Statements outside
+# divided loops run on one thread, as the only iteration of a divided loop.
 #
 # before: for row in range(28): gemm(...)
 # after:  for row in range(28, threads=2): gemm(...)
 
 ALONE = "alone"
-"""The loop around what one thread does."""
+"""The variable of the one-iteration loop around statements for a single thread."""
 
 
 @dataclass(frozen=True)
 class DivideThreads:
-    """Divides loops among `threads`; nests share the loops named in `together`."""
+    """Divides loops among `threads`; several nests may share the loops named in `together`."""
 
     name: ClassVar[str] = "divide_threads"
     together: frozenset[str]
     threads: int
 
     def apply(self, program: ir.Program) -> ir.Program:
-        """The program divided among threads, `together` in loops that several nests share."""
+        """The program with its loops divided among the threads."""
         if self.threads == 1:
             return program
         return replace(program, body=_body(program.body, self.together, self.threads))
@@ -53,7 +52,7 @@ class DivideThreads:
 def _body(
     body: tuple[ir.Stmt, ...], together: Collection[str], threads: int
 ) -> tuple[ir.Stmt, ...]:
-    """Nest by nest, as barriers part them."""
+    """Divide each nest by itself; barriers separate nests."""
     result: list[ir.Stmt] = []
     nest: list[ir.Stmt] = []
     for stmt in (*body, ir.Barrier()):
@@ -85,7 +84,7 @@ def _nest(
 
 
 def _marked(body: tuple[ir.Stmt, ...], divided: dict[str, int]) -> tuple[ir.Stmt, ...]:
-    """The body with the loops' parts."""
+    """The body with loops marked as `divided`, which maps a variable to the number of parts."""
     return tuple(
         replace(s, threads=divided.get(s.var, 1), body=_marked(s.body, divided))
         if isinstance(s, ir.For)
@@ -107,12 +106,11 @@ def make_explicit(
     *,
     together: Sequence[str] = (),
 ) -> ir.Program:
-    """Bind the factors of each nest, overlap, join the nests with barriers between, place the
-    buffers.
+    """Bind each nest's factors, overlap transfers, join the nests with barriers, divide loops among
+    threads and place the buffers.
 
-    `tensors` are those of the operator that the nests know only under other shapes; `bindings`
-    gives their extents. Neighbouring nests share their outermost loops that are named in
-    `together`.
+    `tensors` are the operator's tensors that nests use only under other shapes; `bindings` binds
+    extents and factors, nest by nest. Neighbouring nests share outermost loops named in `together`.
     """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     simplify = Simplify((machine.mesh.rows, machine.mesh.columns))
@@ -136,8 +134,8 @@ def join(
     extra: Sequence[ir.Tensor] = (),
     together: Sequence[str] = (),
 ) -> ir.Program:
-    """Join programs in sequence; tensors of one name are one tensor. Neighbours that begin with the
-    same loop, one of `together`, share it.
+    """Join programs in sequence; tensors of equal name are one tensor. Neighbours with the same
+    outermost loop share it if `together` names it.
     """
     tensors: dict[str, ir.Tensor] = {t.name: t for t in extra}
     buffers: list[ir.Buffer] = []
@@ -152,7 +150,7 @@ def join(
 
 
 def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
-    """The bodies in sequence between barriers; neighbours share a common outermost loop."""
+    """The bodies in sequence, separated by barriers; neighbours share a common outermost loop."""
     result: list[ir.Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)
@@ -165,7 +163,7 @@ def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
 
 
 def _shared_loop(body: Body, together: frozenset[str]) -> tuple[str, Expr] | None:
-    """Variable and extent of the loop around the whole body, if it may be shared."""
+    """Variable and extent of the loop around the whole body; None if it may not be shared."""
     match body:
         case (ir.For(var, extent, _),) if var in together:
             return var, extent
@@ -174,7 +172,7 @@ def _shared_loop(body: Body, together: frozenset[str]) -> tuple[str, Expr] | Non
 
 
 def _renamed(part: ir.Program) -> ir.Program:
-    """Put the nest's name before its buffers' names."""
+    """Prefix the names of a nest's buffers with its own name."""
 
     def name(buffer: str) -> str:
         return f"{part.name}_{buffer}"

@@ -23,7 +23,7 @@ Bounds = Mapping[str, Interval]
 
 @dataclass(frozen=True)
 class Simplify:
-    """Folds expressions that the ranges of loop variables and of the cores of a `mesh` decide."""
+    """Folds expressions that the ranges of loop variables and of `mesh` coordinates decide."""
 
     name: ClassVar[str] = "simplify"
     mesh: tuple[int, int]
@@ -52,19 +52,19 @@ def _stmt(stmt: Stmt, bounds: Bounds, folds: Folds) -> Stmt:
 
 
 def fold(e: Expr, bounds: Bounds) -> Expr:
-    """`e` with every part that has one possible value, or a decided min or max, replaced."""
+    """`e` with every part of only one possible value, and every decided min or max, replaced."""
     return Folds(bounds).fold(e)
 
 
 class Folds:
-    """`fold` under these bounds for many expressions: equal parts are folded once."""
+    """`fold` under fixed bounds for many expressions; shared parts are folded once."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.interval = intervals_within(bounds)
-        self._known: dict[int, tuple[Expr, Expr]] = {}  # by id, which its expression keeps alive
+        self._known: dict[int, tuple[Expr, Expr]] = {}  # by id; the expression is kept alive
 
     def fold(self, e: Expr) -> Expr:
-        """`e`, folded."""
+        """`e` folded, from the cache if it is known."""
         if not isinstance(e, BinaryExpr):
             return e
         own = self._known.get(id(e))
@@ -91,7 +91,7 @@ class Folds:
 
 
 def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
-    """The operands of `e`, a min or max."""
+    """The operands of `e` if its operation is `op`, else none."""
     match e:
         case BinaryExpr(found, a, b) if found == op:
             return a, b
@@ -100,7 +100,7 @@ def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
 
 
 def _never_beyond(end: Expr, limit: Expr) -> bool:
-    """True if `end` has the form of a tile clipped at `limit`: start + min(size, limit - start)."""
+    """True if `end` is the end of a tile clipped at `limit`: start + min(size, limit - start)."""
     match end:
         case BinaryExpr("+", start, BinaryExpr("min") as size):
             return binary("-", limit, start) in _parts("min", size)

@@ -1,8 +1,8 @@
-"""Split off the work done once, ahead of all calls: a tensor made of a constant alone.
+"""Split off work that is done once, ahead of all runs: a tensor computed from a constant alone.
 
-In: an explicit program. Out: the statements before its first barrier, if all they do is to make one
-scratch tensor of one constant in place, and the program of the rest, which takes that tensor as a
-constant. Winograd's transformed kernels are one.
+In: an explicit program. Out: the statements before its first barrier, if they only compute one
+scratch tensor from one constant in place, and the remaining program, which reads that tensor as a
+constant. Winograd's transformed kernels are an example.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.ir.visit import rewrite, walk
 
 @dataclass(frozen=True)
 class Ahead:
-    """`body` makes the tensor `made` of the constant `given`."""
+    """Statements that compute the tensor `made` from the constant `given`."""
 
     body: tuple[Stmt, ...]
     given: Tensor
@@ -23,7 +23,7 @@ class Ahead:
 
 
 def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
-    """The part that runs ahead, or None, and the program without it."""
+    """The part that runs ahead, or None, and the remaining program."""
     places = [i for i, stmt in enumerate(program.body) if isinstance(stmt, Barrier)]
     if not places:
         return None, program
@@ -43,13 +43,13 @@ def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
 
 
 def _undivided(stmt: Stmt) -> tuple[Stmt, ...] | None:
-    """Loops ahead run once, so they stay on one thread."""
+    """Undo the division of a loop: work ahead runs once, on one thread."""
     return (replace(stmt, threads=1),) if isinstance(stmt, For) else None
 
 
 def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None, set[str]]:
-    """The tensors that own the memory that calls write in place, and of the memory they read; None
-    for the first if anything goes through buffers.
+    """The owners of the memory that calls write in place, and of the memory that they read. The
+    first is None if anything goes through buffers.
     """
     written: set[str] = set()
     read: set[str] = set()
@@ -69,6 +69,6 @@ def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None,
 
 
 def _operand_tensors(body: tuple[Stmt, ...]) -> set[str]:
-    """The tensors that operands of calls are tiles of."""
+    """The tensors whose tiles are operands of calls."""
     calls = (stmt for stmt in walk(body) if isinstance(stmt, Call))
     return {o.tensor for call in calls for o in call.operands if isinstance(o, Tile)}

@@ -1,8 +1,7 @@
-"""The steps of a schedule in a form to look things up in (swATOP 4.3).
+"""The steps of a schedule, indexed by what they decide (swATOP 4.3).
 
-In: a nest and its steps. Out: `Decisions`, or a ScheduleError that names the step which makes no
-sense for this nest. Whether the primitive can take the tiles that result is `schedule.structures`'
-question.
+In: a nest and its steps. Out: `Decisions`, or a ScheduleError that names the step that does not
+apply to this nest. `schedule.structures` checks that the primitive accepts the resulting tiles.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ from tilewright.seeds.steps import (
 )
 
 Direction = str
-"""Which way a dimension is cut over the mesh: over "rows", "columns", all "cores", or "" for not at
-all.
-"""
+"""How a dimension is cut over the mesh: over its "rows", "columns" or "cores", or "" if uncut."""
 
 _GEMM_SPREAD = (
     {"m": "rows", "n": "columns"},
@@ -52,8 +49,8 @@ _GEMM_OVER = {"m": "rows", "n": "columns", "k": "both"}
 @dataclass(frozen=True)
 class Rules:
     """Freedoms that a machine allows: operands in main memory (`in_place`), vectors along the terms
-    of a sum there (`along_terms`), and on a mesh of one core blocks of the primitive that are not
-    full (`partial_blocks`).
+    of a sum there (`along_terms`), and partial blocks of the primitive on a mesh of one core
+    (`partial_blocks`).
     """
 
     partial_blocks: bool = False
@@ -67,7 +64,7 @@ STRICT = Rules()
 
 @dataclass(frozen=True)
 class Decisions:
-    """The steps of a schedule, by what they decide; one object per (nest, steps)."""
+    """The steps of a schedule, by what they decide; one cached object per nest, steps and rules."""
 
     nest: Nest
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -86,11 +83,11 @@ class Decisions:
 
     @cached_property
     def ranges(self) -> dict[tuple[int, Expr], Range]:
-        """Ranges of tiles found so far, by operand and index."""
+        """Cache of the ranges of tiles, by operand and index."""
         return _ranges(self.nest, self.cuts, self.rules)
 
     def direction(self, operand: int, axis: str) -> Direction:
-        """How `axis` is cut over the mesh in one operand (0 is the output)."""
+        """How `axis` is cut over the mesh in operand number `operand` (0 is the output)."""
         if axis not in self.spreads or self.rules.partial_blocks:
             return ""
         if isinstance(self.nest.primitive, MatrixProduct):
@@ -102,8 +99,8 @@ class Decisions:
         return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
 
     def loops(self) -> tuple[str, ...]:
-        """The loops in the order of the axes: a skewed loop just outside the loop it is skewed
-        with, and innermost those that walk through a core's own part.
+        """The loops in the order of the axes. A skewed loop is just outside the loop that it is
+        skewed with; loops that walk through a core's own part are innermost.
         """
         over = {s.by: s.over for s in self.skews.values()}
         names = [a.name for a in self.nest.axes if self.looped(a)]
@@ -113,16 +110,16 @@ class Decisions:
 
 @cache
 def _ranges(nest: Nest, cuts: frozenset[Step], rules: Rules) -> dict[tuple[int, Expr], Range]:
-    """One table for all schedules that cut the axes alike."""
+    """One table shared by all schedules that cut the axes alike."""
     return {}
 
 
 @cache
 def decisions(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Decisions:
-    """Collect the steps.
+    """Collect and check the steps.
 
-    Raises ScheduleError for a name that the nest does not have, a step that contradicts an earlier
-    one, an order that is not the loops, and a spread that the primitive does not know.
+    Raises ScheduleError for a name that the nest lacks, a step that contradicts an earlier one, an
+    order that is no permutation of the loops, and a spread that the primitive does not support.
     """
     _require_once(steps)
     p = replace(_collected(nest, steps), rules=rules)
@@ -151,7 +148,7 @@ def _collected(nest: Nest, steps: tuple[Step, ...]) -> Decisions:
 
 
 def _require_once(steps: tuple[Step, ...]) -> None:
-    """Each axis is split once, each tensor laid out once, and so on."""
+    """Refuse a second step of one kind for the same axis, tensor or letter."""
     seen: dict[tuple[type[Step], str], Step] = {}
     for step in steps:
         match step:
@@ -217,7 +214,7 @@ def _check_split(step: Step, axis: str, factor: str, p: Decisions) -> None:
 
 
 def _symbols(nest: Nest) -> frozenset[str]:
-    """Every name that already has a meaning in the lowered program."""
+    """All names with a meaning in the lowered program."""
     extents = (e for use in nest.every_use for _, e in use.tensor.dims)
     named = {a.name for a in nest.axes} | {f"{a.name}_granule" for a in nest.axes}
     copies = {f"{use.tensor.name}_copies" for use in nest.every_use}

@@ -1,9 +1,9 @@
 """The integer part of a space: every value of the tile factors and buffer copies of a structure.
 
-A spread axis takes multiples of its granule, the smallest extent the primitive accepts: the
-register block of the matrix product times the mesh. Its tiles are balanced: for each number of
-tiles, the smallest that covers the axis. Other axes inside the primitive take divisors of their
-extent, since they are never padded.
+Tiles of a spread axis are multiples of its granule, the smallest extent that the primitive accepts:
+the register block of the matrix product times the mesh. They are balanced: for each number of
+tiles, the smallest size that covers the axis. Tiles of other axes inside the primitive are divisors
+of the extent, since these axes are never padded.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tilewright.seeds.space import FactorLimits
 Columns = dict[str, npt.NDArray[np.int64]]
 
 _OCTAVES = 11
-"""How often a number of tiles is doubled."""
+"""Number of doublings over which numbers of tiles are tried."""
 
 
 @dataclass(frozen=True)
 class Granularity:
     """Granularity of the machine's primitives: mesh size and register block.
 
-    `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
-    `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
-    Products are over multiples of `terms`.
+    With `partial`, blocks may be partly filled; tiles still are multiples of blocks, or whole axes.
+    With `overlap`, transfers overlap with computation, so a second copy of a buffer pays off. The
+    depth of a product is a multiple of `terms`.
     """
 
     rows: int
@@ -69,12 +69,12 @@ def blocks_of(machine: Machine, dtype: str) -> Granularity:
 
 @dataclass(frozen=True)
 class SplitAxis:
-    """One split axis: `letter` its role, `over` its spread ("" for none), `extent` its length.
+    """One split axis: `letter` is its role, `over` its spread ("" for none), `extent` its length.
 
-    `beside`: indices of axes that are not split in the same dimension of the primitive, at each of
-    its own. A `padded` axis is rounded up in every core, an `uneven` one may have a shorter last
-    tile, a `whole` one is a single tile and has no factor. Of an `even` one, which is no dimension
-    of the primitive, all cores have a part.
+    `beside` is the product of the extents of unsplit axes in the same dimension of the primitive. A
+    `padded` axis is rounded up in every core, an `uneven` one may have a shorter last tile, a
+    `whole` one is a single tile without a factor. An `even` axis is no dimension of the primitive;
+    it must divide evenly, so that every core has a part.
     """
 
     name: str
@@ -95,7 +95,7 @@ class SplitAxis:
 
 
 def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
-    """The split axes of decisions for one operator."""
+    """The split axes of a schedule, with extents for one operator's `parameters`."""
     return tuple(
         SplitAxis(
             name,
@@ -114,7 +114,7 @@ def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, 
 
 
 def _beside(p: Decisions, letter: str, parameters: Mapping[str, int]) -> int:
-    """Number of indices of the unsplit axes in the primitive's dimension `letter`."""
+    """Product of the extents of the unsplit axes in the primitive's dimension `letter`."""
     cut = {*p.splits, *p.wholes}
     axes = (a for a in p.nest.axes if a.name not in cut and p.roles.get(a.name) == letter)
     return prod(int(evaluate(a.extent, parameters)) for a in axes)
@@ -122,11 +122,10 @@ def _beside(p: Decisions, letter: str, parameters: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FactorGrid:
-    """The values to try: every tile (arrays of one axis) with every number of copies (a second axis
-    in front).
+    """The values to try: `tiles` as arrays (tiles,), `copies` as arrays (copies, 1).
 
-    Expressions over both broadcast to (copies, tiles): what depends on tiles alone is computed once
-    for all copies.
+    Expressions over both broadcast to (copies, tiles); expressions over tiles alone are evaluated
+    once for all copies.
     """
 
     tiles: Columns
@@ -150,8 +149,8 @@ class FactorGrid:
 
 @dataclass(frozen=True, eq=False)
 class TileColumns:
-    """The tiles of several operators side by side, up to the `ends` of each one's: the values of
-    their `factors`, and of the operators' parameters.
+    """The tiles of several operators, concatenated: operator i ends at `ends[i]`. `values` maps the
+    names of `factors` and of the operators' parameters to one value per tile.
     """
 
     values: Columns
@@ -159,14 +158,14 @@ class TileColumns:
     ends: npt.NDArray[np.int64]
 
     def only(self, some: npt.NDArray[np.bool_]) -> TileColumns:
-        """Some of the tiles."""
+        """The tiles selected by the mask `some`."""
         if some.all():
             return self
         ends = np.cumsum([0, *some])[self.ends]
         return TileColumns({name: v[some] for name, v in self.values.items()}, self.factors, ends)
 
     def grid(self, copies: Columns) -> FactorGrid:
-        """All of them with these numbers of copies."""
+        """The grid of all tiles with these numbers of copies."""
         return FactorGrid({name: self.values[name] for name in self.factors}, copies)
 
 
@@ -181,9 +180,9 @@ def factor_grid(
 def factor_grids(
     structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Granularity
 ) -> TileColumns:
-    """Every value of the factors and granules of a structure for several operators, given their
-    parameters. Structures of one nest with the same `tiling`, and packed buffers or none, have the
-    same ones.
+    """Every value of the factors and granules of a structure, for several operators given by their
+    parameters. They are equal for structures of one nest with equal `tiling` that agree in having
+    packed buffers.
     """
     p = structure.decisions
     if structure.along_terms:
@@ -200,7 +199,7 @@ def factor_grids(
 
 @cache
 def copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
-    """The numbers of copies of a structure's buffers, and whether it has any that are packed."""
+    """The numbers of copies of a structure's buffers, and True if it has packed buffers."""
     p = structure.decisions
     doubled = structure.space.doubled if overlap else ()
     if p.nest.reductions() and _reduces_outside(p):
@@ -215,8 +214,8 @@ def copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
 def _aligned(
     structure: Structure, values: Mapping[str, Value], blocks: Granularity
 ) -> npt.NDArray[np.bool_]:
-    """A mask of the tiles that give whole vectors in the first and in the last iteration of every
-    loop.
+    """Mask of the tiles whose vector accesses are aligned in the first and in the last iteration of
+    every loop.
     """
     mesh = {"mesh_rows": blocks.rows, "mesh_columns": blocks.columns, "rid": 0, "cid": 0}
     env = {**values, **mesh}
@@ -265,7 +264,7 @@ def _tiles(
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
         fixed = dict(zip((a.name for a in whole), sizes, strict=True))
         granules = _granules(axes, fixed, vector, blocks, packs)
-        if any(a.even and a.extent % granules[a.name] for a in axes):  # they are spread
+        if any(a.even and a.extent % granules[a.name] for a in axes):  # idle cores
             continue
         choices = [
             (fixed[a.name],)
@@ -288,7 +287,9 @@ def _granules(
     blocks: Granularity,
     packs: bool,
 ) -> dict[str, int]:
-    """The granules of the rounded axes; spread axes count the padding of every core."""
+    """The granules of the rounded axes. Padded axes come first, since a spread axis shares the
+    register block with their granules.
+    """
     known = dict(fixed)
     for a in axes:
         if a.padded:
@@ -307,7 +308,7 @@ def granule_of(
 ) -> int:
     """Smallest extent of a rounded axis such that every core's part is whole register blocks.
 
-    An operand that the primitive `packs` is contiguous along k, read by vectors.
+    If the primitive `packs` an operand, it reads it along k by vectors, so k needs whole vectors.
     """
     both = lcm(blocks.rows, blocks.columns)
     cores = blocks.rows * blocks.columns
@@ -343,13 +344,13 @@ def balanced_tiles(extent: int, granule: int, limits: FactorLimits) -> tuple[int
 
 @cache
 def _tile_counts(between: int) -> tuple[int, ...]:
-    """Numbers of tiles, fewest first."""
+    """Numbers of tiles to try, as multiples of the fewest, ascending; `between` per doubling."""
     steps = range(between, 2 * between)
     return tuple(sorted({(n << octave) // between for octave in range(_OCTAVES) for n in steps}))
 
 
 def within(extent: int, tiles: Sequence[int]) -> tuple[int, ...]:
-    """Tiles that are no longer than their axis.
+    """Tiles cut to the length of their axis.
 
     >>> within(100, (128, 64, 32))
     (100, 64, 32)

@@ -1,10 +1,10 @@
 """Lower one nest under one schedule to the seed stage of the IR (swATOP Fig. 4, middle).
 
 In: a nest and its steps, factors still symbols. Out: a program of loops around one call on tiles,
-parametric in the operator's extents, the tile factors and the granules. Tiles are those of one
-core: the inner part of a spread axis is cut into equal chunks over the mesh. The last tile of a
-spread axis is rounded up to its granule, the smallest extent the primitive takes: a primitive of
-other parameters where that suffices, zero padding for what is left (swATOP 4.5.3).
+parametric in the operator's extents, the tile factors and the granules. Tiles belong to one core:
+the inner part of a spread axis is cut into equal chunks over the mesh. The last tile of a spread
+axis is rounded up to its granule, the smallest extent that the primitive accepts: the call on that
+tile has smaller extents, and zeros pad the remainder (swATOP 4.5.3).
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Transform, Us
 from tilewright.seeds.steps import Skew, Step, print_step
 
 _FACTORS = 2
-"""Operands whose products are summed up."""
+"""Operands of a product that is summed."""
 
 
 def granule(axis: str) -> Var:
-    """The symbol of the smallest extent of a spread axis that the primitive takes."""
+    """The symbol of an axis' granule, the smallest extent that the primitive accepts."""
     return Var(f"{axis}_granule")
 
 
 def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT) -> Program:
-    """The seed-stage program of one nest under one schedule, of the element types `dtype`."""
+    """The seed-stage program of one nest under one schedule, for the element types `dtype`."""
     p = decisions(nest, steps, rules)
     numerics = Numerics.of(dtype)
     tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in nest.every_use)
@@ -78,8 +78,8 @@ def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT
 
 
 def _iterations(p: Decisions, loop: str) -> Expr:
-    """Iterations of a loop: one per tile of its axis; of a skewed one, one per sum of its two
-    indices.
+    """Iterations of a loop: one per tile of its axis; for a skewed loop, one per value of the sum
+    of its two indices.
     """
     for s in p.skews.values():
         if s.over == loop:
@@ -92,14 +92,14 @@ def _iterations(p: Decisions, loop: str) -> Expr:
 
 
 def _inside(p: Decisions, s: Skew) -> Expr:
-    """The condition that the current sum, less the index `by`, is an index of the current tile."""
+    """The condition that the skewed loop's index minus `by` lies in the current tile."""
     tile = _padded(p, p.nest.axis(s.axis))
     from_first = binary("<=", Var(s.by), Var(s.over))
     return all_of((from_first, binary("<", Var(s.over), Var(s.by) + tile)))
 
 
 def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str) -> Tensor:
-    """The tensor in its layout's storage order, of its own element type among those of `dtype`."""
+    """The tensor in its layout's storage order, with its own element type out of `dtype`."""
     extents = dict(spec.dims)
     dims = layouts.get(spec.name, tuple(extents))
     own = spec.element_type(Numerics.of(dtype)).name
@@ -113,7 +113,7 @@ def _requantises(nest: Nest, numerics: Numerics) -> bool:
 
 
 def _sums(result: Tensor, numerics: Numerics) -> Tensor:
-    """The tensor of a result's sums: it is given no memory, `infer_dma` keeps it in buffers."""
+    """The tensor of a result's sums; it needs no main memory, since `infer_dma` buffers it."""
     return replace(
         result, name=f"{result.name}_sums", dtype=numerics.sums.name, kind="scratch", storage=""
     )
@@ -172,19 +172,21 @@ def _at_last(p: Decisions, axes: Sequence[Axis]) -> Expr:
 
 
 def _parts(p: Decisions, use: Use, whole: Use) -> list[Axis]:
-    """The axes of the loops over parts of a tensor that a transform makes or takes `whole`."""
+    """The loops' axes that cut a tensor into parts which a transform writes or reads `whole`."""
     return [p.nest.axis(a) for a in p.order if a in use.axes() - whole.axes()]
 
 
 def _transform(p: Decisions, transform: Transform, operand: int) -> Call:
-    """The call of a transform, with its tiles cut as those of `operand` are."""
+    """The call of a transform, its tiles cut over the mesh like operand number `operand`."""
     roles = dict(transform.roles)
     uses = (transform.output, transform.source)
     return Call(transform.primitive, tuple(tile(p, use, operand, roles) for use in uses))
 
 
 def _check_transfers(p: Decisions, s: Skew, operands: tuple[Tile, ...]) -> None:
-    """A transfer runs where the indices are outside the tile too, so it must not move with both."""
+    """Refuse a transfer that depends on both loops of a skew inside the skewed loop: it also runs
+    where the index lies outside the tile.
+    """
     if p.nest.axis(s.by).extent == Const(1):
         return
     for use, operand in zip(p.nest.uses, operands, strict=True):
@@ -198,7 +200,7 @@ def _check_transfers(p: Decisions, s: Skew, operands: tuple[Tile, ...]) -> None:
 
 
 def _finishing(p: Decisions, made: Tile) -> tuple[Call, ...]:
-    """The calls on the finished tile: of the windows in it, and of the epilogue."""
+    """The calls on the finished tile: pooling, then the epilogue."""
     nest = p.nest
     pooled = (_pooled(p, nest.pooling),) if nest.pooling else ()
     result = tile(p, nest.result, 0) if nest.pooling else made
@@ -206,7 +208,7 @@ def _finishing(p: Decisions, made: Tile) -> tuple[Call, ...]:
 
 
 def _pooled(p: Decisions, pooling: Pooling) -> Call:
-    """The call that makes windows of the finished tile elements of the result."""
+    """The call that pools windows of the finished tile, one operand per element of a window."""
     output, source = (tile(p, use, 0) for use in (pooling.output, pooling.source))
     letters = dict(zip(_names(p, pooling.output), ascii_letters, strict=False))
     names = _names(p, pooling.source)
@@ -226,7 +228,7 @@ def _epilogue(p: Decisions, output: Tile) -> Call:
     epilogue = p.nest.epilogue
     names = _indices_in_storage_order(
         p, p.nest.result
-    )  # several without one where several dimensions have no axis
+    )  # not unique: several dimensions may have no axis
     own, letters = ascii_letters[: len(names)], dict(zip(names, ascii_letters, strict=False))
     tiles = [replace(output, roles=own)]
     for use in epilogue.operands:
@@ -237,7 +239,7 @@ def _epilogue(p: Decisions, output: Tile) -> Call:
 
 
 def _requantised(p: Decisions, sums: Tile, numerics: Numerics) -> Call:
-    """The result of finished sums: shifted, rounded once, saturated or wrapped."""
+    """The call that shifts, rounds once, and saturates or wraps finished sums."""
     result = replace(sums, tensor=p.nest.output.tensor.name)
     primitive = Requantise(
         numerics.shift, numerics.rounding, int(numerics.saturate), numerics.sums.name
@@ -246,20 +248,20 @@ def _requantised(p: Decisions, sums: Tile, numerics: Numerics) -> Call:
 
 
 def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:
-    """The tiles' regions, with a letter of its own for each dimension."""
+    """The tiles with one distinct role letter per dimension, the same letters in each tile."""
     letters = "".join(chr(ord("a") + i) for i in range(len(tiles[0].roles)))
     return tuple(Tile(t.tensor, t.ranges, letters) for t in tiles)
 
 
 def _tile(p: Decisions, axis: Axis) -> Expr:
-    """Iterations of the axis inside one call."""
+    """Indices of the axis that one call covers, over all cores."""
     if axis.name in p.splits:
         return Var(p.splits[axis.name])
     return axis.extent if axis.inner or axis.name in p.roles else Const(1)
 
 
 def _padded(p: Decisions, axis: Axis) -> Expr:
-    """The extent of the current tile, rounded up to what the primitive takes."""
+    """The extent of the current tile, rounded up to the granule where the axis has one."""
     size = _tile(p, axis)
     if axis.name in p.wholes:
         return size if p.rules.partial_blocks else round_up(size, granule(axis.name))
@@ -273,7 +275,7 @@ def _padded(p: Decisions, axis: Axis) -> Expr:
 
 
 def _local(p: Decisions, operand: int, axis: Axis) -> tuple[Expr, Expr]:
-    """(start, extent) of the indices of one call of one core in one operand."""
+    """Start and extent of the indices that one call touches on one core in one operand."""
     start = axis.var * _tile(p, axis) if p.looped(axis) else Const(0)
     if axis.name in p.skews:
         skew = p.skews[axis.name]
@@ -302,8 +304,8 @@ def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
 
 
 def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
-    """The region of the use's tensor that one core touches in one call, in storage order; `roles`
-    replace those of the nest's own primitive.
+    """The region of the use's tensor that one core touches in one call, in storage order. `roles`
+    override the roles of the nest's main primitive.
     """
     indices = _indices_in_storage_order(p, use)
     ranges = [_range(p, operand, index) for index in indices]
@@ -315,10 +317,10 @@ def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None =
 
 
 def _stop(p: Decisions, index: Expr) -> Expr | None:
-    """The end of the indices that the axes reach in a dimension, or None if no tile exceeds it.
+    """One past the last index that the axes reach in a dimension; None if no tile exceeds it.
 
-    Of two axes in one dimension the outer counts blocks: a last tile of the inner one ends with
-    its block, since the next block is another core's.
+    Of two axes in one dimension the outer counts blocks. The inner axis' last tile ends with its
+    block, since the next block belongs to another core.
     """
     used = [a for a in p.nest.axes if a.name in free_vars(index)]
     if not any(a.name in p.spreads for a in used):
@@ -327,7 +329,7 @@ def _stop(p: Decisions, index: Expr) -> Expr | None:
 
 
 def _last(p: Decisions, axis: Axis) -> Expr:
-    """The last iteration of the axis in the tiles of all cores together."""
+    """The last index of the axis in the current tiles of all cores together."""
     if axis.name in {*p.spreads, *p.pads} or not p.looped(axis):
         return axis.extent - 1
     return axis.var * _tile(p, axis) + _tile(p, axis) - 1
@@ -370,7 +372,7 @@ def _range_made(p: Decisions, operand: int, index: Expr) -> Range:
     if len(spans) == 2:
         (outer, count), (step, size) = spans
         if step != Const(1) and outer == step * size:
-            return Range(start, count * size, step)  # every place at an even distance
+            return Range(start, count * size, step)  # the outer axis continues the stride
     if len(spans) == 1:
         return Range(start, spans[0][1], spans[0][0])
     return Range(start, total((size - 1) * step for step, size in spans) + 1)
@@ -383,7 +385,7 @@ def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
 
 
 def _letter(p: Decisions, index: Expr, roles: Mapping[str, str]) -> str:
-    """The role of a dimension: that of its inner axis, else of its only axis with a role."""
+    """The role of a dimension: its inner axis' role, else the role of its only axis with one."""
     axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in roles]
     axes.sort(key=lambda a: not a.inner)
     return roles[axes[0].name] if axes else "."

@@ -2,8 +2,8 @@
 
 In: a seed. Out: per nest, its legal structures: step lists with their parametric staged programs. A
 combination is illegal, and left out, where a staged view is no matrix, where the vectorised
-dimension is not the contiguous one of the result, or where a tile has no fixed union to be staged.
-Results are kept: layers of a network share them.
+dimension is not the contiguous one of the result, or where the tiles of inner loops have no union
+of fixed extent to stage. Results are cached, since layers of a network share them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tilewright.seeds.steps import Layout, Stage, Step, Vectorize
 @dataclass(frozen=True, eq=False)
 class Structure:
     """One set of discrete choices for one nest, lowered by `program` to a parametric program on
-    first use. One whose program differs from that of `unmarked` in which tensors are shared alone
-    is as legal. `changes` say how the program was altered behind its lowering.
+    first use. If `unmarked` is given, the two programs differ only in which tensors are shared, so
+    its checks hold here, too. `changes` describe alterations of the program after lowering.
     """
 
     space: Space
@@ -43,24 +43,24 @@ class Structure:
 
     @cached_property
     def decisions(self) -> Decisions:
-        """The steps, in a form to look things up in."""
+        """The steps by what they decide."""
         return decisions(self.space.nest, self.steps, self.rules)
 
     @cached_property
     def staged(self) -> Program:
-        """The parametric program."""
+        """The parametric program of the staged stage."""
         return self.program()
 
     @cached_property
     def key(self) -> str:
-        """Digest of all that decides its program on a machine, for elements of a type."""
+        """Digest of everything that determines the program, for a given machine and dtype."""
         return digest(repr((self.space, self.steps, self.changes)))
 
     @cached_property
     def alike(self) -> str:
-        """Digest of structures that differ in where among loops of one iteration, as those over the
-        taps of a 1 x 1 kernel, they transfer: their candidates are the same programs. Empty where
-        there is no such loop.
+        """Digest that is equal for structures that differ only in the position of transfers among
+        loops of one iteration, such as those over the taps of a 1 x 1 kernel: their candidates are
+        equal programs. Empty without such loops.
         """
         if self.unmarked is not None:
             return self.unmarked.alike and digest(self.unmarked.alike, *self.changes)
@@ -72,8 +72,8 @@ class Structure:
 
     @cached_property
     def tiling(self) -> Hashable:
-        """All but its nest and buffers that decides which tiles there are of an operator:
-        structures whose loops are in another order have the same ones.
+        """Everything that determines the tiles of an operator, besides nest and buffers. Structures
+        that differ only in the order of loops have equal tiles.
         """
         p = self.decisions
         loops = frozenset((f.var, f.extent) for f in walk(self.staged.body) if isinstance(f, For))
@@ -84,13 +84,13 @@ class Structure:
 
     @cached_property
     def layouts(self) -> frozenset[Layout]:
-        """The storage orders of its tensors."""
+        """The storage orders of the tensors."""
         return frozenset(s for s in self.steps if isinstance(s, Layout))
 
     @cached_property
     def aligned(self) -> tuple[Expr, ...]:
-        """Element counts that must be whole vectors, so that vector accesses are aligned. Raises
-        ScheduleError or ProgramError where the primitive cannot take the staged views.
+        """Element counts that must be multiples of a vector, so that vector accesses are aligned.
+        Raises ScheduleError or ProgramError where the primitive does not accept the staged views.
         """
         if self.unmarked is not None:
             return self.unmarked.aligned
@@ -111,7 +111,7 @@ def structures(
 ) -> tuple[Structure, ...]:
     """Legal structures of one nest under every layout of the tensors it uses.
 
-    `staging` gives the passes from the seed stage to the staged one.
+    `staging` returns the passes from the seed stage to the staged stage.
     """
     return _structures(space, own_layouts(seed, space), dtype, staging, rules)
 
@@ -137,7 +137,7 @@ def _structures(
     for steps in _combinations(space, layouts, rules):
         scalar = tuple(s for s in steps if not isinstance(s, Vectorize))
         if scalar in legal_ones:
-            continue  # only one dimension of the result is contiguous
+            continue  # legal with another vector: only one dimension is contiguous
         made = _attempt(space, steps, dtype, staging, rules)
         if not isinstance(made, Structure):
             refused.append(made)
@@ -151,7 +151,7 @@ def _structures(
 
 
 def combinations(seed: Seed, space: Space, rules: Rules) -> tuple[tuple[Step, ...], ...]:
-    """Every step list of one nest, the illegal ones too."""
+    """Every step list of one nest, legal or not."""
     return _combinations(space, own_layouts(seed, space), rules)
 
 
@@ -164,8 +164,8 @@ def _combinations(
 
 
 class _OtherVector(ScheduleError):
-    """Vectors along a dimension of the result that is not contiguous: no reason by itself, since
-    another schedule has them along the other one.
+    """Vectors along a dimension of the result that is not contiguous. A poor explanation to users,
+    since another schedule vectorises the other dimension.
     """
 
 
@@ -193,7 +193,7 @@ def build(
 def _attempt(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure | TilewrightError:
-    """The structure, or why the combination is illegal."""
+    """The structure, or the error that makes the combination illegal."""
     decisions(space.nest, steps, rules)
     try:
         return legal(space, steps, dtype, staging, rules)
@@ -204,18 +204,18 @@ def _attempt(
 def legal(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure:
-    """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
-    _check_decisions(decisions(space.nest, steps, rules))  # half of all need no lowering
+    """Lower one combination; raises ScheduleError or ProgramError if it is illegal."""
+    _check_decisions(decisions(space.nest, steps, rules))  # rules half out before lowering
     made = structure(space, steps, dtype, staging, rules)
-    _ = made.aligned  # raises where the primitive cannot take the views
+    _ = made.aligned  # raises if the primitive does not accept the views
     return made
 
 
 def structure(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure:
-    """A combination that is not lowered yet and may be illegal; one object for all spaces that
-    differ in their choices alone.
+    """A combination, not lowered yet and possibly illegal. Spaces that differ only in their choices
+    share one object.
     """
     return _structure(replace(space, choices=()), steps, dtype, staging, rules)
 
@@ -236,15 +236,15 @@ def _lowered(
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
-    """True if another combination gave the same program (a stage that changes nothing)."""
+    """True if an earlier combination has the same program: some steps change nothing."""
     return any(
         structure.staged.body == f.staged.body and structure.layouts == f.layouts for f in found
     )
 
 
 def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
-    """Raise if the primitive cannot take the staged views; returns the counts that must be whole
-    vectors.
+    """Check that the primitive accepts the staged views; returns the element counts that must be
+    multiples of a vector. Raises ScheduleError or ProgramError.
     """
     if not isinstance(p.nest.primitive, MatrixProduct):
         return ()
@@ -264,7 +264,7 @@ def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
 
 
 def _check_decisions(p: Decisions) -> None:
-    """Raise ScheduleError for what no lowering makes legal."""
+    """Raise ScheduleError for steps that are illegal whatever the lowered program."""
     if not p.splits:
         raise ScheduleError(
             f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",
@@ -280,8 +280,8 @@ def _check_decisions(p: Decisions) -> None:
 
 
 def _check_vector(p: Decisions, contiguous: str) -> None:
-    """Raise ScheduleError if the product is vectorised along another dimension of its result than
-    the contiguous one; "": unknown.
+    """Raise ScheduleError unless the product is vectorised along the `contiguous` dimension of its
+    result; "" if that is unknown.
     """
     if contiguous and p.vector != contiguous:
         chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"
@@ -292,8 +292,8 @@ def _check_vector(p: Decisions, contiguous: str) -> None:
 
 
 def _contiguous(p: Decisions) -> str:
-    """The dimension of a product that its result is contiguous along; "" where one is a single
-    index wide.
+    """The dimension along which a product's result is contiguous; "" where m or n has extent 1,
+    since either may be vectorised then.
     """
     result = tile(p, p.nest.output, 0)
     pairs = zip(result.roles, result.ranges, strict=True)

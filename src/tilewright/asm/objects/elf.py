@@ -1,8 +1,8 @@
 """Objects as ELF64 files: ET_REL before linking, ET_EXEC after.
 
 `readelf -a`, `objdump -h -t -r -s`, `addr2line` and independent readers accept them. The machine
-number is the instruction table's, whose name stands in `.tilewright.table`. Layout after the System
-V ABI, chapter 4; the reader shares the numbers of the format.
+number is the instruction table's, whose name is stored in `.tilewright.table`. The layout follows
+the System V ABI, chapter 4; the reader shares the format's numbers.
 """
 
 from __future__ import annotations
@@ -91,10 +91,9 @@ _ABBREVIATIONS = bytes([1, 0x11, 0, 0x03, 0x08, 0x10, 0x17, 0x11, 0x01, 0x12, 0x
 
 
 def debug_sections(source: Object) -> dict[str, bytes]:
-    """Contents of .debug_line, .debug_info and .debug_abbrev; none if no code has a line.
+    """Contents of .debug_line, .debug_info and .debug_abbrev; empty if no code has a line.
 
-    Before linking, sections have no addresses yet: then only the first code section is described,
-    at 0.
+    Before linking, sections have no addresses; only the first code section is described, at 0.
     """
     code = [section for section in source.sections if section.is_code and section.size_bytes]
     described = code if source.is_linked else code[:1]
@@ -343,6 +342,6 @@ def _file_header(source: Object, segments: int, section_offset: int, sections: i
 
 
 def _entry_address(source: Object) -> int:
-    """The first code section's start in an image; objects have none."""
+    """The start of an image's first code section; 0 for objects."""
     code = (section.address for section in source.sections if section.is_code)
     return next(code, 0) if source.is_linked else 0

@@ -1,11 +1,11 @@
-"""Objects on disk: written in one step, read back, and summed up for a reader.
+"""Objects on disk: written atomically, read back, and summarised for a reader.
 
 Listings: address, bytes, cycle and source line side by side.
 
     address   bytes         cycle   line    source
     00000014  00 00 df 3c       3     16  > vldd $7, 0($1)
 
-`>` marks a line that comes from a macro, a repetition or an included file, once per level.
+`>` marks a line from a macro, a repetition or an included file, once per level.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_table_name(data: bytes, *, name: str = "<object>") -> str:
 
 @contextmanager
 def _located(name: str) -> Iterator[None]:
-    """Errors name the file."""
+    """Context that adds the file to errors."""
     try:
         yield
     except struct.error:
@@ -109,7 +109,7 @@ class _File:
 
     @property
     def table_name(self) -> str:
-        """The instruction table that the section made for it names."""
+        """The name of the instruction table, from the section for it."""
         found = [header for header in self.headers if header.name == fmt.TABLE_SECTION]
         return _string(self.content_of(found[0]), 0) if found else "an unknown table"
 
@@ -247,7 +247,7 @@ def _check_names(
     symbols: tuple[objects.Symbol, ...],
     relocations: tuple[objects.Relocation, ...],
 ) -> None:
-    """Every symbol and relocation must be in a section that is there, once."""
+    """Require unique sections, and existing ones for every symbol and relocation."""
     names = {section.name for section in sections}
     if len(names) != len(sections):
         raise AssemblyError("two sections have the same name")
@@ -321,19 +321,19 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def dependency_rule(source: objects.Object, target: Path, folder: Path) -> str:
-    """A rule for make: `target` is made from the source in `folder` and all that it includes."""
+    """A make rule: `target` depends on the source in `folder` and on all files it includes."""
     names = dict.fromkeys([source.file_name, *(entry.file for entry in source.lines)])
     paths = (_escaped(str(folder / name)) for name in names)
     return f"{_escaped(str(target))}: {' '.join(paths)}\n"
 
 
 def _escaped(path: str) -> str:
-    """A path as make reads it."""
+    """A path escaped for make."""
     return re.sub(r"([ #])", r"\\\1", path).replace("$", "$$")
 
 
 def object_summary(source: objects.Object) -> str:
-    """Sections, symbols, relocations, and where the language's data lies, as text."""
+    """Sections, symbols, relocations, and the layout of the language's data, as text."""
     kind = "image" if source.is_linked else "object"
     rows = [f"{source.file_name}: {kind} for {source.instruction_set}", "", "sections"]
     rows += [_section_row(section) for section in source.sections]
@@ -371,8 +371,8 @@ _SHOWN_ROWS = 4
 def listing(source: Object, cycles: Mapping[int, int] | None = None) -> str:
     """The listing of an object or image.
 
-    `cycles` gives the cycle in which an instruction (by its index in `source.instructions`) is
-    issued, as a scheduler or simulator found it; without it there is no cycle column.
+    `cycles` holds the issue cycle of each instruction (by its index in `source.instructions`) from
+    a scheduler or simulator; without it there is no cycle column.
     """
     index_of = {(p.section, p.offset): i for i, p in enumerate(source.instructions)}
     lines = source.lines or tuple(_decoded_lines(source))
@@ -397,7 +397,7 @@ def _rows(
     cycles: Mapping[int, int] | None,
     index_of: Mapping[tuple[str, int], int],
 ) -> Iterator[str]:
-    """The row of a line, and more if its bytes do not fit one."""
+    """The rows of a line; there are several if its bytes do not fit one."""
     data, address = _bytes_of(source, entry)
     shown = data[: _SHOWN_ROWS * _BYTES_PER_ROW]
     chunks = [shown[i : i + _BYTES_PER_ROW] for i in range(0, len(shown), _BYTES_PER_ROW)] or [b""]
@@ -417,7 +417,7 @@ def _rows(
 
 
 def _bytes_of(source: Object, entry: LineEntry) -> tuple[bytes, int]:
-    """The bytes that a line made and their address; a section that was dropped had none."""
+    """The bytes of a line and their address; empty for a dropped section."""
     found = next((s for s in source.sections if s.name == entry.section), None)
     if found is None:
         return b"", 0
@@ -429,12 +429,12 @@ def _hex(chunk: bytes) -> str:
 
 
 def printable(text: str) -> str:
-    """A line with nothing in it that a terminal would obey."""
+    """A line without characters that control a terminal."""
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text).expandtabs(8)
 
 
 def _decoded_lines(source: Object) -> Iterator[LineEntry]:
-    """Lines made up from the instructions, for an object read from a file."""
+    """Lines synthesised from the instructions, for an object that was read from a file."""
     for index, placed in enumerate(source.instructions, 1):
         for label in placed.instruction.labels:
             yield LineEntry(placed.section, placed.offset, 0, source.file_name, index, f"{label}:")
@@ -443,7 +443,7 @@ def _decoded_lines(source: Object) -> Iterator[LineEntry]:
         yield LineEntry(placed.section, placed.offset, size, source.file_name, index, text)
 
 
-# The trace of an expansion: what each line of a source became, indented below it.
+# The trace of an expansion: the lines that each line of a source became, indented below it.
 #
 # 4  @fc_fp y, x, w
 #      block 'fc_fp'
@@ -453,7 +453,7 @@ _INDENT = "  "
 
 
 def expansion_trace(source: Object) -> str:
-    """The lines of an assembled source as they were taken; none of an object read from a file."""
+    """The lines of an assembled source as expanded; empty for an object read from a file."""
     return "\n".join([f"{source.file_name}: {source.instruction_set}", *_trace_rows(source)]) + "\n"
 
 

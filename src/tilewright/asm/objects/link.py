@@ -1,8 +1,8 @@
 """Linking: objects become one image with addresses and without relocations.
 
-Sections of one name are joined in the order of the objects. Data and zeros start at address 0 of
-the core's local memory, code behind it, so that no two addresses mean different things. Values of
-symbols are put into instructions by the second pass and by the linker alike.
+Sections of equal name are joined in the order of the objects. Data and zeros start at address 0 of
+the core's local memory, and code follows it, so that addresses are unambiguous. The second pass and
+the linker share the code that puts values of symbols into instructions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def label_of(operand: Operand) -> SymbolReference | None:
 
 
 def relocation_kind(instruction: Instruction, index: int, label: SymbolReference) -> RelocationKind:
-    """Kind of relocation for an operand that holds a label."""
+    """Kind of relocation for an operand with a label."""
     if instruction.table.operands_of(instruction.spec)[index].kind == "target":
         return RelocationKind.TARGET
     return _KIND_OF_PART[label.part]
@@ -64,8 +64,8 @@ def unit_bytes(kind: int, table: InstructionTable) -> int:
 
 
 def relocated_value(kind: RelocationKind, target: int, place: int, table: InstructionTable) -> int:
-    """The operand for a symbol at `target` (addend included) in an instruction at `place`, both in
-    bytes.
+    """The operand for a symbol at `target` (addend included) in an instruction at `place`, both
+    byte addresses.
 
     Raises AssemblyError.
     """
@@ -104,7 +104,7 @@ def with_operand(instruction: Instruction, index: int, value: int) -> Instructio
 
 
 def without_labels(instruction: Instruction) -> Instruction:
-    """The instruction with 0 for every label, as it is encoded before linking."""
+    """The instruction with 0 for every label, as encoded before linking."""
     for index, operand in enumerate(instruction.operands):
         if label_of(operand) is not None:
             instruction = _replaced(instruction, index, 0)
@@ -121,7 +121,7 @@ def _replaced(instruction: Instruction, index: int, value: int | SymbolReference
 def symbolic(
     instruction: Instruction, relocation: Relocation | None, labels: tuple[str, ...]
 ) -> Instruction:
-    """A decoded instruction with its labels, and with the symbol that a relocation puts into it."""
+    """A decoded instruction with its labels, and with the symbol of its relocation."""
     instruction = replace(instruction, labels=labels)
     if relocation is None:
         return instruction
@@ -160,7 +160,7 @@ class _OutputSection:
 
 @dataclass(slots=True)
 class _Linker:
-    """The state of one link; a place of object i in section s moves by `shifts[i, s]`."""
+    """The state of one link; offsets of object i in section s are shifted by `shifts[i, s]`."""
 
     objects: Sequence[Object]
     table: InstructionTable
@@ -186,7 +186,7 @@ class _Linker:
             joined.data += bytes(self.shifts[index, section.name] - len(joined.data)) + section.data
 
     def collect_symbols(self, index: int) -> None:
-        """Note what an object defines, for itself and for the others."""
+        """Collect an object's symbols, local and global."""
         defined = {s.name: s for s in self.objects[index].symbols if s.section is not None}
         self.defined.append(defined)
         for symbol in defined.values():
@@ -210,7 +210,7 @@ class _Linker:
         return symbol.value + self.shifts[index, symbol.section or ""]
 
     def target(self, index: int, name: str) -> int | None:
-        """The address of a name as an object sees it: its own, or another's global one."""
+        """The address of a name in an object: its own symbol, or another object's global one."""
         if (index, name) in self.shifts:
             return self.sections[name].address + self.shifts[index, name]
         own = self.defined[index].get(name)
@@ -220,7 +220,7 @@ class _Linker:
         return None if found is None else self.address(*found)
 
     def relocate(self, index: int, relocation: Relocation) -> None:
-        """Fill one place."""
+        """Resolve one relocation."""
         joined = self.sections[relocation.section]
         offset = relocation.offset + self.shifts[index, relocation.section]
         base = self.target(index, relocation.symbol)
@@ -266,8 +266,8 @@ def link(
 ) -> Object:
     """The image of some objects.
 
-    In each local memory data starts at `data_address` bytes; code starts at `code_address` (by
-    default behind the largest memory). Errors: LinkErrors with every undefined or doubly defined
+    In each local memory, data starts at byte `data_address`; code starts at `code_address` (by
+    default after the largest memory). Errors: LinkErrors with every undefined or doubly defined
     symbol and every value that does not fit.
     """
     _check_tables(objects, table)
@@ -304,7 +304,7 @@ def _raise(linker: _Linker) -> None:
 
 
 def _place(linker: _Linker, data_address: int, code_address: int | None) -> None:
-    """Give every section its address; data must fit the memory that its section is for."""
+    """Assign an address to every section; data must fit the memory of its section."""
     table = linker.table
     code = [s for s in linker.sections.values() if "x" in s.flags]
     behind = 0
@@ -384,7 +384,7 @@ def _lines(linker: _Linker, index: int) -> list[LineEntry]:
 def _instructions(
     linker: _Linker, sections: dict[str, ObjectSection]
 ) -> tuple[PlacedInstruction, ...]:
-    """The instructions section by section, now with numbers for symbols, labels and lines kept."""
+    """The instructions, section by section, with symbols resolved; labels and lines are kept."""
     word_bytes, placed = linker.table.word_bits // 8, []
     for index, source in enumerate(linker.objects):
         for old in source.instructions:

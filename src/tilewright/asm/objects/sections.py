@@ -1,5 +1,5 @@
-"""Objects, which the assembler makes, the linker joins and ELF files hold; and sections while they
-are filled: sizes and what stands where, which the second pass turns into bytes.
+"""Objects, which the assembler makes, the linker joins and ELF files store; and sections under
+construction: sizes and items, which the second pass turns into bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tilewright.isa.table import UNOFFICIAL_ELF_MACHINE
 
 
 class RelocationKind(IntEnum):
-    """Values that the linker writes: S is a symbol's address, A the addend, P the place's address.
+    """Values that the linker writes; S is a symbol's address, A the addend, P the written address.
 
-    DATA8 .. DATA64 are numbers of so many bytes; OPERAND, HIGH and LOW go into an instruction's
-    operand (all of S + A, or its halves); TARGET is a branch distance in instructions.
+    DATA8 .. DATA64 are numbers of that many bits; OPERAND, HIGH and LOW go into an instruction's
+    operand (all of S + A, or a half); TARGET is a branch distance in instructions.
     """
 
     DATA8 = 1
@@ -66,7 +66,7 @@ class Symbol:
 
 
 class Relocation(Struct, frozen=True, gc=False):
-    """A place that the linker fills; in an instruction `operand` is the operand's index."""
+    """A value that the linker fills in; in an instruction, `operand` is the operand's index."""
 
     section: str
     offset: int
@@ -77,10 +77,10 @@ class Relocation(Struct, frozen=True, gc=False):
 
 
 class LineEntry(Struct, frozen=True, gc=False):
-    """A source line and the bytes that it made.
+    """A source line and its bytes.
 
-    `depth` counts the expansions around it, `origin` names the innermost; `debug_place` is what
-    `.loc` names.
+    `depth` counts the expansions around it, and `origin` names the innermost; `debug_place` is the
+    position given by `.loc`.
     """
 
     section: str
@@ -100,7 +100,7 @@ class LineEntry(Struct, frozen=True, gc=False):
 
 
 class PlacedInstruction(Struct, frozen=True, gc=False):
-    """An instruction of the source at its place; after linking its operands are all numbers."""
+    """An instruction of the source at its offset; after linking, all operands are numbers."""
 
     section: str
     offset: int
@@ -151,7 +151,7 @@ class Object:
 
 
 class CodeItem(Struct, frozen=True, gc=False):
-    """An instruction to be encoded at `offset`; `labels` mark its place."""
+    """An instruction to be encoded at `offset`, with the `labels` there."""
 
     offset: int
     order: int
@@ -174,7 +174,7 @@ class NumberItem:
 
 @dataclass(frozen=True, slots=True)
 class ByteItem:
-    """Bytes that are known already; zeros need no item."""
+    """Known bytes; zeros need no item."""
 
     offset: int
     data: bytes
@@ -197,7 +197,7 @@ class SectionBuilder:
 
     @property
     def is_code(self) -> bool:
-        """True if instructions may stand in it."""
+        """True if it may contain instructions."""
         return "x" in self.flags
 
 
@@ -218,7 +218,7 @@ class SectionSet:
     def select(
         self, name: str, flags: str | None, nobits: bool | None, span: Span | None
     ) -> SectionBuilder:
-        """Make a section current; it is made if it is new. Raises Fault if flags contradict."""
+        """Make a section current, and create it if new. Raises Fault for contradictory flags."""
         found = self.by_name.get(name)
         if found is None:
             style = self.dialect.section_style(name)
@@ -241,7 +241,7 @@ class SectionSet:
         return found
 
     def reserve(self, count: int, span: Span | None = None) -> int:
-        """Append so many bytes to the current section; returns their offset. Raises FatalFault."""
+        """Append bytes to the current section; returns their offset. Raises FatalFault."""
         if self.current.nobits:
             self.reserved_bytes += count
             total, limit = self.reserved_bytes, self.limits.reserved_bytes
@@ -260,7 +260,7 @@ class SectionSet:
         return offset
 
     def align(self, alignment_bytes: int) -> int:
-        """Pad the current section to an alignment; the answer is the number of bytes added."""
+        """Pad the current section to an alignment; returns the number of bytes added."""
         section = self.current
         section.alignment_bytes = max(section.alignment_bytes, alignment_bytes)
         padding = -section.size_bytes % alignment_bytes

@@ -1,8 +1,8 @@
-"""Symbols of a source while it is assembled: labels, `.set` values, declarations.
+"""Symbols of a source during assembly: labels, `.set` values, declarations.
 
-A `.set` symbol has a history: a line sees the value that was last set before it (or, before the
-first, the first). Values that need labels further down wait until all lines are placed and are then
-computed in the order in which they depend on each other.
+A `.set` symbol has a history: a line sees the last value set before it (or, before the first, the
+first). Values that depend on later labels are deferred until all lines are placed, and are then
+computed in the order of their dependences.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HIDDEN_PREFIX = ".L"
 
 
 class NotYetKnown(Fault):
-    """A name whose value is not known at this line, but may be later."""
+    """A name whose value is not known at this line but may be later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place in a section."""
+    """An offset in a section."""
 
     section: str
     offset: int
@@ -35,7 +35,7 @@ class Label:
 
 @dataclass(slots=True)
 class SetDirective:
-    """One `.set`: where it stands, its expression, and the value once it is known."""
+    """One `.set`: its position, its expression, and its value once known."""
 
     name: str
     order: int
@@ -77,7 +77,7 @@ class SymbolTable:
         self.labels[name] = label
 
     def define_numeric(self, digits: int, order: int, label: Label) -> str:
-        """Place a numeric label; the answer is the hidden name that stands for it."""
+        """Place a numeric label; returns its hidden name."""
         orders = self._numeric.setdefault(digits, [])
         orders.append(order)
         name = _numeric_name(digits, len(orders))
@@ -85,7 +85,7 @@ class SymbolTable:
         return name
 
     def define(self, definition: SetDirective, *, once: bool = False) -> None:
-        """Set a value. Raises Fault if the name is a label, or set before and `once` is asked."""
+        """Set a value. Raises Fault if the name is a label, or, with `once`, already set."""
         self._refuse_taken(definition.name, definition.span, definitions=once)
         self.definitions.setdefault(definition.name, []).append(definition)
 
@@ -105,7 +105,7 @@ class SymbolTable:
             )
 
     def declare(self, name: str) -> Declaration:
-        """The declaration of a name, made if there is none."""
+        """The declaration of a name, created if there is none."""
         return self.declarations.setdefault(name, Declaration())
 
     def is_defined(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class SymbolTable:
         return (name, 0) if name in self.sections else None
 
     def numeric_name(self, reference: expressions.LocalReference, order: int) -> str:
-        """The hidden name that `1b` or `1f` means in a line. Raises NotYetKnown."""
+        """The hidden name that `1b` or `1f` refers to in a line. Raises NotYetKnown."""
         orders = self._numeric.get(reference.digits, [])
         before = bisect_right(orders, order)
         count = before + 1 if reference.forward else before
@@ -142,17 +142,17 @@ class SymbolTable:
         return history[max(index - 1, 0)]
 
     def names(self) -> Iterator[str]:
-        """The names that a user may have meant."""
+        """The names that suggestions draw from."""
         yield from (name for name in self.labels if not name.startswith(HIDDEN_PREFIX))
         yield from self.definitions
         yield from self.declarations
 
     def scope(self, order: int, section: str, offset: int) -> SymbolScope:
-        """The scope of the expressions of one line."""
+        """The scope of the expressions in one line."""
         return SymbolScope(self, order, section, offset)
 
     def resolve_definitions(self, reporter: Reporter) -> None:
-        """Compute every `.set` that had to wait, each after those that it depends on."""
+        """Compute every deferred `.set`, in the order of dependences."""
         for history in list(self.definitions.values()):
             for definition in history:
                 self._resolve(definition, reporter)
@@ -208,7 +208,7 @@ def _names_of(expression: expressions.Expression) -> Iterable[str]:
 
 
 class SymbolScope(Struct, frozen=True):
-    """The symbols as one line sees them; `suggests`: look for similar names if one is missing."""
+    """The symbols as one line sees them; with `suggests`, errors propose similar names."""
 
     table: SymbolTable
     order: int

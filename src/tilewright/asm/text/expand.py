@@ -1,8 +1,8 @@
 """Expansion of macros, repetitions, conditions and included files into parsed lines.
 
-In: a source. Out: pairs (line, parsed line) in the order in which they are assembled; lines that
-only steer the expansion come as empty ones, so that a listing shows them. Nothing here recurses: a
-stack of frames is worked off, and every step is counted against the limits.
+In: a source. Out: pairs (line, parsed line) in assembly order; lines that only control the
+expansion yield empty ones, so that a listing shows them. Instead of recursion, a stack of frames is
+processed, and every step counts against the limits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.asm.text.parse import LineParser
 from tilewright.asm.text.source import IncludeFolder, SourceText
 from tilewright.isa import InstructionTable
 
-# Conditions of a source: which lines count between `.if`, `.elseif`, `.else` and `.endif`.
+# Conditions of a source: the active lines between `.if`, `.elseif`, `.else` and `.endif`.
 
 OPENING = (".if", ".ifdef", ".ifndef", ".ifb", ".ifnb")
 CONTINUING = (".elseif", ".else", ".endif")
@@ -38,7 +38,7 @@ CONTINUING = (".elseif", ".else", ".endif")
 
 @dataclass(slots=True)
 class _Condition:
-    """An open `.if`: `active` if its lines count now, `taken` if a branch of it has been taken."""
+    """An open `.if`: `active` if its current lines are assembled, `taken` if a branch has been."""
 
     line: SourceLine
     active: bool
@@ -58,14 +58,14 @@ class _Conditions:
 
     @property
     def active(self) -> bool:
-        """True if lines count at this point."""
+        """True if the current lines are assembled."""
         return not self.open or self.open[-1].active
 
     def take(
         self, line: SourceLine, word: str, span: Span, outer: int, test: Callable[[str], bool]
     ) -> None:
-        """Follow one of the words above; `outer` conditions were open when its text began, and
-        `test` computes the condition of a word. Raises Fault.
+        """Process a conditional directive; `outer` conditions were open when its text began, and
+        `test` evaluates its condition. Raises Fault.
         """
         if word in OPENING:
             active = self.active
@@ -98,7 +98,7 @@ class _Conditions:
         top.taken = top.taken or top.active
 
     def close(self, outer: int) -> Iterator[SourceLine]:
-        """Close all but the `outer` ones, and give the lines that opened them."""
+        """Close all but the `outer` conditions; returns the lines that opened them."""
         for condition in self.open[outer:]:
             yield condition.line
         del self.open[outer:]
@@ -112,7 +112,7 @@ _STEERING = frozenset(EXPANSION_WORDS)
 
 @dataclass(slots=True)
 class _Frame:
-    """Lines being worked off, and how many conditions were open when it was entered."""
+    """Lines being expanded, and the number of open conditions on entry."""
 
     lines: Iterator[SourceLine]
     conditions: int
@@ -123,9 +123,9 @@ class _Frame:
 class Expander:
     """Expands one source; iterate over it once.
 
-    The table gives the marks of the text, `parser` parses its lines. `number` computes an
-    operand that must be known now, `is_defined` answers `.ifdef`, `reserved` says which names a
-    macro may not take. A `front_end` may replace lines, with what `front_end.Expansion` offers.
+    The table defines the marks of the text, `parser` parses its lines. `number` evaluates operands
+    that must be known now, `is_defined` answers `.ifdef`, and `reserved` tests if a macro may not
+    have a name. A `front_end` may replace lines by the services of `front_end.Expansion`.
     """
 
     source: SourceText
@@ -169,7 +169,7 @@ class Expander:
             self._hidden.clear()
 
     def _close(self, last: SourceLine) -> None:
-        """Go on with what the front end adds behind the last line."""
+        """Continue with the lines that the front end adds after the last one."""
         if self.front_end is None or self._closed:
             return
         self._closed = True
@@ -183,7 +183,7 @@ class Expander:
         self._enter(last, (last.child(last.file, last.number, t, "the end") for t in texts))
 
     def _labels_only(self, line: SourceLine) -> ParsedLine:
-        """Labels of a wrong line, kept so that other lines find them."""
+        """The labels of a wrong line, kept so that references to them resolve."""
         head = _HEAD.match(line.text)
         if (
             head is None
@@ -434,7 +434,7 @@ class Expander:
 def _copied(
     line: SourceLine, body: Sequence[SourceLine], texts: Iterable[Callable[[str], str]], origin: str
 ) -> Iterator[SourceLine]:
-    """The lines of a body once for each of `texts`, which say what a line reads there."""
+    """The lines of a body, once for each of `texts`, which maps a line's text."""
     for text in texts:
         for inner in body:
             yield line.child(inner.file, inner.number, text(inner.text), origin)

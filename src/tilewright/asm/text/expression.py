@@ -1,8 +1,8 @@
 """Parsed lines and integer expressions of assembly text: nodes, values, and evaluation.
 
-A line is labels, a word and operands, each with the columns where it stands. A value is an integer,
-or an offset from a symbol that only the linker places. Operators follow C: precedence, division
-that truncates towards zero, comparisons that give 0 or 1. Numbers are 64 bit wide.
+A line consists of labels, a word and operands, each with its columns. A value is an integer, or an
+offset from a symbol that only the linker places. Operators follow C: precedence, division that
+truncates towards zero, comparisons that yield 0 or 1. Numbers have 64 bits.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ExpressionValue:
 
 
 class NameContext(Protocol):
-    """Names that an expression can look up where it stands."""
+    """The names that are visible to an expression."""
 
     def symbol(self, name: str, span: Span) -> ExpressionValue:
         """The value of a name. Raises Fault."""
@@ -117,7 +117,7 @@ class NameContext(Protocol):
 
 
 def expression_value(expression: Expression, context: NameContext) -> ExpressionValue:
-    """The value of an expression. Raises Fault with the span of the part that is wrong."""
+    """The value of an expression. Raises Fault with the span of the wrong part."""
     match expression:
         case Integer(number, _):
             return ExpressionValue(number)
@@ -327,5 +327,5 @@ EMPTY_LINE = ParsedLine()
 
 
 def span_of(operand: ParsedOperand) -> Span:
-    """The columns of an operand; of an expression those of its most telling part."""
+    """The columns of an operand; for an expression, of its most informative part."""
     return operand.base.span if isinstance(operand, ParsedMemory) else operand.span

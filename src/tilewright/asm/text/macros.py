@@ -40,7 +40,7 @@ class Macro:
 
 
 def split_arguments(text: str, brackets: str) -> list[str]:
-    """The pieces between commas outside brackets and quotes; an empty text has none.
+    """The pieces between commas outside brackets and quotes; none for an empty text.
 
     `brackets` are the opening ones, then the closing ones.
     """
@@ -63,7 +63,7 @@ def without_comment(text: str, marks: tuple[str, ...]) -> str:
 
 
 def _outside_quotes(text: str) -> Iterator[int]:
-    """The places of characters that are not quoted."""
+    """The indices of unquoted characters."""
     quote, i = "", 0
     while i < len(text):
         char = text[i]
@@ -78,7 +78,7 @@ def _outside_quotes(text: str) -> Iterator[int]:
 
 
 def parse_definition(text: str, span: Span, brackets: str) -> tuple[str, tuple[Parameter, ...]]:
-    """Name and parameters from what follows `.macro`, without comment. Raises Fault."""
+    """Name and parameters from the text after `.macro`, without comment. Raises Fault."""
     match = _DEFINITION.match(text)
     if match is None:
         raise Fault(
@@ -159,7 +159,7 @@ def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: S
 
 
 def with_references(arguments: Mapping[str, str], serial: int, text: str) -> str:
-    """The text with its references replaced; a name that is no parameter stays as it is."""
+    """The text with references to parameters replaced; other names are kept."""
     if "\\" not in text:
         return text
 

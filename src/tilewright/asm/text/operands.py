@@ -1,7 +1,7 @@
-"""Binding of a parsed line to the instruction table: it becomes a checked `Instruction`.
+"""Binding of a parsed line to the instruction table, which yields a checked `Instruction`.
 
-Symbols whose address is not known yet stay as `SymbolReference` operands; the second pass resolves
-or relocates them.
+Symbols with unknown addresses remain `SymbolReference` operands; the second pass resolves or
+relocates them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def bind_instruction(
     labels: tuple[str, ...] = (),
     line_number: int = 0,
 ) -> Instruction:
-    """The instruction of a line. Raises Fault at the operand that is wrong."""
+    """The instruction of a line. Raises Fault at the wrong operand."""
     if parsed.word not in table.known_mnemonics:
         raise unknown_instruction(parsed, table)
     registers = _registers(table)
@@ -76,7 +76,7 @@ def bind_instruction(
 
 
 def unknown_instruction(parsed: ParsedLine, table: InstructionTable) -> Fault:
-    """The fault of a line whose word the table does not have."""
+    """The fault of a line with a word that the table does not contain."""
     fix = nearest_word(table, parsed.word)
     if not fix and not parsed.operands:
         fix = f"write {parsed.word}: if it is a label"
@@ -139,7 +139,7 @@ def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
 def _located(
     error: AssemblyError, parsed: ParsedLine, table: InstructionTable, operands: list[Operand]
 ) -> Fault:
-    """The table's complaint, at the operand whose role it names."""
+    """The table's error, located at the operand whose role it names."""
     spec, other = spec_of(parsed, table), _other_form(parsed, table, operands)
     if spec is None:
         return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix or other)
@@ -154,8 +154,8 @@ def _located(
 
 
 def _other_form(parsed: ParsedLine, table: InstructionTable, operands: list[Operand]) -> str:
-    """The fix that names an instruction of a longer or shorter name that takes the operands, or
-    this one with two operands exchanged.
+    """The fix that suggests an instruction with a longer or shorter name that accepts the operands,
+    or this one with two operands swapped.
     """
     if len(operands) == 2:
         with suppress(AssemblyError):
@@ -177,7 +177,7 @@ def _fix_of_kind(table: InstructionTable) -> dict[str, str]:
 
 
 def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
-    """Immediates, and they alone, carry the dialect's mark. Raises Fault."""
+    """Require the dialect's mark on immediates, and only on these. Raises Fault."""
     wrong = _wrongly_marked(table, parsed.word, tuple([type(part) for part in parsed.operands]))
     if wrong is None:
         return
@@ -195,7 +195,7 @@ def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
 def _wrongly_marked(
     table: InstructionTable, word: str, kinds: tuple[type[ParsedOperand], ...]
 ) -> tuple[int, OperandSpec] | None:
-    """The first operand of those kinds whose mark is missing or too much, as it is written."""
+    """The first operand of these kinds with a missing or superfluous mark, as written."""
     alias = table.alias_by_mnemonic.get((word, len(kinds)))
     spec = table.by_mnemonic.get(alias.instruction if alias else word)
     for index, operand_spec in enumerate(table.operands_of(spec) if spec else ()):
@@ -213,19 +213,19 @@ def _wrongly_marked(
 def _operand_of_line(
     parsed: ParsedLine, table: InstructionTable, index: int
 ) -> ParsedOperand | None:
-    """The operand of the line that became an instruction's; None if an alias added it."""
+    """The line's operand for an operand of the instruction; None if an alias added it."""
     alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
     place = alias.operands[index] if alias else index
     return parsed.operands[place] if isinstance(place, int) else None
 
 
 def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | None:
-    """The instruction that a line means, through an alias or not."""
+    """The instruction that a line denotes, possibly by an alias."""
     alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
     return table.by_mnemonic.get(alias.instruction if alias else parsed.word)
 
 
 def operand_span(parsed: ParsedLine, table: InstructionTable, index: int) -> Span:
-    """The columns at which an operand was written; an alias may have moved or added it."""
+    """The columns of an operand as written; an alias may have moved or added it."""
     written = _operand_of_line(parsed, table, index)
     return parsed.span if written is None else span_of(written)

@@ -1,8 +1,8 @@
 """Parsing of one line of assembly text: a scanner for plain lines, a Lark grammar (LALR, contextual
 lexer) for all.
 
-In: a line, already free of macros. Out: a `ParsedLine`. Lines are parsed one by one and remembered,
-so that an error costs one line and a repeated line costs nothing.
+In: a line after macro expansion. Out: a `ParsedLine`. Lines are parsed one by one and cached, so
+that an error affects one line and a repeated line costs nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from tilewright.isa import Dialect, InstructionTable
 
 # Reading plain lines without the grammar: a label, an instruction, operands of the common kinds.
 #
-# In: a line. Out: what the grammar would make of it, or None for every line that is not plain:
-# such a line may be anything, also wrong. Plain operands are registers, decimal and hexadecimal
-# numbers, names, and memory operands with a number.
+# In: a line. Out: the result of the grammar, or None for a line that is not plain, valid or not.
+# Plain operands are registers, decimal and hexadecimal numbers, names, and memory operands with a
+# number.
 
 Match = re.Match[str]
 
@@ -74,7 +74,7 @@ class _Groups(NamedTuple):
 
 
 def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
-    """The scanner of a syntax. It matches a line once, without ever going back in it."""
+    """The scanner of a syntax, which matches a line once, without backtracking."""
     pattern = re.compile(_line_pattern(syntax))
     index = pattern.groupindex
     groups = [
@@ -106,7 +106,7 @@ def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
 
 
 def _line_pattern(syntax: Syntax) -> str:
-    """A label, a word and operands, all optional; the operands' groups are numbered by place."""
+    """A label, a word and operands, all optional; operands' groups are numbered by position."""
     operands = ""
     for place in reversed(range(_MOST_OPERANDS)):
         comma = "," if place else ""
@@ -146,7 +146,7 @@ def _memory_pattern(syntax: Syntax, place: int) -> str:
 
 
 def _plain_operand(found: Match, group: _Groups) -> ParsedOperand:
-    """An operand that is no register, the most frequent one."""
+    """An operand other than a register, which is the most frequent kind."""
     if found[group.number]:
         value = _number(found, group.sign, group.number)
         mark = found[group.mark]
@@ -169,9 +169,8 @@ def _span_in(found: Match, group: str | int) -> Span:
 
 # Reading of instructions that are written as statements: `$v5 += $v1 * $vs1`.
 #
-# In: a line. Out: the `ParsedLine` of the instruction whose template it fits, or None where it
-# fits none: such a line is a directive, a label, a mnemonic with operands, or wrong. The first
-# template that fits counts.
+# In: a line. Out: the `ParsedLine` of the first instruction whose template matches, or None: such a
+# line is a directive, a label, a mnemonic with operands, or wrong.
 
 ReadOperand = Callable[[str], ParsedLine | Fault]
 
@@ -210,7 +209,7 @@ def _line(template: Template, match: re.Match[str], read_operand: ReadOperand) -
 def _statement_operand(
     match: re.Match[str], group: str, read_operand: ReadOperand
 ) -> ParsedOperand:
-    """A register, or what the parser makes of an operand that stands at the same columns."""
+    """A register, or the parser's result for the operand, at the operand's columns."""
     written = match[group]
     if written.startswith("$"):
         return ParsedRegister(written, _span_in(match, group))
@@ -384,8 +383,8 @@ def _integer(token: Token) -> int:
 class LineParser:
     """The parser of the lines of one syntax.
 
-    Plain lines, most of a program, are read by a scanner; the grammar reads all others and is what
-    the scanner has to agree with.
+    A scanner reads plain lines, most of a program; the grammar reads all others, and defines the
+    result that the scanner must produce.
     """
 
     def __init__(self, syntax: Syntax) -> None:
@@ -412,7 +411,7 @@ class LineParser:
         return parsed
 
     def _operands(self, text: str) -> ParsedLine | Fault:
-        """A line that is no statement: a mnemonic or directive and its operands."""
+        """Parse a line other than a statement: a mnemonic or directive and its operands."""
         return self.scan(text) or self.by_grammar(text)
 
     @cached_property
@@ -426,7 +425,7 @@ class LineParser:
         )
 
     def by_grammar(self, text: str) -> ParsedLine | Fault:
-        """The line as the grammar reads it, or why it cannot."""
+        """The line as parsed by the grammar, or the fault."""
         try:
             line: Any = self._lark.parse(text)
         except Fault as fault:
@@ -512,10 +511,10 @@ class Syntax:
 
     @cached_property
     def register_pattern(self) -> str:
-        """A regular expression for what is meant as a register.
+        """A regular expression for text that denotes a register, existing or not.
 
-        After a mark such as $ any word is meant as one; a bare word only with digits behind a
-        prefix, or as an alias.
+        After a mark such as $, any word does; a bare word does only as a prefix with digits, or as
+        an alias.
         """
         choices: dict[str, None] = {}
         for prefix, aliases in self.registers:
@@ -540,7 +539,7 @@ def syntax_of(table: InstructionTable) -> Syntax:
 
 
 def line_grammar(syntax: Syntax) -> str:
-    """The Lark grammar of a line: `line.lark` and what dialects spell differently."""
+    """The Lark grammar of a line: `line.lark` with the dialect's spellings."""
     common = (resources.files("tilewright.asm.text") / "line.lark").read_text(encoding="utf-8")
     dialect, registers = syntax.dialect, syntax.register_pattern
     comments = syntax.comment_pattern.replace("/", "\\/")

@@ -1,7 +1,7 @@
 """Reading of assembly sources: bytes to lines, and files that a source includes.
 
-Included files must lie in the folder of the assembled file or below it, so that a source cannot
-pull in others.
+Included files must be in the folder of the assembled file or below it, so that a source cannot read
+other files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SourceText:
     lines: tuple[str, ...]
 
     def numbered(self, parent: SourceLine | None = None, origin: str = "") -> Iterator[SourceLine]:
-        """The source's lines, as an included file's if there is a parent."""
+        """The source's lines; with a parent, as lines of an included file."""
         for number, text in enumerate(self.lines, 1):
             if parent is None:
                 yield SourceLine(self.name, number, text)

@@ -1,7 +1,7 @@
 """Templates of instructions that are written as statements, as data and as regular expressions.
 
-In: a table, whose `InstructionSpec.syntax` says how an instruction is written, `{role}` standing
-for an operand. Out: a `Template` for each, its operands in the instruction's own order.
+In: a table with `InstructionSpec.syntax`, in which `{role}` denotes an operand. Out: a `Template`
+for each, with its operands in the instruction's own order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PART = re.compile(r"\{(\w+)\}|(\s+)|(\w+|[^\w\s{])")
 
 @dataclass(frozen=True)
 class Template:
-    """Syntax of an instruction; `slots` are (name, regular expression) of its operands."""
+    """Syntax of an instruction; `slots` holds name and regular expression of each operand."""
 
     mnemonic: str
     text: str
@@ -27,7 +27,7 @@ class Template:
 
     @property
     def pattern(self) -> str:
-        """A regular expression for the statement, a group `oNAME` for each slot."""
+        """A regular expression for the statement, with a group `oNAME` for each slot."""
         slots, parts = dict(self.slots), []
         for slot, space, literal in _PART.findall(self.text):
             if slot:
@@ -38,7 +38,7 @@ class Template:
 
 
 def table_templates(table: InstructionTable) -> tuple[Template, ...]:
-    """All templates of a table, its aliases' after its instructions'."""
+    """All templates of a table, first of its instructions, then of its aliases."""
     found = []
     for spec in table.instructions:
         operands = table.operands_of(spec)

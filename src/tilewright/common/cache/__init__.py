@@ -1,8 +1,8 @@
 """Cache of compiled and computed results: private folders, digests of the inputs as keys.
 
-In: a key (`common.digest`) and how to make what belongs to it. Out: what was made, from the cache
-if it is whole. `folders` decides which folders are trusted, `entries` what a whole entry is,
-`store` keeps and finds entries, `inventory` looks at all of them.
+In: a key (`common.digest`) and a function that makes the result. Out: the result, from the cache if
+its entry is intact. `folders` decides which folders are trusted, `entries` which entries are
+intact; `store` keeps and finds entries; `inventory` lists, verifies and removes them.
 """
 
 from tilewright.common.cache.folders import CacheError, cache_folder

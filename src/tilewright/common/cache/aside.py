@@ -1,6 +1,6 @@
-"""Folders beside the entries: being filled, or taken away, and gone with the process at work.
+"""Folders beside the entries, for entries that are being filled or removed.
 
-A folder aside is locked for as long as its process lives. So the leftovers of a killed process are
+Such a folder stays locked while its process lives. So the leftovers of a killed process are
 recognised, and the next process that makes an entry of that kind removes them. On file systems
 without locks they stay.
 """
@@ -23,7 +23,7 @@ PREFIX = ".aside-"
 
 @contextmanager
 def aside(place: Path) -> Iterator[Path]:
-    """A folder in `place` to fill; it may be renamed, or is removed. Raises OSError."""
+    """A folder in `place` to fill; it is removed on exit unless renamed. Raises OSError."""
     with locked(place):
         _sweep_once(place)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
@@ -37,13 +37,13 @@ def aside(place: Path) -> Iterator[Path]:
 
 @cache
 def _sweep_once(place: Path) -> None:
-    """`sweep` where this process did not yet: it lists all entries, which may be many thousands."""
+    """`sweep` once per process, since it lists all entries, possibly many thousands."""
     sweep(place)
 
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Alone among the processes and threads that change which names `place` has."""
+    """Exclude other processes and threads that add or remove names in `place`."""
     lock = _lock(place)
     try:
         yield
@@ -52,9 +52,9 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def sweep(place: Path) -> None:
-    """Remove the folders aside of processes that are gone."""
+    """Remove the folders of processes that no longer run."""
     for path in place.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # its process is at work, or has just removed it
+        with suppress(OSError):  # its process still runs, or has just removed it
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +64,7 @@ def sweep(place: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take a name away in one step, whatever it names; who has loaded a file below keeps it.
+    """Remove a file or folder under its name atomically; processes that loaded files keep them.
 
     Raises OSError.
     """
@@ -73,7 +73,7 @@ def remove(path: Path) -> None:
     gone = path.rename(path.with_name(f"{PREFIX}{uuid4().hex}"))
     if gone.is_dir() and not gone.is_symlink():
         with suppress(OSError):
-            gone.chmod(stat.S_IRWXU)  # else a folder that nobody may read would stay
+            gone.chmod(stat.S_IRWXU)  # an unreadable folder could not be removed
         shutil.rmtree(gone, ignore_errors=True)
     else:
         gone.unlink()
@@ -87,7 +87,7 @@ def _lock(folder: Path) -> int:
 
 
 def _unlock(lock: int) -> None:
-    # Not by closing alone: a child of a fork may hold the same lock.
+    # Closing is not enough: a forked child may hold the same lock.
     with suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)

@@ -1,7 +1,7 @@
 """One entry of the cache: a folder of files and a manifest of their sizes and digests.
 
-The manifest is verified before anything is loaded: a library that was cut short, for instance,
-would otherwise end the process with a signal.
+The manifest is verified before anything is loaded, since loading a truncated library, for instance,
+would kill the process with a signal.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from tilewright.common.digest import digest_of_file
 
 MANIFEST = "manifest.json"
 _KEY = re.compile("[0-9a-f]{16,64}")
-"""A digest (`common.digest`), or the first digits of one: where a shorter one names a result that
-is shipped, too.
-"""
+"""A digest (`common.digest`), or its first digits, which name results that are also shipped."""
 
 
 class FileRecord(Struct, frozen=True):
@@ -33,7 +31,7 @@ class FileRecord(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """All files of an entry but the manifest itself, by name."""
+    """Records of all files of an entry except the manifest, by name."""
 
     files: dict[str, FileRecord]
 
@@ -41,7 +39,7 @@ class Manifest(Struct, frozen=True):
 def seal(entry: Path) -> None:
     """Write the manifest of the files in `entry`.
 
-    Raises CacheError where there is none, OSError where it cannot be written.
+    Raises CacheError if there are no files, OSError if the manifest cannot be written.
     """
     found = {}
     for path in sorted(entry.iterdir()):
@@ -53,7 +51,7 @@ def seal(entry: Path) -> None:
 
 
 def damage(entry: Path) -> str | None:
-    """Why the entry is damaged, None where it is whole."""
+    """The reason why an entry counts as damaged; None if it is intact."""
     try:
         if not stat.S_ISDIR(entry.lstat().st_mode) or writable_by_others(entry.lstat()):
             return "is not a folder of this user alone"
@@ -68,14 +66,14 @@ def damage(entry: Path) -> str | None:
 
 
 def files_of(entry: Path) -> tuple[Path, ...]:
-    """The files of an entry in the order of their names."""
+    """The files of an entry, sorted by name."""
     return tuple(sorted(path for path in entry.iterdir() if path.name != MANIFEST))
 
 
 def named(place: Path, key: str) -> Path:
-    """The entry of this key in the folder of a kind.
+    """The path of a key's entry in the folder of a kind.
 
-    Raises ValueError for a key that is no digest: its entry would neither be listed nor removed.
+    Raises ValueError for a key that is no digest, since its entry would never be listed or removed.
     """
     if not _KEY.fullmatch(key):
         raise ValueError(f"a key of the cache is 16 to 64 digits of a digest, found {key!r}")
@@ -83,7 +81,7 @@ def named(place: Path, key: str) -> Path:
 
 
 def entries_below(root: Path) -> Iterator[Path]:
-    """Paths in folders of kinds whose names are keys."""
+    """Paths of all entries below `root`: names that are keys, in the folders of all kinds."""
     return (path for path in root.glob("*/*") if _KEY.fullmatch(path.name))
 
 

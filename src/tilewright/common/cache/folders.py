@@ -1,9 +1,9 @@
 """Private folders, for code that is loaded later.
 
-A folder that others can write may hold their code. One of another user is refused; one of this
-user gets the mode 0700, and what it held meanwhile is not used. A link of this user is followed,
-but the folder that it leads to was not made here: where others may enter it is refused, and left as
-it is.
+A folder that others can write may hold their code. A folder of another user is refused. A folder of
+this user gets mode 0700, and entries from before are not used if others could have written them. A
+link of this user is followed, but the mode of its target is never changed: the target is refused if
+others may enter it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN_PLACE = "set XDG_CACHE_HOME to a folder of your own"
 
 
 class CacheError(TilewrightError):
-    """A cache folder that is not safe to use, or a full disk."""
+    """A cache folder is not safe to use, or cannot be written."""
 
     code = "cache"
 
@@ -32,7 +32,7 @@ class CacheError(TilewrightError):
 def cache_folder() -> Path:
     """The folder of tilewright's cache: below $XDG_CACHE_HOME, or ~/.cache.
 
-    Raises CacheError where there is neither.
+    Raises CacheError if neither exists.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -43,7 +43,7 @@ def cache_folder() -> Path:
 
 @cache
 def temporary_folder() -> Path:
-    """A cache folder for this process alone, which is gone when it ends. Raises OSError."""
+    """A cache folder of this process, removed when it ends. Raises OSError."""
     _kept_alive.append(tempfile.TemporaryDirectory(prefix="tilewright-"))
     return Path(_kept_alive[-1].name)
 
@@ -52,10 +52,10 @@ _kept_alive: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def make_private(folder: Path) -> bool:
-    """Make the folder, or revoke others' access; whether its content can be trusted.
+    """Make the folder, or revoke others' access; returns True if its content can be trusted.
 
-    Raises CacheError where it belongs to another user, stays writable for others or is a link to
-    what others may enter, OSError where it cannot be made.
+    Raises CacheError if it belongs to another user, stays writable for others, or is a link to a
+    folder that others may enter; OSError if it cannot be made.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +71,8 @@ def make_private(folder: Path) -> bool:
 def is_there(folder: Path) -> bool:
     """True if the folder exists; nothing is made or changed.
 
-    Raises CacheError where it belongs to another user or is a link to what others may enter,
-    OSError where it is no folder.
+    Raises CacheError if it belongs to another user or is a link to a folder that others may enter,
+    OSError if it is no folder.
     """
     try:
         folder.lstat()

@@ -1,7 +1,7 @@
 """All entries of the cache: counted, verified, removed.
 
-A folder that commands refuse to use is refused here, too: CacheError where it belongs to another
-user, OSError where it is no folder or cannot be read.
+Unsafe folders are refused here, too: functions raise CacheError if the cache belongs to another
+user, OSError if it is no folder or cannot be read.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def contents() -> list[KindContent]:
 
 
 def damaged_entries(advance: Callable[[int, int], None] | None = None) -> dict[Path, str]:
-    """Entries that will be made again, with the reasons; calls `advance` with (entries verified, of
-    how many).
+    """Damaged entries, which will be made again, with the reasons; calls `advance` with the number
+    of entries verified and their total.
     """
     found = {}
     places = _places()
@@ -51,12 +51,12 @@ def damaged_entries(advance: Callable[[int, int], None] | None = None) -> dict[P
                 found[entry] = reason
             done += 1
             if advance:
-                advance(min(done, total), total)  # another process may add some
+                advance(min(done, total), total)  # another process may add entries
     return found
 
 
 def clear() -> list[KindContent]:
-    """Remove all entries and the leavings of killed processes; returns the former contents."""
+    """Remove all entries and the leftovers of killed processes; returns the former contents."""
     before = contents()
     for place in _places():
         with locked(place):
@@ -67,14 +67,14 @@ def clear() -> list[KindContent]:
 
 
 def _places() -> list[Path]:
-    """Folders of all kinds, empty ones too."""
+    """The folders of all kinds, including empty ones."""
     root = cache_folder()
     folders = (path for path in root.iterdir() if path.is_dir()) if is_there(root) else ()
     return sorted(filter(is_there, folders))
 
 
 def _size_bytes(entry: Path) -> int:
-    with suppress(OSError):  # it cannot be read, or another process has just removed it
+    with suppress(OSError):  # unreadable, or just removed by another process
         files = entry.iterdir() if entry.is_dir() else [entry]
         return sum(path.lstat().st_size for path in files)
     return 0

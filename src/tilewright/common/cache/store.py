@@ -1,8 +1,8 @@
-"""Entries by key: found and verified, or made aside and put in place in one step.
+"""Entries by key: found and verified, or made aside and renamed into place atomically.
 
-Two processes that make the same entry agree on the first one in place. Where nothing can be
-written, entries are kept in a temporary folder of this process. An installation may bring entries
-that users then need not make, as others bring extension modules.
+If two processes make the same entry, both use the first one in place. If the cache cannot be
+written, entries go to a temporary folder of this process. An installation may ship entries that
+users need not make, like extension modules.
 """
 
 from __future__ import annotations
@@ -28,30 +28,27 @@ from tilewright.common.digest import digest, own_sources
 _LOG = logging.getLogger(__name__)
 _VALUE = "value"
 INSTALLED = Path(sys.prefix, "share", "tilewright")
-"""Values and folders of files of this installation by kind and key: as trusted as its modules
-beside them.
-"""
+"""Shipped values and folders of files, by kind and key; trusted like the installed modules."""
 
 T = TypeVar("T")
 
 
 class Make(Protocol):
-    """Writes the files of an entry into a folder; all of them, or it raises."""
+    """Writes all files of an entry into a folder, or raises."""
 
     def __call__(self, folder: Path, /) -> None: ...
 
 
 @dataclass(frozen=True)
 class CacheStore:
-    """The entries of one kind. Every method raises CacheError for a folder that is not safe."""
+    """The entries of one kind. Every method raises CacheError for an unsafe folder."""
 
     kind: str
 
     def files(self, key: str, make: Make) -> tuple[Path, ...]:
-        """The files of an entry in the order of their names, installed, from the cache or made by
-        `make`.
+        """The files of an entry, sorted by name: shipped, from the cache, or made by `make`.
 
-        Raises what `make` raises, CacheError where they can be written nowhere.
+        Raises the errors of `make`, and CacheError if no folder can be written.
         """
         with suppress(OSError):
             return files_of(named(INSTALLED / self.kind, key))
@@ -70,11 +67,11 @@ class CacheStore:
             ) from error
 
     def forget(self, key: str) -> None:
-        """Remove an entry whose files turned out to be of no use. Raises OSError."""
+        """Remove an entry whose files turned out to be unusable. Raises OSError."""
         remove(named(self._place(), key))
 
     def recall(self, key: str) -> bytes | None:
-        """The value installed or remembered under this key, or None."""
+        """The value shipped or cached under this key, or None."""
         with suppress(OSError):
             return named(INSTALLED / self.kind, key).read_bytes()
         with suppress(OSError):
@@ -85,7 +82,7 @@ class CacheStore:
         return None
 
     def remember(self, key: str, content: bytes) -> None:
-        """Keep `content` for the next process, as far as there is room."""
+        """Cache `content` for later processes; only warns if it cannot be written."""
 
         def write(folder: Path) -> None:
             (folder / _VALUE).write_bytes(content)
@@ -96,7 +93,7 @@ class CacheStore:
             _warn(str(cache_folder()), _words(error))
 
     def value(self, key: str, kind: type[T], compute: Callable[[], T]) -> T:
-        """A value that msgspec can encode, from the cache or computed."""
+        """A value from the cache, or computed and cached; msgspec encodes it as JSON."""
         content = self.recall(key)
         if content is not None:
             with suppress(msgspec.MsgspecError):
@@ -107,11 +104,13 @@ class CacheStore:
         return found
 
     def text(self, of: object, make: Callable[[], str]) -> str:
-        """The text that these sources of tilewright `make` of a value which prints all it is."""
+        """The text that `make` returns, cached by the sources of tilewright and the `repr` of `of`,
+        which must determine the text.
+        """
         return self.value(digest(own_sources(), repr(of)), str, make)
 
     def _place(self) -> Path:
-        """The folder of this kind: the user's, or one of this process where that is impossible."""
+        """The folder of this kind in the user's cache, or, if that fails, in a temporary one."""
         try:
             return _kind_folder(cache_folder(), self.kind)
         except OSError as error:
@@ -130,7 +129,7 @@ def _kind_folder(root: Path, kind: str) -> Path:
 
 
 def _entry_of(place: Path, key: str, make: Make) -> Path:
-    """The entry of this key in `place`, made where it is not there or damaged."""
+    """The entry of a key in `place`, made if it is missing or damaged."""
     entry = named(place, key)
     if _is_whole(entry):
         _LOG.info("%s: found in the cache", entry)
@@ -154,7 +153,7 @@ def _is_whole(entry: Path) -> bool:
 
 
 def _publish(filling: Path, entry: Path) -> None:
-    """Give a sealed folder its name, unless another process was faster."""
+    """Rename a sealed folder to its entry, unless another process was faster."""
     if not _is_whole(entry):
         remove(entry)
         filling.rename(entry)

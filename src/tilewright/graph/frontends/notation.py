@@ -1,8 +1,8 @@
 """Operators and networks that users write as text: statements in sequence, sizes, a fill.
 
 In: lines such as `n = 8`, `x = 8x16x5` (a shape), `fill = 0`, `fill x = 0`, and statements
-(`ops.notation`). Out: the operator of a single statement, or the network of several, whose inputs
-are the tensors that no statement makes and whose outputs are those that none reads.
+(`ops.notation`). Out: the operator of a single statement, or the network of several. Its inputs are
+the tensors that no statement computes, its outputs the tensors that no statement reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILL = re.compile(r"fill(?P<name>\s+[A-Za-z_]\w*)?\s*=\s*(?P<number>-?(inf|\d+(
 
 @dataclass
 class _Notes:
-    """Statements, and the sizes and fills written beside them."""
+    """Statements, and the sizes and fills given with them."""
 
     statements: list[Statement] = field(default_factory=list)
     sizes: dict[str, Size] = field(default_factory=dict)
@@ -38,10 +38,10 @@ class _Notes:
 def define(
     text: str, *, name: str = "defined", dtype: str = "f64", fill: Fill = None, **sizes: Size
 ) -> Definition | Assembly | Network:
-    """The operator that one statement defines, the network of several; `name` is the network's.
+    """The operator of one statement, or the network of several, called `name`.
 
-    Sizes and fills are arguments or lines of the text. Raises ShapeError as `ops.notation.define`
-    does, GraphError for statements that do not make a network.
+    Sizes and fills are arguments or lines of the text. Raises ShapeError as
+    `ops.notation.operator_of` does, GraphError for statements that form no network.
 
     >>> define("s[n] += x[n,k]; y[n,k] = x[n,k] / s[n]", n=4, k=3).outputs
     ('y',)
@@ -66,7 +66,7 @@ def define(
 
 
 def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
-    """The network of one definition; a tensor that it reads twice is one input."""
+    """The network of one definition; a tensor that is read twice becomes one input."""
     builder = NetworkBuilder(name, op.out_dtype)
     for tensor, shape, kind in zip(op.tensors[1:], op.input_shapes, op.operand_dtypes, strict=True):
         if not builder.has(tensor):
@@ -76,8 +76,8 @@ def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
 
 
 def read_notes(text: str) -> _Notes:
-    """Statements, sizes and fills of a text, one a line or between semicolons; `#` begins a
-    comment. Raises ShapeError for a line that is none of these.
+    """Statements, sizes and fills of a text, one per line or separated by semicolons; `#` begins a
+    comment. Raises ShapeError for any other line.
     """
     if len(text) > _LONGEST:
         raise ShapeError(f"a text of {len(text):,} characters, at most {_LONGEST:,} are read")

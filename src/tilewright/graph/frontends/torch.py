@@ -1,8 +1,8 @@
 """Reading modules of torch: traced and translated by torch's own exporter, then as an ONNX model.
 
 In: a module and example inputs. Out: a network with the numbers of its parameters. No file is
-written: the model stays in memory. Masks, tables of places and rearranged weights, which depend on
-known numbers alone, are constants of it. The only module that imports torch.
+written: the model stays in memory. Values that depend on known numbers alone, such as masks, index
+tables and rearranged weights, become constants. This is the only module that imports torch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name
 
 _LONGEST = 200
-"""Characters of torch's own message that are shown."""
+"""Most characters of torch's own message that are shown."""
 
 
 def load_module(module: Any, example: Any, dtype: str | None = None) -> Network:
-    """The network that `module` computes for inputs of the shapes and types of `example`, one
+    """The network that `module` computes for inputs with the shapes and types of `example`, one
     tensor or a tuple of tensors; `dtype` is the element type of all floats.
 
-    Dropout and batch normalisation are those of inference. Raises GraphError for a module that
-    torch does not trace or export, and for everything in it that is not supported, with its nodes.
+    Dropout and batch normalisation work as in inference. Raises GraphError for a module that torch
+    cannot trace or export, and for everything unsupported in it, with the nodes.
     """
     given = example if isinstance(example, tuple | list) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -44,7 +44,7 @@ def load_module(module: Any, example: Any, dtype: str | None = None) -> Network:
 
 
 def _exported(module: Any, given: tuple[Any, ...]) -> Any:
-    """The module in terms of ONNX's operators, as it computes at inference."""
+    """The module in ONNX's operators, in inference mode."""
     training, failed = {part for part in module.modules() if part.training}, "export does not trace"
     try:
         module.eval()
@@ -54,7 +54,7 @@ def _exported(module: Any, given: tuple[Any, ...]) -> Any:
             return torch.onnx.export(program, dynamo=True, verbose=False).model_proto
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # whatever torch raises, its innermost cause says why
+    except Exception as error:  # of any exception, the innermost cause is reported
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__

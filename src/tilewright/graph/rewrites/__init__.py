@@ -1,1 +1,1 @@
-"""Graph rewrites, one module each; an object `REWRITE` says that it is a simplification."""
+"""Graph rewrites, one module each; simplifications define `REWRITE`."""

@@ -1,6 +1,6 @@
-"""An addition of maps is one map: each operand is read once, and no part is written on its own.
+"""Fuses an addition of maps into one map, so that operands are read once and no addend is stored.
 
-The gradient of what several nodes read is the sum of a part from each.
+Such sums arise in gradients: a tensor with several readers receives an addend from each.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import pointwise
 
 _MOST_OPERANDS = 8
-"""Tensors that a map reads: each takes a part of the memory that its tiles share."""
+"""Most tensors that a map reads, since their tiles share one memory."""
 _ADDITION = Apply("+", (Element(0), Element(1)))
 
 
 def added_maps(network: Network) -> Network:
-    """The network with sums of maps as maps: of floats, where an addition alone reads them."""
+    """The network with sums of float maps fused, where the addition is their only reader."""
     maps: dict[str, tuple[Node, Definition]] = {}
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
@@ -40,7 +40,7 @@ def added_maps(network: Network) -> Network:
 
 
 def _sum_of_maps(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node | None:
-    """The sum of maps of one shape as a map, None where it would read too many tensors."""
+    """The sum of maps of one shape as a single map; None if it would read too many tensors."""
     read: dict[tuple[str, Access], int] = {}
     bodies: list[Scalar] = []
     for part, op in parts:

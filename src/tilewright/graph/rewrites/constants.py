@@ -1,7 +1,7 @@
-"""Nodes over weights alone: computed once, ahead of all runs.
+"""Constant folding: nodes over weights alone are computed once, ahead of all runs.
 
-Where the numbers of the weights are known the results become weights with numbers; where they are
-not, the nodes leave the network and are computed with its constants.
+If the weights' numbers are known, the results become weights with numbers. Otherwise the nodes are
+removed from the network, to be computed once the numbers are given.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilewright.graph.names import quoted
 from tilewright.ops.op import Array, Arrays
 
 _LARGEST_ELEMENTS = 1 << 20
-"""Results above this size, and above that of their operands, are computed in each run."""
+"""Results that are larger than this and than their operands are computed in each run."""
 
 
 def fold_constants(network: Network) -> Network:
-    """The network whose nodes all need an input, or a weight whose numbers are not known; results
-    of the others are weights with numbers, unless they are outputs.
+    """The network with nodes over known numbers folded: their results become weights with numbers,
+    unless they are outputs.
     """
     states = {t.name for t in network.inputs}  # their values change
     kept, ahead = _parted(network, network.values.keys() - states)
@@ -37,9 +37,9 @@ def fold_constants(network: Network) -> Network:
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
-    """(network without the nodes that depend on weights alone, those nodes in order).
+    """The network without nodes that depend on weights alone, and these nodes in order.
 
-    The results of such nodes become weights; weights that nothing else reads are left out.
+    The results of these nodes become weights; weights that nothing else reads are dropped.
     """
     kept, ahead = _parted(network, {t.name for t in network.weights})
     if not ahead:
@@ -50,7 +50,7 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
 
 
 class WithAhead(Mapping[str, Array]):
-    """Weights, and results of nodes over them, computed anew at each look-up."""
+    """Weights, and results of nodes over them, which are computed on each look-up."""
 
     def __init__(self, weights: Arrays, ahead: Iterable[Node]) -> None:
         self._weights, self._nodes = weights, {node.output: node for node in ahead}
@@ -82,7 +82,7 @@ class WithAhead(Mapping[str, Array]):
 
 
 def _parted(network: Network, known: Set[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """(nodes that remain, nodes whose operands all follow from `known` tensors)."""
+    """The nodes that remain, and the nodes whose operands all follow from `known` tensors."""
     found, kept, ahead = set(known), list[Node](), list[Node]()
     for node in network.nodes:
         follows = node.inputs and found >= set(node.inputs) and _is_small(node)
@@ -104,7 +104,7 @@ def _weight(node: Node) -> Tensor:
 
 
 def _is_small(node: Node) -> bool:
-    """True if the result is no larger than the largest operand or `_LARGEST_ELEMENTS`."""
+    """True if the result is at most as large as the largest operand or `_LARGEST_ELEMENTS`."""
     largest = max(prod(shape) for shape in node.op.input_shapes)
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)
 

@@ -1,4 +1,4 @@
-"""Nodes whose results no output needs: gone."""
+"""Removes nodes whose results no output needs."""
 
 from __future__ import annotations
 

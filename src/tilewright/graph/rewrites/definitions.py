@@ -1,7 +1,7 @@
-"""Definitions become the steps that machines have ways for (`ops.normal_form`).
+"""Splits definitions into steps that machines can compute (`ops.normal_form`).
 
-Where loops read any number of operands, bodies are computed where they are gathered again:
-distances need no tensor of all differences.
+For machines whose loops read any number of operands, a body is fused back into its gather: for
+instance, distances then need no tensor of all differences.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from tilewright.ops.normal_form import normal_form
 from tilewright.ops.op import Op, Shape
 
 _MOST_OPERATIONS = 8
-"""Longer bodies are functions, which loops of their own compute by vectors."""
+"""Most operations of a body that is fused; longer ones are faster in vectorised loops of their own.
+"""
 
 _INTO: dict[tuple[int, ...], bool] = {(0, 3, 1, 2): True, (0, 2, 1, 3): False}
-"""Orders of the dimensions of images before they are lines, and whether these are columns."""
+"""Permutations of images ahead of a split into lines; True if the lines are columns."""
 _BACK = {True: (0, 2, 3, 1), False: (0, 2, 1, 3)}
 
 
 def by_definitions(network: Network) -> Network:
-    """The network whose definitions are in normal form: nodes of several steps, and of definitions
-    that are a named operator's, are taken apart.
+    """The network with definitions in normal form: a node becomes one node per step, and a
+    definition that equals a named operator becomes that operator.
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
     nodes: list[Node] = []
@@ -45,7 +46,7 @@ def by_definitions(network: Network) -> Network:
 
 
 def _addends(op: Op) -> tuple[Addend, ...]:
-    """The parts of an operator without a name or on integers; none of others, which stay whole."""
+    """The parts of an operator without a name or on integers; others stay whole and have none."""
     integers = op.numerics.sums.kind == "integer" and definitions_in(op) != [] and not moves(op)
     if op.is_named and (not integers or len(op.definitions) > 1):
         return ()
@@ -53,7 +54,9 @@ def _addends(op: Op) -> tuple[Addend, ...]:
 
 
 def _parts(node: Node, addends: Sequence[Addend], taken: set[str]) -> list[Node]:
-    """Parts that are several steps, but for the last, which writes into the result."""
+    """The nodes of an operator's parts: all steps but the last of each part on their own, then one
+    node in which the last steps write into the result.
+    """
     nodes: list[Node] = []
     parts: list[tuple[Definition, tuple[str, ...]]] = []
     for addend in addends:
@@ -86,7 +89,7 @@ def _steps(node: Node, op: Definition, taken: set[str]) -> list[Node]:
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where it is taken, which it is from now on."""
+    """`name`, with a number appended if it is taken; adds the result to `taken`."""
     found, number = name, 1
     while found in taken:
         number += 1
@@ -96,7 +99,7 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def gathered_bodies(network: Network) -> Network:
-    """The network without tensors of elements that a single definition reads, to gather them."""
+    """The network with bodies fused into the gathers that are their only readers."""
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
         body = network.makers.get(node.inputs[0]) if len(node.inputs) == 1 else None
@@ -111,8 +114,8 @@ def gathered_bodies(network: Network) -> Network:
 
 
 def _gathered_body(body: Node, gathering: Node) -> Definition | None:
-    """The gathering over the operands of its body, None where they are not just that, or where it
-    is a sum of products, which has kernels.
+    """The gather with its body fused, reading the body's operands. None if the nodes are more than
+    a body and its gather, or if the result is a sum of products, which has kernels.
     """
     inner, outer = _alone(body), _alone(gathering)
     if inner is None or outer is None or inner.gather is not None or outer.gather is None:
@@ -122,7 +125,7 @@ def _gathered_body(body: Node, gathering: Node) -> Definition | None:
         outer.operands[0] == straight(inner.out_shape, axes)
         and inner.result == straight(inner.extents)
         and (outer.body, inner.finish) == ("x0", "x0")
-        and prod(outer.extents) == prod(inner.extents)  # each is computed once
+        and prod(outer.extents) == prod(inner.extents)  # no element is read twice
         and operations(inner.scalar) <= _MOST_OPERATIONS
     )
     if not whole or inner.has_look_ups or inner.numerics.is_mixed or not inner.numerics.is_float:
@@ -133,14 +136,14 @@ def _gathered_body(body: Node, gathering: Node) -> Definition | None:
 
 
 def _alone(node: Node) -> Definition | None:
-    """The only definition of a node that has no name."""
+    """The only definition of a node whose operator has no name; None for any other node."""
     every = [] if node.op.is_named else definitions_in(node.op)
     return every[0] if len(every) == 1 else None
 
 
 def lines_of_images(network: Network) -> Network:
-    """The network with convolutions of images in the place of those of their rows or columns,
-    between transposes, which phases of transposed convolutions are that have one window. Loops that
+    """The network with convolutions of rows or columns between transposes replaced by convolutions
+    of the images. Phases of transposed convolutions with a single window have this form; loops that
     read images in any layout need no transposes.
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
@@ -152,7 +155,9 @@ def lines_of_images(network: Network) -> Network:
 
 
 def _of_images(last: Node, made: Mapping[str, Node], taken: set[str]) -> list[Node] | None:
-    """The steps in place of the last transpose behind a convolution of lines."""
+    """The nodes that replace a chain of moves and a convolution of lines, given its last transpose;
+    None if the chain has another form.
+    """
     chain = [last]
     while len(chain) < 5 and chain[-1].inputs and chain[-1].inputs[0] in made:
         chain.append(made[chain[-1].inputs[0]])
@@ -177,7 +182,7 @@ def _of_images(last: Node, made: Mapping[str, Node], taken: set[str]) -> list[No
 
 
 def _on_images(lines: Conv2d, images: Shape, *, columns: bool) -> Conv2d | None:
-    """The convolution of images that computes one of their rows or columns."""
+    """The convolution of images that equals a convolution of their rows or columns."""
     top, left, bottom, right = lines.padding
     if (lines.height, lines.kernel[0], lines.stride[0], top, bottom) != (1, 1, 1, 0, 0):
         return None

@@ -1,9 +1,9 @@
-"""Max pooling moved before order-preserving operators, which then work on fewer elements.
+"""Moves max pooling before order-preserving operators, which then work on fewer elements.
 
-A bias, a rectifier or a bound gives its largest result for the largest element of a window, to the
-last bit, since rounding keeps the order too. A normalisation does so where its scale is not
-negative: the signs of the scale go into the filters of the convolution before it, which changes
-nothing but signs in any product or sum.
+A bias, a rectifier or a bound maps the largest element of a window to the largest result, exactly,
+since rounding preserves order, too. A normalisation does so if its scale is not negative: signs of
+the scale are moved into the filters of the convolution before it, which changes only the signs of
+products and sums.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leak
 
 
 def early_pooling(network: Network) -> Network:
-    """The network whose windows are gathered as early as that changes no result: max pooling moves
-    before the order-preserving node of its operand, if nothing else reads that and it is no output.
+    """The network with max pooling moved as early as results allow: before order-preserving nodes
+    whose result only the pooling reads.
     """
     for pool in network.nodes:
         found = pool.op.pooling
@@ -30,7 +30,7 @@ def early_pooling(network: Network) -> Network:
 
 
 def _moved(network: Network, name: str) -> Network:
-    """The network with one pooling moved before order-preserving nodes; unchanged if none is."""
+    """The network with one pooling moved before order-preserving nodes, if there are any."""
     pool = next(node for node in network.nodes if node.name == name)
     passed: list[Node] = []
     before, conv = _read_once(network, pool.inputs[0]), None
@@ -61,19 +61,19 @@ def _moved(network: Network, name: str) -> Network:
 
 
 def _read_once(network: Network, name: str) -> Node | None:
-    """The node that makes a tensor read exactly once, or None."""
+    """The node that computes a tensor, if the tensor is read exactly once; else None."""
     return network.makers.get(name) if network.uses[name] == 1 else None
 
 
 def _rises(op: Op) -> bool:
-    """True if `op` never decreases in its first operand."""
+    """True if `op` is non-decreasing in its first operand."""
     if op.bias_addition is not None:
         return op.bias_addition.axis == 1
     return op.kind in _RISING or (op.kind in _RISING_BY_ALPHA and getattr(op, "alpha", -1.0) >= 0)
 
 
 def _filtering(network: Network, norm: Node) -> Node | None:
-    """The convolution whose filters can take the signs of the normalisation behind it."""
+    """The convolution whose filters can absorb the signs of the normalisation after it, or None."""
     weights = {t.name for t in network.weights}
     made = _read_once(network, norm.inputs[0])
     if made is None or made.op.convolution is None or made.inputs[1] not in weights:
@@ -82,7 +82,7 @@ def _filtering(network: Network, norm: Node) -> Node | None:
 
 
 def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
-    """The pooling, then the nodes it was moved before, each in the pooled shape."""
+    """The pooling, then the nodes that it has moved before, each on the pooled shape."""
     found = [replace(pool, inputs=passed[0].inputs[:1])]
     for node in passed:
         op = replace(node.op, shape=pool.op.out_shape)  # type: ignore[type-var]  # a dataclass
@@ -91,8 +91,8 @@ def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
 
 
 def _with_signs(network: Network, conv: Node, norm: Node) -> tuple[list[Node], Node]:
-    """(nodes that compute the scale without its signs, and mean and filters with them, the filters
-    last; the normalisation that reads them).
+    """Nodes that move the signs of the scale to the mean and the filters (the filters last), and
+    the normalisation that reads them.
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
     _, scale, shift, mean, variance = norm.inputs

@@ -1,4 +1,4 @@
-"""Nodes that compute the same of the same: computed once (common subexpressions)."""
+"""Common subexpressions: nodes with equal operators and operands are computed once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tilewright.ops import Op
 
 
 def without_equal_nodes(network: Network) -> Network:
-    """The network in which no two nodes have equal operators and operands, but for its outputs."""
+    """The network without nodes that repeat an earlier one, except for outputs."""
     first: dict[tuple[Op, tuple[str, ...]], str] = {}
     instead: dict[str, str] = {}
     for node in network.nodes:

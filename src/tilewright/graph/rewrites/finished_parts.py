@@ -1,9 +1,9 @@
-"""Elementwise nodes behind a result that is put together of parts join each of the parts.
+"""Fuses an elementwise node into each part of an assembled operand.
 
-The gradient of a pooling is a part for each place in the windows; a rectifier's mask behind it
-would read and write all of it once more. Parts that write every place once may each be finished
-by themselves. What the data gradient of a convolution with strides writes is one of such parts, the
-others are zeros; the sum of two such is one.
+The gradient of a pooling has one part for each element of the windows; a rectifier's mask after it
+would read and write all of it once more. If the parts write every element once, each can apply the
+mask itself. The data gradient of a strided convolution is one such part, with zeros as the other
+parts; sums of two such gradients are handled alike.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Part = tuple[Definition, tuple[str, ...]]
 """A definition, and the tensors that it reads."""
 _MOST_PARTS = 16
 _MOST_OPERANDS = 8
-"""Tensors that a map reads."""
+"""Most tensors that a map reads."""
 
 
 def finished_parts(network: Network) -> Network:
-    """The network without tensors that are put together and only mapped: each part is."""
+    """The network with maps of assembled tensors applied to each of the parts instead."""
     gone, nodes = set[str](), list[Node]()
     for node in network.nodes:
         read = (network.makers.get(x) for x in node.inputs if network.uses[x] == 1)
@@ -49,7 +49,7 @@ def _places(parts: tuple[Part, ...]) -> list[tuple[tuple[int, ...], Access]]:
 
 
 def _parts(node: Node) -> tuple[Part, ...]:
-    """The maps of floats that write every place of a result once; none where others do."""
+    """The float maps that together write every element of a result once; empty for other nodes."""
     op = node.op
     if op.is_named or len(op.definitions) > 1:
         return ()
@@ -62,7 +62,7 @@ def _parts(node: Node) -> tuple[Part, ...]:
 
 
 def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
-    """The part that writes every so many places, and as many zeros between; or nothing."""
+    """A part that writes elements at strides, and zeros for all others; empty if it is not so."""
     plain = all(len(place) == 1 for place in op.result.terms)
     steps = tuple(place[0][1] for place in op.result.terms) if plain else ()
     reach = tuple(op.extents[place[0][0]] * place[0][1] for place in op.result.terms if place)
@@ -78,8 +78,8 @@ def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
 
 
 def _parts_with_map(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node | None:
-    """The parts with what stands behind them on each, None where that is no map of all of them, or
-    would read too many tensors.
+    """The node with its map applied to each part of its assembled operands. None if the node is no
+    map of whole operands, or a part would read too many tensors.
     """
     last = pointwise(behind.op)
     if not made or last is None or last.finish != "x0":
@@ -97,7 +97,7 @@ def _parts_with_map(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node 
 
 
 def _finished(made: Mapping[str, Part], last: Definition, behind: Node) -> Part:
-    """Parts that write the same places with the map of what they make, and what it reads."""
+    """The map `last` applied to parts that write the same elements, and the tensors it reads."""
     pairs: list[tuple[str, Access]] = []
     numbers: list[Scalar] = []
     first = next(iter(made.values()))[0]
@@ -125,7 +125,7 @@ def _finished(made: Mapping[str, Part], last: Definition, behind: Node) -> Part:
 
 
 def _at(access: Access, result: Access) -> Access:
-    """The access by axes of the result, at the places where a part of that lies."""
+    """The access composed with a part's access of the result."""
     terms, offsets = [], []
     for place, offset in zip(access.terms, access.offsets, strict=True):
         terms.append(tuple((a, s * step) for d, step in place for a, s in result.terms[d]))

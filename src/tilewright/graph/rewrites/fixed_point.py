@@ -1,8 +1,8 @@
 """Networks of floats in fixed point: products sum exactly, all else computes in real numbers.
 
-In: a network of one floating-point type, and the element types of its products. Out: the same nodes
-on elements of fixed point. Every result is rounded once, to nearest and to even, and saturates; so
-are weights that are known.
+In: a network of one floating-point type, and the element types of its products. Out: the network on
+fixed-point elements. Every result, and every weight with known numbers, is rounded once, to nearest
+and ties to even, and saturates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.ops.recognition import recognised
 
 
 def is_fixed(types: str) -> bool:
-    """True if the text of element types has operands and a result of one fixed-point type.
+    """True if operands and result of the element types `types` share one fixed-point type.
 
     >>> is_fixed("q8.8:q48.16:q8.8"), is_fixed("i16:i32"), is_fixed("f32")
     (True, False, False)
@@ -33,8 +33,8 @@ def is_fixed(types: str) -> bool:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Computes matrix products and convolutions by `elements`, such as `q8.8:q48.16:q8.8`, all else
-    in their result's type.
+    """Computes matrix products and convolutions in the types `elements`, such as
+    `q8.8:q48.16:q8.8`, and everything else on elements of their result's type.
 
     Raises GraphError for a network with tensors of several types.
     """
@@ -59,7 +59,7 @@ class FixedPoint:
         return _retyped(network, self.types_of, stored, lambda x: converted(x, stored))
 
     def types_of(self, op: Op) -> str:
-        """The text of element types that an operator takes."""
+        """The `dtype` that an operator gets."""
         parts = definitions_in(op)
         moves = parts and all(p.gather is None and p.body == p.finish == "x0" for p in parts)
         named = op.is_named or any(recognised(part) for part in parts)
@@ -69,7 +69,7 @@ class FixedPoint:
 
 
 def in_reals(network: Network) -> Network:
-    """A network in fixed point as one of doubles, with the numbers that elements stand for."""
+    """A fixed-point network on doubles, which hold the numbers that elements represent."""
     kinds = {t.name: dtype(t.dtype) for t in network.weights}
     one = 2.0 ** max(kind.fraction_bits for kind in kinds.values())
     return _retyped(network, lambda _: F64.name, F64, lambda x: x / one)

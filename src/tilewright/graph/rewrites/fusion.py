@@ -1,8 +1,8 @@
 """Fusion: a node and the elementwise nodes that alone use its result become one node.
 
-Convolution, normalisation, activation become one `Fused` node, an operator that means the same as
-they do one after the other, also where several of them read the same, as in x * sigmoid(x). What a
-node reads beside has to be there before the first of them.
+Convolution, normalisation and activation become one `Fused` node, whose reference applies them in
+sequence. Several members may read the same result, as in x * sigmoid(x). All other operands must
+exist before the first member.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.ops.op import Array, Op, Shape
 
 @dataclass(frozen=True)
 class Fused(Op):
-    """The first node, and the elementwise ones that follow it."""
+    """An operator of a first node and the elementwise nodes that follow it."""
 
     kind: ClassVar[str] = "fused"
     nodes: tuple[Node, ...]
@@ -42,7 +42,7 @@ class Fused(Op):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors that are read from outside, in order and each once."""
+        """The tensors that are read from outside, in order, each once."""
         return tuple(name for name, _, _ in self._operands())
 
     @property
@@ -86,7 +86,9 @@ def members(node: Node) -> tuple[Node, ...]:
 
 
 def fused_nodes(network: Network) -> Network:
-    """The network with `Fused` nodes: any node, whose name they have, and elementwise ones."""
+    """The network with each node and the elementwise nodes that follow it as one `Fused` node,
+    which has the first one's name.
+    """
     known = {t.name for t in (*network.inputs, *network.weights)}
     held = {state.next for state in network.states}
     taken: set[str] = set()
@@ -106,9 +108,9 @@ def fused_nodes(network: Network) -> Network:
 
 
 def _followed(first: Node, network: Network, known: Set[str], held: Set[str]) -> tuple[Node, ...]:
-    """The node, and the elementwise ones that alone use what is made before them, as long as one
-    result comes out; none follow what another core group has, which is read where it lies. What is
-    `held`, a state's next value, is written in the state's place by elementwise nodes alone.
+    """The node and the longest run of elementwise nodes after it that leaves a single result. None
+    follow a tensor of another core group, which is read in place. Only elementwise nodes may end in
+    a `held` tensor, a state's next value, since they can overwrite the state in place.
     """
     held = set() if is_elementwise(first.op) else held
     if first.op.of_group is not None:
@@ -129,12 +131,12 @@ def _followed(first: Node, network: Network, known: Set[str], held: Set[str]) ->
 
 
 def _is_whole(node: Node, made: Set[str]) -> bool:
-    """True for an elementwise node that takes what is `made` in the shape of its result."""
+    """True for an elementwise node that reads `made` tensors in the shape of its result only."""
     shapes = zip(node.inputs, node.op.input_shapes, strict=True)
     whole = all(shape == node.op.out_shape for name, shape in shapes if name in made)
     return whole and is_elementwise(node.op)
 
 
 def is_elementwise(op: Op) -> bool:
-    """True if each element of the result is computed from those of the operands beside it."""
+    """True if each element of the result depends only on operands' elements at its own index."""
     return op.normalisation is not None or pointwise(op) is not None

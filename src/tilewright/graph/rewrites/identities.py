@@ -9,7 +9,7 @@ from tilewright.ops.definitions import pointwise
 
 
 def without_identities(network: Network) -> Network:
-    """The network whose nodes all do something, but for its outputs."""
+    """The network without identities, except for outputs."""
     idle = {
         node.output: node.inputs[0]
         for node in network.nodes
@@ -19,7 +19,7 @@ def without_identities(network: Network) -> Network:
 
 
 def is_identity(op: Op) -> bool:
-    """True if the result is the first operand, element by element in the same shape."""
+    """True if the result equals the first operand, in value and shape."""
     if op.reshapes:
         return op.input_shapes == (op.out_shape,)
     if op.kind == "identity" or (op.kind == "concat" and len(op.input_shapes) == 1):

@@ -1,8 +1,8 @@
-"""The network of fewer images, for each of several groups that divide the batch.
+"""The network on fewer images, for groups that divide the batch.
 
-In: a network whose tensors all have the images first. Out: the same network on the first of them;
-the given one where a tensor has them elsewhere, an operator computes across them or an output has
-none, so that no group could be given its own.
+In: a network whose tensors have images as their first dimension. Out: the network on the first
+images; the given one if some tensor has images elsewhere, an operator computes across images, or an
+output has none, since groups could not work on images of their own then.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tilewright.ops.box import Box
 
 
 def batch_of(network: Network) -> int | None:
-    """The number of images: the first extent of every input but states, None where they differ."""
+    """The number of images: the first extent of all inputs but states; None if they differ."""
     held = {state.tensor for state in network.states}
     counts = {t.shape[0] if t.shape else 0 for t in network.inputs if t.name not in held}
     return counts.pop() if len(counts) == 1 else None
 
 
 def fewer_images(network: Network, count: int) -> Network:
-    """The network on its first `count` images, the given one where images are not divided."""
+    """The network on its first `count` images; the given one if images cannot be divided."""
     batch = batch_of(network)
     if batch is None or count >= batch or network.states:
         return network

@@ -1,8 +1,8 @@
-"""Look-ups as products, for cores that address memory along loops alone.
+"""Look-ups as products, for cores that address memory only along loops.
 
-In: a network whose definitions are in normal form. Out: the same network in which what is read at
-places that integers name, or added there, is a product with rows that are 1 at the place and 0
-elsewhere. What a table holds has to be finite: beside a 0 it counts for nothing.
+In: a network whose definitions are in normal form. Out: the network with every read or addition at
+an index that integers hold replaced by a product with one-hot rows, 1 at the index and 0 elsewhere.
+Tables must be finite, since their other elements are multiplied by 0.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from tilewright.ops.definitions import definitions_in
 from tilewright.ops.op import Array
 
 _WIDEST_EXACT = 4
-"""Bytes of the widest integers that a double holds."""
+"""Bytes of the widest integers that a double represents exactly."""
 
 
 def with_look_ups(network: Network, *, reads: bool = True) -> Network:
-    """The network with products in the place of what is added at places that integers name and,
-    unless there are loops for them (`reads`), of look-ups. GraphError for those of integers of 64
-    bits.
+    """The network with products in place of additions at looked-up indices and, with `reads`, of
+    look-ups, too. Raises GraphError for tables of 64-bit integers.
     """
     found = _Rewriting(network)
     for node in network.nodes:
@@ -44,14 +43,14 @@ def with_look_ups(network: Network, *, reads: bool = True) -> Network:
 
 @dataclass
 class _Rewriting:
-    """Nodes so far, and the constants 0, 1, ... by name."""
+    """The nodes so far, and constant tensors of indices 0, 1, ... by name."""
 
     network: Network
     nodes: list[Node] = field(default_factory=list)
     places: dict[str, Array] = field(default_factory=dict)
 
     def replaced(self, node: Node, op: Definition) -> None:
-        """Append the rows of each index, and their product with what is moved."""
+        """Append the one-hot rows of each index, and their product with the moved tensor."""
         moving = op.result if op.result.read_from else op.operands[0]
         if op.body != "x0" or len(op.operands) != 1 + len(set(moving.looked_up.values())):
             raise GraphError(f"node {node.name}: {op.describe()[:60]} is no look-up alone")
@@ -87,9 +86,9 @@ class _Rewriting:
         return F64.name
 
     def _rows(self, node: Node, op: Definition, operand: int, size: int, kind: str) -> str:
-        """1 where an index names the place, over the index's axes and the places."""
+        """Append the one-hot rows of an index tensor, over its axes and the `size` indices."""
         name = f"places of {size}"
-        while name in self.network.tensors:  # a model may have one of its own
+        while name in self.network.tensors:  # a model may use the name
             name += "'"
         self.places.setdefault(name, np.arange(size, dtype=np.int32))
         access, index = op.operands[operand], op.numerics.operands[operand].name

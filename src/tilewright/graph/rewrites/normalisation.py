@@ -1,7 +1,7 @@
-"""Normalisation by weights that follows a product goes into the product's own weights.
+"""Folds a normalisation by weights into the weights of the product before it.
 
-`conv, bias, batch_norm` becomes `conv, bias`, and nodes that make the weights of these two of those
-of the three.
+`conv, bias, batch_norm` becomes `conv, bias`, with nodes that compute the weights of these two from
+the weights of the three.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FACTOR = "x1 / sqrt(x2 + {epsilon!r})"
 
 
 def folded_normalisation(network: Network) -> Network:
-    """The network whose products have the factors of the normalisations behind them: biases and
-    normalisations that alone use a product's result become one bias.
+    """The network with normalisations folded into products: the biases and normalisations that
+    alone use a product's result become one bias.
     """
     weights = {t.name: t.shape for t in network.weights}
     taken, nodes = set[str](), list[Node]()
@@ -33,7 +33,9 @@ def folded_normalisation(network: Network) -> Network:
 
 
 def _affine_behind(product: Node, network: Network, weights: Mapping[str, Shape]) -> list[Node]:
-    """Biases and normalisations by weights behind a product by weights, up to the last of these."""
+    """Biases and normalisations by weights after a product by weights, up to the last
+    normalisation.
+    """
     matrix = product.op.matrix_product
     plain = product.op.convolution is not None or (matrix is not None and matrix.beta == 0.0)
     if not plain or product.inputs[1] not in weights:
@@ -52,7 +54,7 @@ def _affine_behind(product: Node, network: Network, weights: Mapping[str, Shape]
 
 
 def _folded(product: Node, behind: Sequence[Node], weights: Mapping[str, Shape]) -> list[Node]:
-    """The nodes that make the new weights and the new bias, the product, its bias."""
+    """The nodes that compute the new weights and the new addend, the product, its bias."""
     image, weight, *others = product.inputs
     op, shape, addend = product.op, weights[weight], ""
     matrix = op.matrix_product
@@ -85,6 +87,6 @@ def _folded(product: Node, behind: Sequence[Node], weights: Mapping[str, Shape])
 def _mapped(
     shape: Shape, axes: tuple[int, ...], vectors: int, expression: str, dtype: str
 ) -> InMemory:
-    """An expression over the elements of a tensor and of `vectors` vectors along some axes."""
+    """An expression over the elements of a tensor and of `vectors` vectors along `axes`."""
     whole, vector = straight(shape), straight(tuple(shape[axis] for axis in axes), axes)
     return InMemory(shape, whole, (whole, *[vector] * vectors), expression, dtype=dtype)

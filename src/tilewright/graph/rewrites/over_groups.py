@@ -1,9 +1,10 @@
 """The part of a training step that one of several core groups computes on its own images.
 
-In: a network some of whose inputs have images first, while its states have none. Out: the network
-on a group's images, where sums over images are sums over those of each group, added up; the given
-one where that cannot be. It follows the dimension of the images from tensor to tensor by the
-regions that operators need, and knows no operator; images may be the outer part of a dimension.
+In: a network in which some inputs have images as their first dimension, while its states have none.
+Out: the network on one group's images, in which sums over images are partial sums of the groups,
+added up; the given network if that is impossible. The dimension of images is traced from tensor to
+tensor by the regions that operators need, without knowledge of any operator. Images may be the
+outer part of a dimension.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tilewright.ops.op import Shape
 
 
 def over_groups(network: Network, groups: int) -> Network:
-    """The network on the images of one of `groups`, the given one where these are not divided."""
+    """The network on one group's images; the given one if images cannot be divided."""
     images = batch_of(network)
     if images is None or images % groups or groups == 1:
         return network
@@ -36,7 +37,7 @@ def over_groups(network: Network, groups: int) -> Network:
 
 
 def alike_in_groups(network: Network) -> set[str]:
-    """The tensors that all groups have alike: states, and what is computed of what all have."""
+    """Tensors equal in all groups: states, copies of one group's, and results of such alone."""
     found = {state.tensor for state in network.states}
     for node in network.nodes:
         if node.op.of_group is not None or found.issuperset(node.inputs):
@@ -44,8 +45,8 @@ def alike_in_groups(network: Network) -> set[str]:
     return found
 
 
-class _NeededPerGroup(Exception):  # no error: the walk goes on from the node that makes the tensor
-    """A tensor that is alike for all images is wanted for a group's images alone."""
+class _NeededPerGroup(Exception):  # no error: the walk backtracks to the tensor's node
+    """A tensor that does not depend on images is needed for one group's images only."""
 
     def __init__(self, tensor: str, axis: int) -> None:
         self.tensor, self.axis = tensor, axis
@@ -53,9 +54,9 @@ class _NeededPerGroup(Exception):  # no error: the walk goes on from the node th
 
 @dataclass
 class _Part:
-    """The walk over the nodes; `places` are the dimension of the images in each tensor that has
-    them, `wanted` those in tensors that do not depend on images. Tensors that are `partial` are
-    sums over a group's images, added up (`totals`) where more than a view of them is read.
+    """The walk over the nodes. `places` maps each tensor with images to their dimension; `wanted`
+    does so for tensors that do not depend on images but must be cut. `partial` tensors are sums
+    over a group's images; they are added up (`totals`) where more than a view of them is read.
     """
 
     whole: Network
@@ -68,7 +69,7 @@ class _Part:
     totals: dict[str, None] = field(default_factory=dict)
 
     def network(self) -> Network:
-        """The network of a group."""
+        """The network of one group."""
         whole, held = self.whole, {state.tensor for state in self.whole.states}
         self.places = {t.name: 0 for t in whole.inputs if t.name not in held}
         numbers = {node.output: number for number, node in enumerate(whole.nodes)}
@@ -93,14 +94,14 @@ class _Part:
         return self.places, self.partial, self.totals
 
     def _forget(self, lengths: Sequence[int], nodes: int) -> None:
-        """Go back to where this many were found."""
+        """Backtrack to the state with these numbers of table entries and nodes."""
         for table, length in zip(self._tables(), lengths, strict=True):
             for name in [*table][length:]:
                 del table[name]
         del self.nodes[nodes:]
 
     def _shape(self, name: str, shape: Shape) -> Shape:
-        """The shape of a tensor for a group's images."""
+        """The shape of a tensor for one group's images."""
         place = self.places.get(name)
         return shape if place is None else self._with(shape, place)
 
@@ -126,7 +127,7 @@ class _Part:
         self._add_own(node, self._smaller(node))
 
     def _add_own(self, node: Node, op: Op) -> None:
-        """Append what a group computes of a sum; an output of the network is added up at once."""
+        """Append a group's partial sum; if it is an output of the network, add it up at once."""
         if node.output not in self.whole.outputs:
             self.partial[node.output] = None
             self.nodes.append(replace(node, op=op))
@@ -136,7 +137,7 @@ class _Part:
         self._add_up(own, node.output, op)
 
     def _total(self, name: str) -> str:
-        """The tensor, added up if it is a group's part of a sum."""
+        """The tensor itself, or its total over all groups if it is a partial sum."""
         if name not in self.partial:
             return name
         total = f"{name}_in_all"
@@ -147,7 +148,7 @@ class _Part:
         return total
 
     def _image_dimensions(self, node: Node) -> Iterator[int]:
-        """The dimension of the result along which a group's images need those of the operands."""
+        """Result dimensions along which a group's images need only its images of operands."""
         own, shape = self.wanted.get(node.output), node.op.out_shape
         for axis in range(len(shape)) if own is None else (own,):
             region = Box.whole(shape).along(axis, (0, shape[axis] // self.groups))
@@ -167,13 +168,13 @@ class _Part:
             yield axis
 
     def _divided_dimensions(self, box: Box, whole: Shape) -> Iterator[int]:
-        """The dimensions of which a group's images are needed."""
+        """The dimensions of a box that cover exactly the first group's images."""
         for axis, (side, extent) in enumerate(zip(box.sides, whole, strict=True)):
             if side == (0, extent // self.groups) and extent % self.images == 0:
                 yield axis
 
     def _is_sum(self, node: Node) -> bool:
-        """True if the result sums over all images that its operands have."""
+        """True if the result is a sum over the images of its operands."""
         for terms, definition in self._sums(node):
             needed = definition.needed(Box.whole(definition.out_shape), terms)
             read = zip(node.inputs, needed, node.op.input_shapes, strict=True)
@@ -194,7 +195,7 @@ class _Part:
                     yield Box.whole(own.terms).along(place, (0, extent // self.groups)), own
 
     def _smaller(self, node: Node) -> Op:
-        """The operator on a group's images."""
+        """The operator on one group's images. Raises ShapeError if there is none."""
         pairs = zip(node.inputs, node.op.input_shapes, strict=True)
         shapes = tuple(self._shape(name, shape) for name, shape in pairs)
         result, op = self._shape(node.output, node.op.out_shape), node.op
@@ -205,14 +206,14 @@ class _Part:
         raise ShapeError(f"{node.name} has no part for fewer images")
 
     def _resized(self, op: Op) -> Iterator[Op]:
-        """The operator with one of its extents that of a group's images."""
+        """Variants of the operator with one extent reduced to a group's images."""
         for own in fields(op):  # type: ignore[arg-type]  # operators are dataclasses
             if own.type == "int" and (extent := getattr(op, own.name)) % self.images == 0:
                 with suppress(ShapeError):
                     yield replace(op, **{own.name: extent // self.groups})  # type: ignore[type-var]
 
     def _by_definition(self, node: Node) -> Iterator[Op]:
-        """The definitions of an operator with the loop over images shortened."""
+        """The operator's definitions with the loop over images shortened, if it is one tensor."""
         if len(node.op.definitions) != 1:
             return
         addends = node.op.definitions[0].addends
@@ -224,7 +225,7 @@ class _Part:
         yield parts[0] if len(parts) == 1 else Assembly(parts, reads, node.op.dtype)
 
     def _shortened(self, own: Definition, read: Sequence[str], output: str) -> Definition:
-        """The definition with a group's images along every axis that runs over images."""
+        """The definition with every axis over images shortened to a group's images."""
         pairs = [*zip(read, own.operands, strict=True), (output, own.result)]
         places = [a.terms[self.places[name]] for name, a in pairs if name in self.places]
         axes = {axis for place in places for axis, _ in place}
@@ -239,7 +240,7 @@ class _Part:
         return replace(own, extents=extents, result=access(own.result), operands=given)
 
     def _add_up(self, part: str, result: str, op: Op) -> None:
-        """Append the sum of what all groups have of a part."""
+        """Append the sum of all groups' tensors `part`, as the tensor `result`."""
         shape, kind = op.out_shape, op.out_dtype
         names = [f"{part}_of_{group}" for group in range(self.groups)]
         for group, name in enumerate(names):
@@ -252,7 +253,7 @@ class _Part:
 
 
 def _computes(op: Op, region: Box) -> bool:
-    """True if the operator computes a region alone."""
+    """True if the operator can compute a region by itself."""
     parts: Sequence[Op] = (op,)
     if not op.is_named and len(op.definitions) == 1:
         parts = [addend.definition for addend in op.definitions[0].addends]

@@ -1,9 +1,9 @@
-"""Activations of a training step that are computed again instead of kept.
+"""Rematerialisation: activations of a training step that are computed again instead of kept.
 
-In: a training step and a limit of memory. Out: the step whose backward pass reads copies of some
-activations, computed just before: the cheapest ones for their bytes, until what lives at once is
-within the limit, but for those that it is within without. Nodes that the copies need and nobody
-keeps are repeated with them.
+In: a training step and a memory limit. Out: the step in which the backward pass reads copies of
+some activations, computed just before. Activations are chosen by least time per byte until the live
+bytes are within the limit; choices that turn out to be unnecessary are dropped. Nodes whose results
+the copies need and nothing keeps are repeated, too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tilewright.graph.liveness import most_bytes, needed_spans
 from tilewright.graph.training import passes_of
 
 AGAIN = "_again"
-"""The end of the names of repeated nodes."""
+"""Suffix of the names of repeated nodes."""
 
 
 def recomputing(network: Network, limit_bytes: int, flops_per_byte: float = 0.0) -> Network:
-    """The network with what lives at once within `limit_bytes`, as far as repeated nodes can; the
-    given one if it is, or has no states. A machine does `flops_per_byte` operations while its main
-    memory moves a byte.
+    """The network with its live bytes reduced to `limit_bytes`, or as far as repeating nodes can;
+    unchanged if they are within the limit, or if there are no states. `flops_per_byte` is the
+    number of operations that the machine performs while main memory moves a byte.
     """
     if not network.states:
         return network
@@ -36,7 +36,7 @@ def recomputing(network: Network, limit_bytes: int, flops_per_byte: float = 0.0)
         less = own.needed_bytes([*again, name])
         if less < needed:
             again, needed = [*again, name], less
-    for name in reversed(again):  # the dearest first; a later one may have made it vain
+    for name in reversed(again):  # costliest first: a later choice may have made it unnecessary
         rest = [other for other in again if other != name]
         if own.needed_bytes(rest) <= max(needed, limit_bytes):
             again = rest
@@ -44,7 +44,7 @@ def recomputing(network: Network, limit_bytes: int, flops_per_byte: float = 0.0)
 
 
 class _Step:
-    """A training step: who makes each tensor, and which the backward pass reads."""
+    """A training step: the `forward` nodes by output, and the results `kept` for backward nodes."""
 
     def __init__(self, network: Network) -> None:
         self.network, passes = network, passes_of(network)
@@ -53,7 +53,7 @@ class _Step:
         self.kept = {name for n in backward for name in n.inputs if name in self.forward}
 
     def cheapest(self, flops_per_byte: float) -> list[str]:
-        """The tensors that might be repeated, those of the least time for their bytes first."""
+        """The tensors that may be repeated, least time per byte first."""
         outputs = {*self.network.outputs}
         time = {
             name: self._flops(name, flops_per_byte) / size
@@ -64,7 +64,7 @@ class _Step:
         return sorted(time, key=lambda name: (time[name], order.index(name)))
 
     def _flops(self, name: str, per_byte: float) -> float:
-        """The operations to repeat a tensor, or those done while its bytes are moved if more."""
+        """The cost of repeating a tensor, in operations: of arithmetic or of moving its bytes."""
         made = [self.forward[own] for own in self.needs(name, ())]
         read = {x for node in made for x in node.inputs} - {node.output for node in made}
         moved = sum(self._bytes(x) for x in (name, *read))
@@ -75,12 +75,12 @@ class _Step:
         return prod(tensor.shape) * dtype(tensor.dtype).size_bytes
 
     def needed_bytes(self, again: Sequence[str]) -> int:
-        """Bytes that live at once with these tensors computed again."""
+        """The most live bytes if the tensors `again` are computed again."""
         step = self.repeating(again) if again else self.network
         return most_bytes(needed_spans(step).values())
 
     def needs(self, name: str, again: tuple[str, ...]) -> list[str]:
-        """The tensors that have to be computed for one of them, in order."""
+        """The tensors to compute, in order, to obtain `name` if `again` are not kept."""
         found: dict[str, None] = {}
 
         def add(own: str) -> None:
@@ -94,7 +94,7 @@ class _Step:
         return [*found]
 
     def repeating(self, names: Sequence[str]) -> Network:
-        """The step with these tensors computed again before they are first read backwards."""
+        """The step with these tensors computed again just before backward nodes read them."""
         nodes: list[Node] = []
         made: dict[str, str] = {}
         wanted = {*names}

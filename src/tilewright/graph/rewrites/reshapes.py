@@ -1,4 +1,4 @@
-"""A reshape of a reshape: one, from the first shape to the last."""
+"""Joins a reshape of a reshape into one, from the first shape to the last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.ops import Reshape
 
 
 def joined_reshapes(network: Network) -> Network:
-    """The network in which no reshape reads the result of another one, which may be unread now."""
+    """The network with reshapes reading past other reshapes; the latter may become dead."""
     made: dict[str, Node] = {}
     nodes = []
     for node in network.nodes:

@@ -1,12 +1,11 @@
-"""Factors that do not move along the axes of a sum leave it: `sum(c * x)` is `c * sum(x)`.
+"""Moves loop-invariant factors out of sums: `sum(c * x)` is `c * sum(x)`.
 
-Gradients of a normalisation sum the same products over images and pixels, each with other factors
-of the channel. Without these they are one sum, and one of elements as they are needs no map in
-front of it.
+Gradients of a normalisation sum equal products over images and pixels, with different factors per
+channel. Without the factors these are one common sum, and a sum of plain elements needs no map
+before it.
 
-Powers of one base that are multiplied become one, too: `x / pow(a, p) / pow(a, q)` is
-`x * pow(a, -(p + q))`. A machine computes each by a logarithm and an exponential, and in fixed
-point each factor would be rounded.
+Powers of one base are also joined: `x / pow(a, p) / pow(a, q)` is `x * pow(a, -(p + q))`. Machines
+compute each power by a logarithm and an exponential, and fixed point would round each factor.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from tilewright.ops.definitions import definitions_in
 
 
 def separable_sums(network: Network, most_terms: float = inf, *, finite: bool = False) -> Network:
-    """The network with each product of sums of floats computed behind these: a sum with such
-    factors is a sum without, and a map behind it. The rounding differs. A sum of more than
-    `most_terms` stays as it is. Where all numbers are `finite`, zero times any of them is zero.
+    """The network with invariant factors of float sums moved into a map after the sum. Rounding
+    changes. Sums over more than `most_terms` terms stay unchanged. If all numbers are `finite`,
+    guards of the form `0 if x0 == 0 else x0 * y` are dropped, since zero times y is zero.
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
     nodes: list[Node] = []
@@ -48,7 +47,7 @@ def separable_sums(network: Network, most_terms: float = inf, *, finite: bool = 
 
 
 def _without_guards(op: Definition) -> Definition:
-    """The definition with `x0 * y` for `0 if x0 == 0 else x0 * y`."""
+    """The definition with `0 if x0 == 0 else x0 * y` replaced by `x0 * y`."""
     match op.scalar:
         case Apply("if", (Apply("==", (x, Number(0.0))), Number(0.0), inner)):
             return replace(op, body=str(inner)) if x in _factors(inner) else op
@@ -57,8 +56,8 @@ def _without_guards(op: Definition) -> Definition:
 
 
 def _separable_factors(op: Definition) -> list[Scalar]:
-    """The factors that leave a sum; none where all that leave are numbers, or where the sum does
-    not write its result in order.
+    """The factors to move out of a sum. Empty if only constants or all factors could be moved, or
+    if the sum does not write its result in order.
     """
     plain = (op.gather, op.finish, op.has_look_ups) == ("sum", "x0", False)
     whole = op.result == straight(tuple(op.extents[a] for a in op.kept), op.kept)
@@ -70,7 +69,7 @@ def _separable_factors(op: Definition) -> list[Scalar]:
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    """Expressions whose product it is."""
+    """The factors of an expression."""
     match scalar:
         case Apply("*", (a, b)):
             yield from _factors(a)
@@ -86,7 +85,7 @@ def _factors(scalar: Scalar) -> Iterator[Scalar]:
 
 
 def _moves(op: Definition, factor: Scalar) -> bool:
-    """True if the factor is another one at another step of the sum."""
+    """True if the factor varies over the terms of the sum."""
     read = [op.operands[number] for number in operand_numbers(factor)]
     return any(not (x.axes.isdisjoint(op.gathered) and _is_inside(x, op)) for x in read)
 
@@ -97,7 +96,7 @@ def _is_inside(access: Access, op: Definition) -> bool:
 
 
 def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> list[Node]:
-    """The sum without the factors that leave it, under a name of its own, and their product."""
+    """A node `name` for the sum without the factors `left`, and the node of their product."""
     inside = [factor for factor in _factors(op.scalar) if factor not in left]
     body, used = _product(inside, 0)
     given = tuple(op.operands[number] for number in used)
@@ -122,7 +121,7 @@ def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> lis
 
 
 def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
-    """(the product of factors, the numbers of its operands, which are called `first` and so on)."""
+    """The product of factors with operands renumbered from `first`, and their original numbers."""
     whole = reduce(lambda a, b: Apply("*", (a, b)), factors)
     used = sorted(operand_numbers(whole))
     numbers = {number: Element(first + place) for place, number in enumerate(used)}
@@ -131,7 +130,7 @@ def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
 
 
 def joined_powers(network: Network) -> Network:
-    """The network with each product of powers as one power, in floats. The rounding differs."""
+    """The network with powers of one base joined in products of floats. Rounding changes."""
     nodes = []
     for node in network.nodes:
         every = definitions_in(node.op)
@@ -144,7 +143,7 @@ def joined_powers(network: Network) -> Network:
 
 
 def _with_joined_powers(scalar: Scalar) -> Scalar:
-    """The expression with powers joined; itself where there are none to join."""
+    """The expression with powers of one base joined wherever they are factors of a product."""
     if not isinstance(scalar, Apply):
         return scalar
     factors = [*_powers(scalar, 1.0)]
@@ -166,7 +165,7 @@ def _with_joined_powers(scalar: Scalar) -> Scalar:
 
 
 def _powers(scalar: Scalar, sign: float) -> Iterator[tuple[Scalar, float, bool]]:
-    """(base, exponent, whether it is a power) of each factor of a product."""
+    """Each factor of a product as its base, its exponent, and True if it is an explicit power."""
     match scalar:
         case Apply("*", (a, b)):
             yield from _powers(a, sign)

@@ -1,7 +1,7 @@
-"""Truth values and short integers held in 32 bits, for memories that move words alone.
+"""Truth values and short integers in 32 bits, for memories that only move words.
 
-In: a network. Out: the same network with tensors of 32-bit integers in place of narrower ones, of
-the same values: what a definition wraps or limits to a narrow type, its body does here.
+In: a network. Out: the network with 32-bit integers in place of narrower ones and equal values:
+bodies of definitions do the wrapping or clamping to the narrow type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.ops.op import Op
 
 
 def widened(network: Network) -> Network:
-    """The network with integers narrower than a word in words; the given one where none is."""
+    """The network with integers narrower than a word widened; the given one if there are none."""
     if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
         return network
     return replace(
@@ -74,7 +74,9 @@ def _types(numerics: Numerics) -> str:
 
 
 def _limited(body: str, kind: DType, *, floats: bool) -> str:
-    """The low bits of integers; floats within their limits, the least for what is no number."""
+    """`body` converted to the range of `kind`: integers wrap, floats are clamped, NaN becomes the
+    least value.
+    """
     if not _is_narrow(kind):
         return body
     if kind == BOOL:

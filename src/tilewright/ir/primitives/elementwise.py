@@ -1,5 +1,5 @@
-"""Primitives that treat elements one by one: filling, copying, scaling and adding, adding products,
-rounding to another type, re-packing.
+"""Elementwise primitives: fill, copy, scale and add, multiply and accumulate, requantise, and
+re-pack.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ScaleAdd(Primitive, frozen=True):
 
 @register
 class MultiplyAccumulate(Primitive, frozen=True):
-    """y = y + x w, where x and the factors w may lack axes of y."""
+    """y = y + x w, where x and w may lack axes of y."""
 
     name: ClassVar[str] = "multiply_accumulate"
     arguments: ClassVar[tuple[Argument, ...]] = (
@@ -133,8 +133,8 @@ class Requantise(Primitive, frozen=True):
 
 @register
 class Repack(Primitive, frozen=True):
-    """Change the packed shape of the tile in one buffer slot, in place: zeros where it grows,
-    cropped where it shrinks. Both operands are views of that slot.
+    """Change the packed shape of the tile in a buffer slot in place: pad with zeros where it grows,
+    crop where it shrinks. Both operands are views of that slot.
     """
 
     name: ClassVar[str] = "repack"
@@ -162,5 +162,5 @@ class Repack(Primitive, frozen=True):
 
 
 def _number(value: float, array: Array) -> float | int:
-    """An attribute as a number of the array's kind."""
+    """An attribute as an integer or float, by the array's type."""
     return float(value) if array.dtype.kind == "f" else int(value)

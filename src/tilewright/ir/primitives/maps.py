@@ -1,7 +1,7 @@
-"""Primitives that compute any function of elements: one by one (`map`), or gathered along axes
+"""Primitives that compute arbitrary scalar functions: elementwise (`map`), or gathered along axes
 (`reduce`, windows included). They compute in double precision and round once per call; `map` also
-computes in integers, which wrap. Look-ups find elements in a table (ICSI TR-93-046, 4.2.3: the
-sigmoid function of sums).
+computes in integers, which wrap. Look-ups index a table (ICSI TR-93-046, 4.2.3: the sigmoid
+function of sums).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def table_index(x: Array, entries: int, shift: int) -> Array:
 
 @register
 class Lookup(Primitive, frozen=True):
-    """y = table[x over 2 ** `shift`, counted from the middle of the table, which lies along k]."""
+    """y = table[x over 2 ** `shift`, relative to the table's middle]; the table's axis is k."""
 
     name: ClassVar[str] = "lookup"
     arguments: ClassVar[tuple[Argument, ...]] = (
@@ -83,20 +83,20 @@ class Lookup(Primitive, frozen=True):
 Gathering: TypeAlias = Literal["sum", "max", "prod"]
 _GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax, "prod": np.multiply}
 STARTS: dict[Gathering, float] = {"sum": 0.0, "max": -np.inf, "prod": 1.0}
-"""The number that changes nothing."""
+"""The neutral element of each gather."""
 
 
 class ScalarPrimitive(Primitive, frozen=True):
-    """A primitive with an expression over elements."""
+    """A primitive that evaluates an expression over elements."""
 
     @property
     def scalar(self) -> Scalar:
-        """The parsed expression; raises ProgramError if it is none."""
+        """The parsed expression; raises ProgramError if it cannot be parsed."""
         raise NotImplementedError
 
     @property
     def in_floats(self) -> bool:
-        """True: it computes in floating point."""
+        """True if the primitive computes in floating point."""
         return True
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
@@ -114,7 +114,7 @@ class ScalarPrimitive(Primitive, frozen=True):
             )
 
     def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
-        """Raise ProgramError unless all operands are of one floating-point type."""
+        """Raise ProgramError unless all operands have one floating-point type."""
         check_one_type(self, operands, place)
         kind = element_types(operands, place)[0]
         if not kind.is_float:
@@ -125,8 +125,8 @@ class ScalarPrimitive(Primitive, frozen=True):
 class Map(ScalarPrimitive, frozen=True):
     """y = the expression over the elements x0, x1, ... of the further operands.
 
-    `dtype` is the type in which integers are computed; they wrap to it, and to the type of y. Where
-    operands or y are of another type than the float that is computed in, it names that.
+    `dtype` is the type that integers are computed in; results wrap to it, then to the type of y.
+    For floats it is given if an operand or y has another type.
     """
 
     name: ClassVar[str] = "map"
@@ -149,7 +149,7 @@ class Map(ScalarPrimitive, frozen=True):
         return self.dtype is None or dtype(self.dtype).is_float
 
     def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
-        """Integers may be narrower than what they are computed in; floats take any operands."""
+        """Integer operands may be narrower than `dtype`; floats accept operands of any type."""
         if self.dtype is None:
             super().check_types(operands, place)
             return
@@ -169,7 +169,7 @@ class Map(ScalarPrimitive, frozen=True):
         if not self.in_floats and self.dtype is not None:
             whole = wrapped(self.scalar, inputs, dtype(self.dtype))
             return np.broadcast_to(whole, y.shape).astype(y.dtype)
-        with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+        with np.errstate(all="ignore"):  # infinities and NaN are results, too
             found = self.scalar.value([np.asarray(x, np.float64) for x in inputs])
             whole = np.broadcast_to(np.asarray(found, np.float64), y.shape)
             return np.asarray(converted(whole, dtype_of(y.dtype)))
@@ -181,8 +181,8 @@ class Map(ScalarPrimitive, frozen=True):
 
 @register
 class Accumulate(ScalarPrimitive, frozen=True):
-    """y = the sum, the product or the largest of y and of the expression over the elements x0, x1,
-    ... of the further operands: one step of a gathering whose axes are loops. Runs as a `map`.
+    """y = the sum, product or maximum of y and the expression over the elements x0, x1, ... of the
+    further operands: one step of a gather whose axes are loops. Runs as a `map`.
     """
 
     name: ClassVar[str] = "accumulate"
@@ -212,8 +212,8 @@ class Accumulate(ScalarPrimitive, frozen=True):
 
 @register
 class Reduce(ScalarPrimitive, frozen=True):
-    """y = the sum, the product or the largest of y and of the expression over x0 along axis k; NaN
-    is never the largest.
+    """y = the sum, product or maximum of y and the expression over x0 along axis k; the maximum
+    skips NaN.
     """
 
     name: ClassVar[str] = "reduce"

@@ -1,10 +1,10 @@
-"""The matrix product: the one collective primitive, the local blocks of all cores are one product
+"""The matrix product, the only collective primitive: the local blocks of all cores form one product
 (swATOP 4.1 and appendix, swDNN Fig. 3).
 
-The windows of a kernel as primitives: gathering them out of pixels (im2col), and their sums.
+Windows of a kernel as primitives: gathering them from pixels (im2col), and summing over them.
 
-Axes: rows and columns r and c in space, points x of a window, tiles t: windows side by side, and
-lines u of them.
+Axes: rows r and columns c of pixels, points x of a window, windows t side by side, and lines u of
+windows.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 class MatrixProduct(Primitive, frozen=True):
     """C += A B, vectorised along m or n.
 
-    `dtype` is the element type of the routine. Where the operand that is loaded by vectors does not
-    lie along them, the routine packs it into the buffer `workspace`.
+    `dtype` is the element type of the routine. If the operand that is loaded by vectors is not
+    contiguous along them, the routine packs it into the buffer `workspace`.
     """
 
     name: ClassVar[str] = "gemm"
@@ -79,7 +79,7 @@ class MatrixProduct(Primitive, frozen=True):
 
     @staticmethod
     def on_mesh(a: Array, b: Array, multiply: Callable[[Array, Array], Array]) -> Array:
-        """The product of matrices of which each core of a mesh holds a block, block by block."""
+        """The product of matrices that are distributed over a mesh in blocks, one per core."""
         rows, columns, m, k = a.shape
         n = b.shape[3]
         whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
@@ -87,11 +87,11 @@ class MatrixProduct(Primitive, frozen=True):
         return multiply(whole_a, whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
 
     def flops(self, dims: Mapping[str, Value], mesh_columns: int) -> Value:
-        """k runs over the local blocks of a whole mesh row (swDNN Fig. 3)."""
+        """Operations of a core; k runs over the blocks of a whole mesh row (swDNN Fig. 3)."""
         return 2 * dims["m"] * dims["n"] * dims["k"] * mesh_columns
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
-        """Operands of integers may be narrower than the sums, which have the products' fraction."""
+        """Integers may be narrower than the sums, which need the products' fraction bits."""
         kinds = element_types(operands, place)
         if any(kind.is_float for kind in kinds):
             check_one_type(self, operands, place)
@@ -109,8 +109,8 @@ class MatrixProduct(Primitive, frozen=True):
     def matrices(
         self, operands: tuple[Operand, ...], program: Program, *, runs: bool = False
     ) -> tuple[Matrix, ...]:
-        """The matrices C, A and B. With `runs` the rows of the factor that is not loaded by vectors
-        may form runs, and those of C. Raises as `matrix_form` does.
+        """The matrices C, A and B. With `runs`, C and the factor that is not loaded by vectors may
+        have runs along `across`. Raises as `matrix_form` does.
         """
         found = []
         for operand, roles in zip(operands, _ROLES, strict=True):
@@ -142,8 +142,8 @@ def _check_integers(operands: tuple[Operand, ...], kinds: list[DType], place: Pl
 
 
 class WindowPrimitive(Primitive, frozen=True):
-    """A primitive on windows: point (i, j) of window t is the pixel in row i `row_step`, column
-    t `stride` + j `col_step`. A window has `rows` x `cols` points, counted row by row.
+    """A primitive on windows. Point (i, j) of window t is the pixel in row i `row_step` and column
+    t `stride` + j `col_step`. A window has `rows` x `cols` points in row-major order.
     """
 
     rows: int
@@ -153,8 +153,8 @@ class WindowPrimitive(Primitive, frozen=True):
     col_step: int = 1
 
     def points(self, x: Array, windows: int, lines: int = 1, down: int = 1) -> Iterator[Array]:
-        """Of pixels (r, c, rest) each point in turn, of all `windows` of `lines` that are `down`
-        rows apart: (u, t, rest).
+        """For each point, the pixels of all windows, (u, t, rest), out of pixels (r, c, rest);
+        `lines` lines of `windows` windows are `down` rows apart.
         """
         height, width = (lines - 1) * down + 1, (windows - 1) * self.stride + 1
         for i, j in product(range(self.rows), range(self.cols)):
@@ -167,7 +167,7 @@ class WindowPrimitive(Primitive, frozen=True):
 
 @register
 class Windows(WindowPrimitive, frozen=True):
-    """The points of each window; what room the result has beyond these stays as it is."""
+    """The points of each window (im2col); further elements of the result stay unchanged."""
 
     name: ClassVar[str] = "windows"
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("xt", "writes"), Argument("rc"))
@@ -182,8 +182,8 @@ class Windows(WindowPrimitive, frozen=True):
 
 @register
 class WindowSums(WindowPrimitive, frozen=True):
-    """The sum over points and terms k of each window times factors, which have no axes u and t;
-    lines of windows are `row_stride` rows apart.
+    """The sum over points and terms k of each window times factors without axes u and t; lines of
+    windows are `row_stride` rows apart.
     """
 
     row_stride: int = 1

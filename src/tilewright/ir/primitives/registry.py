@@ -1,7 +1,7 @@
 """Primitives by name: the text form of a call in, a `Primitive` out.
 
-Shipped primitives register where they are defined. A family brings its own in the module
-`primitives` of its package, which is imported when a name is looked up that is not known yet.
+Shipped primitives register where they are defined. A family defines its own in the module
+`primitives` of its package, which is imported when an unknown name is looked up.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _REGISTERED: dict[str, type[Primitive]] = {}
 
 
 def register(kind: type[P]) -> type[P]:
-    """Make a primitive known by its name; used as a decorator of its class.
+    """Class decorator that registers a primitive by its name.
 
-    Raises ProgramError for a name that is no identifier, that is a statement, or that is taken.
+    Raises ProgramError for a name that is no identifier, that is a statement's, or that is taken.
     """
     check_name("primitive", kind.name)
     if kind.name in STATEMENT_WORDS:
@@ -50,7 +50,7 @@ def unregister(name: str) -> None:
 def find_primitive(name: str) -> type[Primitive]:
     """The primitive of that name; ProgramError lists the known ones.
 
-    Families are asked for theirs only where no shipped one has the name.
+    Families' modules are imported only if no shipped primitive has the name.
     """
     if name not in _REGISTERED:
         _load_brought()
@@ -84,8 +84,8 @@ def _place(kind: type[Primitive]) -> str:
 def make_primitive(name: str, attributes: Mapping[str, Attribute]) -> Primitive:
     """The primitive of that name with these attributes.
 
-    Raises ProgramError for an unknown name, and for an attribute that the primitive does not have,
-    that is missing, or that is of another type than it takes.
+    Raises ProgramError for an unknown name, and for an attribute that is unknown, missing, or of
+    the wrong type.
     """
     kind = find_primitive(name)
     fields = {f.name: f for f in fields_of(kind)}
@@ -115,7 +115,7 @@ _WORDS = {str: "a string", int: "an integer", float: "a number"}
 
 
 def _expected(kind: Any) -> str:
-    """The values that a field takes, in words.
+    """The values that a field accepts, in words.
 
     >>> from typing import Literal
     >>> _expected(Literal["m", "n"] | None), _expected(float)

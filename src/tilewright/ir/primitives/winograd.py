@@ -1,7 +1,7 @@
-"""Winograd's transforms of pixels, kernels and results as primitives (`ir.winograd` has the
-matrices).
+"""Winograd's transforms of pixels, kernels and results as primitives; `ir.winograd` computes the
+matrices.
 
-Axes: rows and columns r and c in space, points x of a transformed tile, tiles t.
+Axes: rows r and columns c of pixels, points x of a transformed tile, tiles t.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.ir.winograd import Transforms, points_of, transforms
 class WinogradTransform(Primitive, frozen=True):
     """A transform for output tiles of `output_tile` rows and columns and 3 x 3 kernels.
 
-    `points` are the finite interpolation points, those of the textbook where there are none.
+    `points` are the finite interpolation points; None for the textbook's.
     """
 
     output_tile: int
@@ -87,7 +87,9 @@ class WinogradOutput(WinogradTransform, frozen=True):
         return (transformed / found.divisor).reshape(out.shape).astype(out.dtype)
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:
-        """Products by factors of 0 are not read: those at infinity by the last output alone."""
+        """As `meaning`, but products with a factor of 0 do not count as read: only the last output
+        reads those at infinity.
+        """
         out, product = operands
         found = self.transforms
         factors, unknown = (found.output != 0).astype(float), np.isnan(product).astype(float)
@@ -96,14 +98,14 @@ class WinogradOutput(WinogradTransform, frozen=True):
 
 
 def _both_ways(a: Array, product: Array, points: int) -> Array:
-    """A^T m A of products at each point."""
+    """A^T m A of the products at each point."""
     split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
     found: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
     return found
 
 
 def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
-    """Overlapping windows along `axis`, then their number; the last axis is the place within."""
+    """Overlapping windows along `axis`; the new last axis is the position within a window."""
     view = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
     index = [slice(None)] * view.ndim
     index[axis] = slice(None, None, stride)

@@ -1,8 +1,8 @@
-"""Expressions over elements: what `map` computes for each element of its operands.
+"""Expressions over elements, such as `map` computes for each element of its operands.
 
-In: a text in Python's own arithmetic over `x0`, `x1`, ..., numbers and the functions of the table
-(`functions`). Out: a tree that is evaluated on arrays, counted in vector operations, differentiated
-and written as C. The text form parses back equal, and nothing of it is executed.
+In: a text in Python arithmetic over `x0`, `x1`, ..., numbers and the functions of the table
+(`functions`). Out: a tree that can be evaluated on arrays, counted in vector operations,
+differentiated and emitted as C. The text form parses back to an equal tree and is never executed.
 
 >>> import numpy as np
 >>> leaky = parse_scalar("0.1 * x0 if x0 < 0 else x0")

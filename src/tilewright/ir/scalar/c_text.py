@@ -1,8 +1,8 @@
 """Expressions over elements as C: floats in double or single precision, and integers, which wrap to
 the type that they are computed in.
 
-Functions of a ring are computed in whatever is wider. Where values count, the operands are wrapped
-first, so that results are exact modulo 2 ** bits.
+Ring operations may be computed in any wider type. For other functions, operands are wrapped first,
+so that results are exact modulo 2 ** bits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _INT_BYTES = 4
 
 
 def integral(scalar: Scalar) -> Scalar:
-    """The expression over elementary functions and integers, to be evaluated on integers.
+    """The expression in elementary functions and integer constants, to be evaluated on integers.
 
-    Raises ProgramError for functions that integers that wrap do not have, and for fractions.
+    Raises ProgramError for functions that are undefined on wrapping integers, and for fractions.
     """
     match expanded(scalar):
         case Number(number) if isfinite(number) and number == int(number):
@@ -36,7 +36,7 @@ def integral(scalar: Scalar) -> Scalar:
             value = integral(a)
             below = Apply("<", (value, Number(0)))
             return Apply("if", (below, Apply("negative", (value,)), value))
-        case Apply("or", (a, Apply("!=", (x, same)))) if x == same:  # integers are numbers
+        case Apply("or", (a, Apply("!=", (x, same)))) if x == same:  # x != x tests for NaN
             return integral(a)
         case Apply(function, arguments) if _elementary(function).types != "floats":
             return Apply(function, tuple(map(integral, arguments)))
@@ -48,7 +48,7 @@ def integral(scalar: Scalar) -> Scalar:
 
 
 def check_floats(scalar: Scalar) -> None:
-    """Raise ProgramError for functions of bits, which floats do not have."""
+    """Raise ProgramError for bitwise functions, which are undefined on floats."""
     match expanded(scalar):
         case Apply(function, arguments):
             if _elementary(function).types == "bits":
@@ -63,7 +63,7 @@ def check_floats(scalar: Scalar) -> None:
 
 def wrapped(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Array:
     """The expression over integers, computed in the type `kind`."""
-    with np.errstate(all="ignore"):  # what wraps at 64 bits has the same lower ones
+    with np.errstate(all="ignore"):  # wrapping at 64 bits keeps the lower bits
         found = _value(integral(scalar), [x.astype(np.int64) for x in inputs], kind)
         return np.asarray(found, np.int64).astype(kind.numpy)
 
@@ -87,8 +87,8 @@ def _as_held(values: Array, kind: DType) -> Array:
 
 
 def c_text_of_integers(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
-    """The expression in C over `operands`, texts of integers, computed in the unsigned type of at
-    least the width of `kind`.
+    """The expression in C over `operands`, the texts of integers, computed in an unsigned type of
+    at least the width of `kind`.
     """
     wide = "unsigned long long" if kind.size_bytes > _INT_BYTES else "unsigned"
 
@@ -120,7 +120,7 @@ LIBRARY_FUNCTIONS = tuple(
     for own in FUNCTIONS.values()
     if isinstance(own, Elementary) and "{f}" in own.c
 )
-"""The names in <math.h> of what expressions call, in double precision."""
+"""The functions of <math.h> that expressions call, by their double-precision names."""
 
 
 def c_text(
@@ -129,8 +129,8 @@ def c_text(
     kind: DType = F64,
     called: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The expression in C over `operands`, texts of this floating-point type, which it computes in.
-    Functions that `called` names are calls of those, others of <math.h>.
+    """The expression in C over `operands`, the texts of values of type `kind`, which it computes
+    in. Functions in `called` become calls of the names there, others calls of <math.h>.
 
     >>> from tilewright.ir.scalar import parse_scalar
     >>> c_text(parse_scalar("elu(x0, 0.5)"), ("v",), F32)
@@ -155,7 +155,7 @@ def c_text(
 
 
 def c_real(element: str, kind: DType, to: DType = F64) -> str:
-    """The C text of an element of a type as a float of another, which it is computed in."""
+    """The C text of an element of one type, converted to the float type that it is computed in."""
     return f"tw_of_bf16({element})" if kind == BF16 else f"({to.c_name}){element}"
 
 
@@ -175,7 +175,7 @@ def c_converted(value: str, kind: DType) -> str:
 
 
 def c_number(number: float, kind: DType = F64) -> str:
-    """The literal of a floating-point number in C, in which infinity is a macro of `<math.h>`.
+    """The C literal of a floating-point number; infinity is a macro of `<math.h>`.
 
     >>> c_number(0.5, F32), c_number(-1e-5), c_number(float("-inf"), F32)
     ('0.5f', '(-1e-05)', '(-INFINITY)')

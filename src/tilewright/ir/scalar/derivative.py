@@ -13,8 +13,8 @@ _ZERO, _ONE = Number(0.0), Number(1.0)
 
 @cache
 def derivative(scalar: Scalar, operand: int) -> Scalar:
-    """The derivative by the element of operand number `operand`, simplified: terms that are 0 for
-    every number are left out. Raises ProgramError for functions of bits, which have none.
+    """The derivative with respect to operand number `operand`, without terms that are always 0.
+    Raises ProgramError for bitwise functions, which have none.
 
     >>> str(derivative(parse_scalar("x0 * x0 + 3 * x1"), 0))
     'x0 + x0'
@@ -39,7 +39,7 @@ def derivative(scalar: Scalar, operand: int) -> Scalar:
 
 
 def _own(function: str, number: int) -> Scalar:
-    """The derivative of a function by its operand of that number."""
+    """The derivative of a function with respect to its operand of that number."""
     own = FUNCTIONS[function]
     if own.derivatives:
         return parse_scalar(own.derivatives[number])
@@ -49,7 +49,7 @@ def _own(function: str, number: int) -> Scalar:
 
 
 def without_zeros(scalar: Scalar) -> Scalar:
-    """The expression without what adds 0, multiplies by 0 or 1, or is a power of 0 or 1.
+    """The expression without additions of 0, multiplications by 0 or 1, and powers of 0 or 1.
 
     >>> str(without_zeros(parse_scalar("1 * x0 + 0 * x1 - 2 * 3")))
     'x0 - 6.0'
@@ -105,7 +105,7 @@ def _difference(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _product(a: Scalar, b: Scalar) -> Scalar:
-    """Numbers come first."""
+    """A product with its constant factor first."""
     match a, b:
         case Number(x), Number(y):
             return Number(x * y)

@@ -1,7 +1,7 @@
 """The error function of arrays, which NumPy lacks, and its polynomials.
 
-Up to 1 it is x + x P(x x), from there on 1 - exp(-x x) Q((x - 2) / (x + 2)), and 1 from 6 on. The
-coefficients interpolate at the zeros of Chebyshev polynomials (1e-17 relative to the results).
+For x up to 1 it is x + x P(x x), then 1 - exp(-x x) Q((x - 2) / (x + 2)), and 1 from 6 on. The
+coefficients interpolate at the zeros of Chebyshev polynomials (relative error 1e-17).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _OF_TRUTHS = ("if", "and", "or", "not")
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A constant; 0.0 and -0.0 are two, and so are 1 and 1.0."""
+    """A constant; 0.0 and -0.0 are distinct, and so are 1 and 1.0."""
 
     number: float
 
@@ -58,13 +58,13 @@ class Element:
         return f"x{self.index}"
 
     def value(self, operands: Sequence[Array]) -> Any:
-        """The operand."""
+        """The operand's array."""
         return operands[self.index]
 
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of other expressions."""
+    """A function applied to other expressions."""
 
     function: str
     arguments: tuple[Scalar, ...]
@@ -78,7 +78,7 @@ class Apply:
         return own.text.format(*inner)
 
     def value(self, operands: Sequence[Array]) -> Any:
-        """The function on arrays that broadcast to each other."""
+        """The function evaluated on arrays that broadcast to each other."""
         arguments = [argument.value(operands) for argument in self.arguments]
         match FUNCTIONS[self.function]:
             case Composite(expression=expression):
@@ -92,7 +92,7 @@ Scalar: TypeAlias = Number | Element | Apply
 
 
 def _truths_as_integers(value: Any) -> Any:
-    """Truths as the numbers that they are in C."""
+    """Truth values as integers, as in C."""
     return value.astype(np.int64) if getattr(value, "dtype", None) == np.bool_ else value
 
 
@@ -108,7 +108,7 @@ def _level(scalar: Scalar) -> int:
 
 @cache
 def parse_scalar(text: str) -> Scalar:
-    """Read the text form; ProgramError for anything that is not of it."""
+    """Parse the text form; raises ProgramError for any other text."""
     try:
         return _from_ast(expression_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -165,7 +165,7 @@ def _applied(operator: ast.AST, *operands: ast.expr) -> Scalar:
 
 
 def operand_count(scalar: Scalar) -> int:
-    """One more than the largest number of an operand."""
+    """The number of operands: one more than the largest index."""
     return max(operand_numbers(scalar), default=-1) + 1
 
 
@@ -192,7 +192,7 @@ def numbers_of(scalar: Scalar) -> tuple[float, ...]:
 
 @cache
 def operations(scalar: Scalar) -> int:
-    """Vector operations for one vector of elements; elementary functions as often as they occur."""
+    """Vector operations per vector of elements; elementary functions count each time they occur."""
     match expanded(scalar):
         case Apply(function, arguments):
             own = FUNCTIONS[function]
@@ -203,7 +203,7 @@ def operations(scalar: Scalar) -> int:
 
 
 def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
-    """The expression with other expressions in the places of its operands."""
+    """The expression with expressions substituted for its operands."""
     match scalar:
         case Element(index):
             return numbers[index]
@@ -215,8 +215,8 @@ def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
 
 @cache
 def expanded(scalar: Scalar) -> Scalar:
-    """The expression with elementary functions alone. Branches of composite functions that their
-    numbers rule out are left out.
+    """The expression in elementary functions alone. Branches of composite functions that constants
+    rule out are dropped.
 
     >>> str(expanded(parse_scalar("clip(x0, -inf, 6.0)")))
     '6.0 if x0 > 6.0 else x0'
@@ -243,7 +243,7 @@ def _decided(scalar: Scalar) -> Scalar:
 
 
 def _constant_truth(test: Scalar) -> bool | None:
-    """The truth value of a test, or None if its numbers do not determine it."""
+    """The truth value of a test; None if its constants do not determine it."""
     match test:
         case Apply(">", (_, Number(number))) if number == inf:
             return False

@@ -1,17 +1,17 @@
-"""The table of scalar functions: one row holds all there is to know of a function.
+"""The table of scalar functions: one row defines a function completely.
 
-An *elementary* function is computed as it stands: by NumPy, by C, and by a routine of each family
-that has one; its `operations` are the cost of a vector of results. A *composite* one is an
-expression over others, and has all of that from them. So a new function is one row.
+An *elementary* function is implemented directly: in NumPy, in C, and by a routine in each family
+that has one; its `operations` are the cost of one vector of results. A *composite* function is an
+expression over others, from which all of this follows. So a new function is one row.
 
-Truths are 1 and 0; whatever is not zero holds. NaN fails every comparison but `!=`.
-`%` has the sign of the divisor as in Python (a zero that of the dividend), `fmod` that of the
-dividend as in C; `quo` and `rem` are quotients of integers towards zero and what these leave,
+Truth values are 1 and 0; any non-zero value counts as true. NaN fails every comparison but `!=`.
+`%` has the sign of the divisor as in Python (a zero has the dividend's), `fmod` the sign of the
+dividend as in C; `quo` and `rem` are integer quotients towards zero and their remainders;
 `rem_floor` has the sign of the divisor; `x // y` is the floor of the rounded quotient; `round`
-takes halves to even; sinh and cosh of doubles are infinite where exp is, from 709.79 on.
+rounds halves to even; sinh and cosh of doubles are infinite where exp is, from 709.79 on.
 
-A derivative follows the branch that gives the value: the second operand's for `max` and `min` of
-equal operands, x's for `relu` at 0. Derivatives of `abs` and of steps are 0 there.
+A derivative follows the branch that yields the value: the second operand's for `max` and `min` of
+equal operands, x's for `relu` at 0. Derivatives of `abs` and of steps are 0 at the step.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ import numpy as np
 from tilewright.ir.scalar.error_function import error_function
 
 Types = Literal["floats", "ring", "exact", "bits"]
-"""The element types that have a function. All but `floats` are had by integers, which wrap: the
-result of a function of a `ring` is the same modulo 2 ** bits whenever its operands wrap, those of
-an `exact` one are wrapped to their type first. Floats lack the functions of `bits`, which are exact
-as well.
+"""The element types that a function is defined on. All but `floats` include integers, which wrap: a
+`ring` function may wrap its operands at any time without changing the result modulo 2 ** bits; an
+`exact` one needs operands wrapped to their type first. Functions of `bits` are exact, too, but
+undefined on floats.
 """
 
 _ROUNDING, _DIVISION, _SERIES = 2, 8, 20
-"""Vector operations of rounding, of a quotient or a root, and of a function that is a polynomial
-between a split and a scaling: assumptions, no measurement of them is published for these cores."""
+"""Vector operations of rounding, of a quotient or a root, and of a function computed by range
+reduction, polynomial and scaling. Assumptions: no measurement is published for these cores."""
 IF, OR, AND, NOT, COMPARE, ANY_BIT, ODD_BIT, BOTH_BITS, SHIFT, SUM, PRODUCT, SIGN, CALL = range(13)
 """Precedence levels of function texts, as in Python."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A name for so many operands, its text around those of the operands, how tightly that binds
-    them, and its derivative by each operand, an expression over the operands. A function without
-    derivatives has none, or those of its expression. The last `parameters` operands are numbers
-    where it is an operator of a network, as the slope of `leaky_relu`.
+    """A function of `arity` operands: its text form with a slot per operand, the precedence level
+    of that text, and its derivative with respect to each operand, as an expression over the
+    operands. Without `derivatives`, there are none, or those of a composite's expression apply. In
+    a network's operator, the last `parameters` operands are constants, like `leaky_relu`'s slope.
     """
 
     name: str
@@ -55,14 +55,14 @@ class Function:
 
     @property
     def is_called(self) -> bool:
-        """True if the text form is a call: the name, then the operands in parentheses."""
+        """True if the text form is a call, with the operands in parentheses."""
         return self.level == CALL
 
 
 @dataclass(frozen=True)
 class Elementary(Function):
-    """A function that is computed as it stands: on arrays, in C (where `{f}` is the suffix of what
-    <math.h> has for single precision), and in so many vector operations.
+    """A function with its own implementation: on arrays (`value`), in C (`c`, where `{f}` is the
+    suffix of single-precision functions of <math.h>), and its cost in vector operations.
     """
 
     value: Callable[..., Any] = np.positive
@@ -81,8 +81,8 @@ class Composite(Function):
 def composite(
     name: str, arity: int, expression: str, *derivatives: str, parameters: int = 0
 ) -> Composite:
-    """A function as an expression over its operands x0, x1, ...; the derivatives of the expression
-    are taken unless others are given.
+    """A function as an expression over its operands x0, x1, ...; its derivatives are derived from
+    the expression unless given.
 
     >>> composite("square", 1, "x0 * x0").text
     'square({})'
@@ -127,11 +127,11 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _CONSTANT = ("0", "0")
 _SHIFTED_LEFT = "({1} & ~63 ? 0 : (unsigned long long){0} << {1})"
 _SHIFTED_RIGHT = "((long long){0} >> ({1} & ~63 ? 63 : {1}))"
-"""Counts below 0 or beyond the bits leave nothing but the sign, as in NumPy."""
+"""Shift counts below 0 or beyond the bits leave only the sign, as in NumPy."""
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Quotients of integers towards zero; 0 by 0."""
+    """Integer quotients towards zero; division by 0 yields 0."""
     by = np.where(b == 0, 1, b)
     down = a // by
     return np.where(b == 0, 0, down + ((a != down * by) & ((a < 0) != (by < 0))).astype(down.dtype))
@@ -196,7 +196,7 @@ _ELEMENTARY = (
 )  # fmt: skip
 
 _FAR = "0.6931471805599453 + log"
-"""log 2x, which is where asinh and acosh tend to, and x * x would overflow."""
+"""log 2x, the asymptote of asinh and acosh, used where x * x would overflow."""
 _COMPOSITE = (
     composite("acos", 1, "2 * atan(sqrt((1 - x0) / (1 + x0)))", "-1 / sqrt((1 - x0) * (1 + x0))"),
     composite(
@@ -264,4 +264,4 @@ _COMPOSITE = (
 FUNCTIONS: dict[str, Elementary | Composite] = {
     function.name: function for function in (*_OPERATORS, *_ELEMENTARY, *_COMPOSITE)
 }
-"""Every function by its name. Entries added later are known everywhere from then on."""
+"""Every function by name. Entries added at run time are known everywhere from then on."""

@@ -1,7 +1,7 @@
 """Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
 
-Nothing of a file is trusted: each way a file can be wrong is one GraphError, and external data is
-read only from below the file's own folder.
+Files are not trusted: every way in which a file can be wrong raises GraphError, and external data
+is read only from below the file's own folder.
 """
 
 from __future__ import annotations
@@ -53,12 +53,11 @@ def load_onnx(
 ) -> Network:
     """The network in the ONNX file at `path`.
 
-    `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
-    `dtype` the element type of all floats, or types of fixed point in their place; `values` are
-    inputs that are constants from now on: numbers, which take the type that the file declares, or
-    arrays, which have it.
-    Raises GraphError for a file that cannot be read, everything in it that is not supported (with
-    its nodes), and dimensions that it leaves open.
+    `batch` replaces the first extent of each input, `shapes` replaces whole shapes by input name,
+    and `dtype` the element type of all floats, possibly by fixed-point types. `values` turns inputs
+    into constants: numbers are converted to the type that the file declares, arrays must have it.
+    Raises GraphError for a file that cannot be read, for all that is not supported in it (with the
+    nodes), and for dimensions that it leaves open.
     """
     path = Path(path)
     try:
@@ -80,7 +79,7 @@ def read_model(
     shapes: Mapping[str, Shape] | None = None,
     values: Mapping[str, ArrayLike] | None = None,
 ) -> Network:
-    """A model's network, called like `path`, beside which it may keep numbers; see `load_onnx`."""
+    """A model's network, named after `path`, whose folder may hold its data; see `load_onnx`."""
     bound = _bound(model, values or {})
     plain = _plain(model, path.parent, bound)
     network = import_model(plain, safe_name(path.stem), batch, dtype, shapes or {})
@@ -103,7 +102,7 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[Any]]) -> OnnxModel:
-    """`model` without protocol buffers, its numbers read, and inputs bound to `values`."""
+    """`model` as plain values, with its numbers read and inputs bound to `values`."""
     try:
         stored = model.graph.initializer
         known = {item.name: item for item in map(_declaration, model.graph.input)}
@@ -129,7 +128,7 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
 
 
 def _bound(model: onnx.ModelProto, values: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
-    """Values of inputs in their types. Raises GraphError for one that does not fit."""
+    """Values of inputs in their declared types. Raises GraphError for one that does not fit."""
     known = {item.name: item for item in map(_declaration, model.graph.input)} if values else {}
     found = {}
     for name, value in values.items():
@@ -143,7 +142,7 @@ def _bound(model: onnx.ModelProto, values: Mapping[str, ArrayLike]) -> dict[str,
 
 
 def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
-    """A value in the declared type: numbers are converted where that loses nothing."""
+    """A value in the declared type; numbers are converted if that is lossless."""
     array = np.asarray(value)
     kind = onnx.TensorProto.DataType.Value(item.dtype)
     extents = item.extents if item.extents is not None else array.shape
@@ -167,7 +166,7 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
 
 
 def _converted(array: NDArray[Any], own: np.dtype[Any]) -> NDArray[Any]:
-    """Numbers in another type, or as they are where it lacks one of them; floats are rounded."""
+    """Numbers in another type, or unchanged if it cannot represent one; floats are rounded."""
     if array.dtype.hasobject or (array.dtype.kind == "b") > (own.kind == "b"):
         return array
     with np.errstate(over="ignore", invalid="ignore"):
@@ -182,7 +181,7 @@ def _not_text() -> GraphError:
 
 
 def _text(name: str | bytes) -> str:
-    """A name of the file. Raises GraphError if it is not text: the decoder then returns bytes."""
+    """A name in the file. Raises GraphError for bytes, which stand for invalid text."""
     if isinstance(name, str):
         return name
     raise _not_text()
@@ -203,12 +202,12 @@ def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
 
 
 def _declared(tensor: onnx.TypeProto.Tensor) -> Extents | None:
-    """Extents of the tensor, or None if the file does not even give their number."""
+    """Extents of the tensor; None if the file does not state their number."""
     return tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
 
 
 def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
-    """The extent, or, if missing or negative, the name of the open one."""
+    """The extent; the name of an open one if it is missing or negative."""
     if dimension.HasField("dim_value") and dimension.dim_value >= 0:
         return int(dimension.dim_value)
     return _text(dimension.dim_param)
@@ -241,7 +240,7 @@ def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
 
 
 def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
-    """Number, tuple of numbers, text or array; `Unread` for kinds that no operator takes."""
+    """Number, tuple of numbers, text, array or graph; `Unread` for kinds that no operator reads."""
     kinds = onnx.AttributeProto
     readers: dict[int, Callable[[], object]] = {
         kinds.INT: lambda: int(item.i),
@@ -260,7 +259,7 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
 
 
 def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
-    """A branch with names of its own: what it makes is called after its first output."""
+    """A branch with unique names: its tensors are prefixed with the name of its first output."""
     inputs, outputs = (tuple(_text(v.name) for v in part) for part in (graph.input, graph.output))
     nodes = tuple(_node(item, folder) for item in graph.node)
     constants = {_text(tensor.name): _numbers(tensor, folder) for tensor in graph.initializer}
@@ -329,9 +328,9 @@ def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
 
 @lru_cache(maxsize=16)
 def _sha1(file: Path, changed: int) -> str:
-    """The digest of a whole file that was last changed then: all tensors of a model may share it.
+    """The digest of a whole file, cached by its time of change, since all tensors may share a file.
 
-    It finds what is damaged or mistaken; the standard knows no other.
+    SHA-1 is the only digest of the standard; it detects damage and mix-ups.
     """
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, partial(hashlib.sha1, usedforsecurity=False)).hexdigest()

@@ -1,7 +1,7 @@
 """Check that a model can be read, before any of it is translated.
 
-In: the nodes of a file. Out: the nodes with the version of their operators and attributes'
-defaults; or one refusal that lists every operator that is lacking, with the reason and the nodes.
+In: the nodes of a file. Out: the nodes with operator versions and default attributes filled in, or
+one error that lists every unsupported operator, with the reason and the nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilewright.graph.names import quoted
 
 REFERENCE = "docs/reference/onnx.md lists what is read"
 _MOST_NAMES = 5
-"""Nodes that are named for each reason."""
+"""Most nodes named for each reason."""
 _MOST_REASONS = 40
 _BY_DATA = "gives as many results as its data say"
 
@@ -78,7 +78,9 @@ def checked(
 
 
 def _known_inside(node: OnnxNode, branch: Subgraph, known: set[str]) -> set[str]:
-    """Constants of a graph; a loop's count, condition and what begins as a constant may be, too."""
+    """The constants inside a graph. In a loop, the count, the condition, and carried values that
+    start as constants may be constants, too.
+    """
     given = ("", "", *node.inputs[2:]) if node.kind == "Loop" else ()
     carried = zip(branch.inputs, given, strict=False)
     return {*branch.constants, *(own for own, name in carried if not name or name in known)}
@@ -137,7 +139,7 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
 
 
 def _unread(kind: str, opset: int) -> str:
-    """Why an operator is not read, as far as the standard's definition tells."""
+    """The reasons against reading a node that the standard's definition reveals."""
     if kind in ("NonMaxSuppression", "Unique"):
         return f"{_BY_DATA}: end the model before it"
     schema = schema_of(kind, opset)
@@ -217,7 +219,7 @@ def _declared_input(operator: Operator, declared: Sequence[Input], index: int) -
 
 
 def _refusal(lacking: dict[tuple[str, str], list[OnnxNode]]) -> GraphError:
-    """One line where one node is refused for one reason, a list otherwise."""
+    """The error: one line for one node and one reason, a list otherwise."""
     if len(lacking) == 1:
         ((_, reason),) = lacking
         (nodes,) = lacking.values()

@@ -1,8 +1,8 @@
-"""Declarations of translators: an operator of the standard, as far as it is read.
+"""Declarations of translators: the supported part of each operator of the standard.
 
-Versions, inputs, attributes, types and defaults are those of the standard's own definitions, which
-the onnx package brings; an operator says what of them is not read. The checker refuses that before
-anything is translated, and docs/reference/onnx.md is printed from these values.
+Versions, inputs, attributes, types and defaults come from the standard's own definitions in the
+onnx package; an operator declares which of them it does not support. The checker refuses these
+before anything is translated, and docs/reference/onnx.md is generated from the declarations.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import Constant
 
 NEWEST_OPSET = min(28, int(defs.onnx_opset_version()))
-"""The newest operator set whose definitions were compared with the translators."""
+"""The newest operator set whose definitions the translators were checked against."""
 
 TYPES = {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
     11: "f64", 12: "u32", 13: "u64", 16: "bf16",
 }  # fmt: skip
-"""Element types by the numbers of the standard."""
+"""Element types by the standard's numbers."""
 NAMED: dict[str, int] = {TensorProto.DataType.Name(code): code for code in TYPES}
-"""These numbers by the standard's names."""
+"""The standard's numbers by its names."""
 
 AttributeKind = Literal[
     "integer", "integers", "number", "numbers", "limit", "text", "texts", "tensor", "graph"
@@ -42,18 +42,18 @@ _KINDS: dict[str, AttributeKind] = {
 }  # fmt: skip
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _LIMITS = ("min", "max", "value_float")
-"""Numbers that may be infinite."""
+"""Attributes that may be infinite."""
 _FLAGS = (
     "allowzero antialias broadcast ceil_mode count_include_pad detect_negative detect_positive "
     "exclusive fmod input_forget keepdims largest layout linear_before_reset noop_with_empty_axes "
     "onesided precision reverse select_last_index sorted storage_order transA transB upper"
 )
-"""Integers that are 0 or 1, whatever the operator."""
+"""Integer attributes that are 0 or 1 in every operator."""
 _PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 def schema_of(kind: str, opset: int) -> Any:
-    """The standard's definition of an operator; None for names and sets that it cannot have."""
+    """The standard's definition of an operator in an operator set; None if there is none."""
     try:
         return defs.get_schema(kind, opset, "")
     except (defs.SchemaError, TypeError):
@@ -62,10 +62,10 @@ def schema_of(kind: str, opset: int) -> Any:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of a version of an operator.
+    """An attribute of one version of an operator.
 
-    A `number` is finite, a `limit` may be infinite. `default` counts where the file gives none;
-    `accepted` are the only values that are handled, all of them where it is empty.
+    A `number` is finite, a `limit` may be infinite. `default` applies if the file has no value.
+    Only `accepted` values are supported; empty means all.
     """
 
     name: str
@@ -77,9 +77,9 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a version of an operator: a `tensor` is computed or stored, a `constant` known
-    before the network runs; of a `shape` the extents alone are read. `types` are the elements
-    that some version of the operator takes there, all floats where it takes one.
+    """An input of one version of an operator. A `tensor` is computed or stored, a `constant` is
+    known before the network runs, and of a `shape` only the extents are read. `types` are the
+    element types that any version of the operator accepts; one float type stands for all.
     """
 
     name: str
@@ -90,15 +90,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of the ONNX standard as far as it is read.
+    """The supported part of an operator of the ONNX standard.
 
-    `translate` appends to the network; `fold` computes the result of constants while the file is
-    read, else `translate` does. Elements of `any` type are moved as they are, with those of a
-    `number` is computed in the first input's own type; otherwise the first floats say the type.
-    `known` names the inputs that have to be constants, `extents` those of which the shape alone
-    is read. `only` gives the values of attributes that are handled, None of one that is not read,
-    `usual` defaults that the standard states elsewhere. `many` gives all outputs; `limits` is
-    what else holds, for the documentation.
+    `translate` appends nodes to the network; `fold` computes the result from constants while the
+    file is read, and defaults to evaluating the translation. `elements` is `any` if elements are
+    only moved, `number` if the first input's own type is computed in; otherwise the first float
+    input decides. `known` names inputs that must be constants, `extents` inputs of which only the
+    shape is read. `only` maps an attribute to its supported values, or to None if it is never read;
+    `usual` holds defaults that the standard states elsewhere. With `many`, all outputs are
+    computed. `limits` documents further restrictions.
     """
 
     kind: str
@@ -115,7 +115,7 @@ class Operator:
 
     @cached_property
     def definitions(self) -> dict[int, Any]:
-        """The standard's definitions from `since` on, by the operator sets that state them."""
+        """The standard's definitions from `since` on, by the operator set that introduced each."""
         found: dict[int, Any] = {}
         newest = NEWEST_OPSET
         while newest >= self.since and defs.has(self.kind, newest, ""):
@@ -126,16 +126,16 @@ class Operator:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The operator sets that define it anew."""
+        """The operator sets that introduce a version of the operator."""
         return tuple(self.definitions)
 
     def version(self, opset: int) -> int:
-        """The version in force in an operator set, 0 before the first one."""
+        """The version that is valid in an operator set; 0 before the first one."""
         return max((version for version in self.versions if version <= opset), default=0)
 
     @cached_property
     def variadic(self) -> bool:
-        """True if the last input may stand any number of times."""
+        """True if the last input may be repeated any number of times."""
         last = self.definitions[self.versions[-1]].inputs[-1:]
         return any(item.option == defs.OpSchema.FormalParameterOption.Variadic for item in last)
 
@@ -186,7 +186,7 @@ class Operator:
         }
 
     def _types(self, index: int) -> frozenset[str]:
-        """Element types of an input, in any version."""
+        """Element types that any version accepts for an input."""
         schemas = (s for s in self.definitions.values() if index < len(s.inputs))
         words = {text for s in schemas for text in s.inputs[index].types}
         found = {TYPES[code] for name, code in NAMED.items() if f"tensor({name.lower()})" in words}

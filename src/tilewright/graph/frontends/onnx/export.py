@@ -1,4 +1,4 @@
-"""Networks as ONNX models, for other runtimes and to pass on; `onnx` reads back what it writes."""
+"""Networks as ONNX models, for other runtimes and for exchange; the front end reads them back."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tilewright.ops.op import Array, Arrays, Shape
 
 OPSET = 13
 _MOST_BYTES = 2**31 - 1
-"""Size limit of a model file."""
+"""Size limit of a model file, in bytes."""
 _PLAIN_VERSION, _NOTED_VERSION = 8, 10
-"""Versions of the format; nodes have metadata from the second on."""
+"""Versions of the file format; nodes can have metadata from the second on."""
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
 _UNARY = {
     words.split()[0]: (kind, words.split()[1:])
@@ -37,7 +37,7 @@ _BINARY = {
 
 @dataclass(frozen=True)
 class Notes:
-    """Metadata beside a model's graph: texts by key, of the model and of nodes by name."""
+    """Metadata of a model: texts by key, for the model itself and for nodes by name."""
 
     model: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -48,9 +48,8 @@ def export_onnx(
 ) -> onnx.ModelProto:
     """The model with these numbers, and the network's own, as its initializers.
 
-    With `notes` they are its metadata, and weights without numbers are inputs. Raises GraphError
-    for other weights without numbers, an operator that ONNX writes otherwise, or more numbers than
-    a file may have.
+    With `notes` as metadata, weights without numbers become inputs; without, they raise GraphError,
+    as do operators without an ONNX equivalent, and numbers beyond a file's size limit.
     """
     numbers = {**network.values, **weights}
     stored = {tensor.name: numbers[tensor.name] for tensor in network.weights
@@ -90,11 +89,10 @@ def _require_room(stored: Arrays) -> None:
 
 
 def original_model(network: Network) -> str | bytes:
-    """The model that a network was read from, as it stands in its file: the file's path, or the
-    model itself with the inputs' shapes replaced where the file fixes others, and those that are
-    bound to constants with these.
+    """The model that a network was read from: the path of its file, or, if the network differs, the
+    model with the network's input shapes and with its bound inputs as constants.
 
-    Raises GraphError for a file that cannot be read any more.
+    Raises GraphError for a file that can no longer be read.
     """
     try:
         model = onnx.load(network.source, load_external_data=False)
@@ -116,7 +114,7 @@ def original_model(network: Network) -> str | bytes:
 
 
 def _reshape(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> None:
-    """Give inputs other shapes; what the file says of other tensors' shapes goes."""
+    """Replace the shapes of inputs, and drop the declared shapes of all other tensors."""
     del graph.value_info[:]
     for value in graph.input:
         if value.name in shapes:
@@ -127,7 +125,7 @@ def _reshape(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> None:
 
 
 def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
-    """True if a declared input accepts this shape."""
+    """True if a declared input accepts a shape."""
     extents = value.type.tensor_type.shape.dim
     pairs = zip(extents, shape, strict=False)
     return all(not d.HasField("dim_value") or d.dim_value in (own, -1) for d, own in pairs)
@@ -152,7 +150,7 @@ class _Exporter:
         return full
 
     def every(self) -> list[onnx.NodeProto]:
-        """The node; a bias without numbers is aligned with its axis by nodes before it."""
+        """The ONNX nodes of a node; a bias without numbers is first reshaped to match its axis."""
         op, inputs = self._node.op, self._node.inputs
         if not isinstance(op, ops.Bias) or inputs[1] in self._stored:
             return [self.exported()]

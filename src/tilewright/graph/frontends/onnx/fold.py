@@ -1,7 +1,7 @@
 """Folding of nodes whose operands are known before the network runs.
 
-Exporters compute the shapes of reshapes by small integer programs, and store weights transposed;
-both are evaluated while the file is read. Only a few operators, on small operands, are folded.
+Exporters compute the shapes of reshapes by small integer programs and store weights transposed;
+both are evaluated while the file is read. Large operands are folded by a few operators only.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph
 
 LARGEST_ELEMENTS = 4096
-"""Operands above this size are tensors of the network, not parts of a shape."""
+"""Largest operand that counts as part of a shape computation and is folded."""
 
 _SAME_SIZE = ("Identity", "Reshape", "Transpose")
-"""These give as many elements as they take, and are folded at any size."""
+"""Operators that keep the number of elements, and are folded at any size."""
 
 
 def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
-    """Compute `node` now if that is possible; its result becomes a constant."""
+    """Fold `node` into constants if possible; returns True if it was folded."""
     graphs = any(isinstance(value, Subgraph) for value in node.attributes.values())
     if graphs or (operator.fold is None and not node.inputs):
-        return False  # a graph may read what is no operand
+        return False  # a graph may read more than the operands
     operands = [_operand(importer, operator, node, i) for i in range(len(node.inputs))]
     known = [operand for operand in operands if operand is not None]
     declared = operator.inputs_of(node.version)
@@ -47,7 +47,7 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
 
 
 def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int) -> Constant | None:
-    """The constant, or an array of the tensor's shape if only that is read; None if unknown."""
+    """The constant at an input, or the tensor's shape if only that is read; None if unknown."""
     name, declared = node.inputs[index], operator.inputs_of(node.version)
     if declared and declared[0].kind == "shape":
         if importer.builder.has(name):
@@ -58,7 +58,7 @@ def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int)
 
 
 def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
-    """The outputs by the references of what the node is translated to."""
+    """The outputs, evaluated by the references of the node's translation."""
     inner = importer.apart().at(node, operator)
     assert operator.translate is not None
     operator.translate(inner)
@@ -83,6 +83,6 @@ def constant(node: OnnxNode) -> Constant:
 
 
 def shape(node: OnnxNode, extents: Constant) -> Constant:
-    """The extents from `start` to `end`, which count from the back where they are negative."""
+    """The extents from `start` to `end`; negative bounds count from the end."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return extents[slice(start, end)]

@@ -1,7 +1,7 @@
-"""Operators that the ONNX standard defines by others, in terms of these.
+"""Expansion of operators that the ONNX standard defines as functions of other operators.
 
-In: the nodes of a model. Out: nodes in which every operator that is not read and has a definition
-in the standard is its definition, with names of its own.
+In: the nodes of a model. Out: the nodes with every unsupported operator that the standard defines
+as a function replaced by that function's nodes, with unique names.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from onnx import defs
 from tilewright.graph.frontends.onnx.declare import schema_of
 
 _DEEPEST = 4
-"""Definitions within definitions that are followed."""
+"""Most levels of nested definitions that are expanded."""
 
 
 def expanded_nodes(
     model: onnx.ModelProto, opset: int, read: Container[str]
 ) -> list[onnx.NodeProto]:
-    """The nodes of a model, with operators that are not `read` as the standard defines them."""
+    """The nodes of a model, with operators outside `read` expanded by their definitions."""
     nodes = list(model.graph.node)
     if all(node.op_type in read or node.domain for node in nodes):
         return nodes
@@ -41,16 +41,16 @@ def expanded_nodes(
 
 
 def _by_types(kind: str, opset: int) -> bool:
-    """True if the definition of an operator depends on types."""
+    """True if an operator's definition depends on the types of its inputs."""
     schema = schema_of(kind, opset)
     return schema is not None and bool(schema.context_dependent_function_opset_versions)
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """Types of tensors as far as the standard's inference finds them."""
+    """Types of tensors by name, as far as the standard's inference determines them."""
     try:
         inferred = onnx.shape_inference.infer_shapes(model)
-    except Exception:  # whatever it takes offence at, the checks that follow refuse by name
+    except Exception:  # any fault is reported by name in the checks that follow
         inferred = model
     graph = inferred.graph
     found = {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
@@ -66,7 +66,7 @@ def _defined(
     types: dict[str, onnx.TypeProto],
     read: Container[str],
 ) -> Iterator[onnx.NodeProto]:
-    """The nodes of a node's definition; the node itself where it has none or is read."""
+    """The nodes of a node's definition; the node itself if it has none or is supported."""
     function = None
     if node.op_type not in read and node.domain in ("", "ai.onnx"):
         function = _function(node, opset, types)
@@ -96,7 +96,7 @@ def _defined(
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Call what a branch reads from outside as it is called now."""
+    """Rename the tensors that a branch reads from outside."""
     own = {name for node in graph.node for name in node.output}
     own |= {tensor.name for tensor in graph.initializer}
     for node in graph.node:
@@ -109,7 +109,7 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
 def _attributes(
     own: Iterable[onnx.AttributeProto], given: dict[str, onnx.AttributeProto]
 ) -> Iterator[onnx.AttributeProto]:
-    """Attributes with those of the node in the place of what refers to them."""
+    """Attributes, with references replaced by the attributes of the expanded node."""
     for attribute in own:
         if not attribute.ref_attr_name:
             yield attribute

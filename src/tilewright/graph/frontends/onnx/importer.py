@@ -26,11 +26,11 @@ _FLOATING = tuple(kind.name for kind in (*FLOATS, *HALVES))
 _NONE = OnnxNode("", "", "", (), (), {})
 EVERY_TYPE = tuple(kind.name for kind in DTYPES)
 MOST_ELEMENTS = 1 << 28
-"""Elements of a constant that is made while the file is read."""
+"""Most elements of a constant that is created while the file is read."""
 
 
 def _types_text(kinds: Sequence[str], computed: str, result: str) -> str:
-    """The text of element types, where integers wrap."""
+    """The `dtype` of a definition with these types, in which integers wrap."""
     if {*kinds, result} <= {computed}:
         return computed
     wraps = not dtype(computed).is_float and result not in (computed, BOOL.name)
@@ -38,7 +38,9 @@ def _types_text(kinds: Sequence[str], computed: str, result: str) -> str:
 
 
 def converting(shape: Shape, kind: str, to: str) -> Definition:
-    """A tensor's elements in another type: floats in the wider of both, integers in doubles."""
+    """A conversion to another type, computed in the wider of two floats, or in a float that holds
+    the integer's values.
+    """
     own, new = dtype(kind), dtype(to)
     wide = max((own, new), key=lambda k: k.size_bytes)
     if own.is_float or new.is_float:
@@ -53,7 +55,7 @@ def converting(shape: Shape, kind: str, to: str) -> Definition:
 
 
 def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
-    """The shape that all are broadcast to; raises ShapeError where there is none."""
+    """The common shape that all `shapes` broadcast to; raises ShapeError if there is none."""
     try:
         return np.broadcast_shapes(*shapes)
     except (ValueError, OverflowError):
@@ -63,7 +65,7 @@ def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
 
 @dataclass
 class Importer:
-    """The state of an import at one node; tensors are known by the names that the file gives."""
+    """The state of an import at one node; tensors keep the names of the file."""
 
     builder: NetworkBuilder
     constants: dict[str, Constant]
@@ -72,19 +74,19 @@ class Importer:
     batch: int | None
     values: dict[str, Array] = field(default_factory=dict)
     node: OnnxNode = _NONE
-    """The node at hand."""
+    """The current node."""
     dtype: str = ""
-    """The element type that it computes in."""
+    """The element type that the node computes in."""
     outer: NetworkBuilder | None = None
     imported: Callable[[Importer, OnnxNode], None] = lambda _, __: None
-    """Appends one node."""
+    """Translates one node."""
     narrow: DType | None = None
-    """The floats of 16 bits that it computes in f32."""
+    """The 16-bit float type of a node that computes in f32."""
 
     def at(self, node: OnnxNode, operator: Operator) -> Importer:
-        """This import at another node, which computes in the type of its operands.
+        """This import at another node, with its element type derived from the operands.
 
-        Raises GraphError for an operand of a type that the operator does not have there.
+        Raises GraphError for an operand of a type that the operator does not accept.
         """
         own, declared, kinds = replace(self, node=node), operator.inputs_of(node.version), []
         for index, name in enumerate(node.inputs):
@@ -103,11 +105,11 @@ class Importer:
         return own
 
     def wrong(self, reason: str, fix: str = "") -> GraphError:
-        """The error that the node cannot be read."""
+        """The error that the current node cannot be read for `reason`."""
         return GraphError(f"{self.node.title()}: {reason}", fix=fix)
 
     def apart(self) -> Importer:
-        """An importer of the same constants into a network of its own."""
+        """An importer with the same constants into a separate network."""
         builder = NetworkBuilder("folded", self.builder.dtype)
         constants = dict(self.constants)
         return replace(self, builder=builder, values={}, constants=constants, outer=self.builder)
@@ -121,7 +123,7 @@ class Importer:
 
     @property
     def is_float(self) -> bool:
-        """True if the node at hand computes floats."""
+        """True if the current node computes floats."""
         return dtype(self.dtype).is_float
 
     @property
@@ -129,9 +131,9 @@ class Importer:
         return self.node.title() if self.node.kind else "the model's output list"
 
     def use(self, name: str, types: Container[str] = ()) -> str:
-        """The tensor `name`, declared as a weight when it is a constant used for the first time.
+        """The tensor `name`; a constant is declared as a weight on first use.
 
-        Raises GraphError unless its elements are of the node's type or of one of `types`.
+        Raises GraphError unless the elements have the node's type or one of `types`.
         """
         kind = self.element_type(name)
         if self.narrow and kind == self.narrow.name and kind not in types:
@@ -149,7 +151,7 @@ class Importer:
         return name
 
     def _widened(self, name: str, kind: str) -> str:
-        """Floats of 16 bits as singles."""
+        """A tensor of 16-bit floats converted to f32."""
         wide = f"{name}/{F32}"
         if not self.builder.has(wide):
             self._declared(name, kind)
@@ -165,7 +167,7 @@ class Importer:
         return self.use(name, EVERY_TYPE)
 
     def element_type(self, name: str) -> str:
-        """Element type of a tensor; of an unused constant, the type it gets in the network."""
+        """Element type of a tensor; for an unused constant, its type once in the network."""
         if self.builder.has(name):
             return self.builder.element_type(name)
         if self.outer is not None and self.outer.has(name):
@@ -179,7 +181,7 @@ class Importer:
         return self.builder.dtype if own else _NAMES.get(held, str(held))
 
     def _element_type(self, name: str) -> str:
-        """Name of a tensor's element type; of a constant, as the file stores it."""
+        """Name of a tensor's element type; for a constant, as the file stores it."""
         constant = self.constants.get(name)
         return self.builder.element_type(name) if constant is None else str(constant.dtype)
 
@@ -209,7 +211,7 @@ class Importer:
         return self.constants[name]
 
     def scalar(self, index: int, otherwise: int = 0) -> int:
-        """A constant input that must hold one integer; another number where it is left out."""
+        """A constant input that must hold one integer; `otherwise` if the input is missing."""
         if not self.node.has_input(index):
             return otherwise
         if self.constant(index).size != 1 or self.constant(index).dtype.kind not in "iu":
@@ -217,7 +219,7 @@ class Importer:
         return int(self.constant(index).item())
 
     def integers(self, index: int) -> tuple[int, ...]:
-        """A constant input that must hold integers, such as axes or a shape; none if left out."""
+        """A constant input that must hold integers, such as axes; empty if the input is missing."""
         if not self.node.has_input(index):
             return ()
         integers = integers_of(self.constant(index))
@@ -226,24 +228,24 @@ class Importer:
         return integers
 
     def axes(self) -> tuple[int, ...]:
-        """The axes, an attribute of older versions and a constant second input of newer ones."""
+        """The axes: a constant second input in newer versions, an attribute in older ones."""
         return self.integers(1) or self.node.integers("axes")
 
     def new_constant(self, name: str, numbers: Constant) -> str:
-        """A constant that the file does not hold itself, called like `name`."""
+        """Add a constant that the file does not contain; returns its name, derived from `name`."""
         fresh = self.builder.fresh(name, self.constants)
         self.constants[fresh] = numbers
         return fresh
 
     def held(self, name: str, numbers: Constant) -> str:
-        """Numbers of the node's own, floats in the type that it computes in, as a tensor."""
+        """A tensor of constants that the node introduces; floats take the type it computes in."""
         if numbers.dtype.kind == "f":
             others = self.is_float and not self.narrow and self.dtype != self.builder.dtype
             numbers = numbers.astype(dtype(self.dtype if others else self.file_dtype).numpy)
         return self.use(self.new_constant(f"{self.node.output()}/{name}", numbers), EVERY_TYPE)
 
     def numbered(self, size: int) -> Constant:
-        """The numbers 0, 1, ... of an axis. Raises GraphError for more than are made."""
+        """The indices 0, 1, ... of an axis. Raises GraphError for more than `MOST_ELEMENTS`."""
         if size > MOST_ELEMENTS:
             raise self.wrong(f"an axis of {size} places, at most {MOST_ELEMENTS} are numbered")
         return np.arange(size)
@@ -252,7 +254,7 @@ class Importer:
         self, extents: Shape, places: Sequence[Access], *names: str, result: Access | None = None,
         body: str = "x0", gather: Gather | None = None, computed: str = "", to: str = "",
     ) -> Definition:  # fmt: skip
-        """A definition over tensors: what is read of each, and the types that follow from them."""
+        """A definition over the tensors `names`, read at `places`, with types derived from them."""
         kinds = [self.builder.element_type(name) for name in names]
         computed = computed or self.dtype
         types = _types_text(kinds, computed, to or computed)
@@ -260,7 +262,7 @@ class Importer:
         return Definition(extents, y, tuple(places), body, gather, "x0", types)
 
     def axis(self, axis: int | None = None, rank: int | None = None) -> int:
-        """An axis counted from the front: the attribute `axis`, of the first input."""
+        """An axis counted from the front; defaults to the attribute `axis`, of the first input."""
         axis = self.node.integer("axis") if axis is None else axis
         rank = len(self.shape(0)) if rank is None else rank
         if not -rank <= axis < rank:
@@ -272,7 +274,7 @@ class Importer:
         self.give(self.node.output(), op, *inputs)
 
     def give(self, output: str, op: Op, *inputs: str, suffix: str = "") -> None:
-        """Append `op` as an output of the node; floats of 16 bits are rounded from singles."""
+        """Append `op` as an output of the node; for 16-bit floats, round the f32 result."""
         name = f"{self.node.name or self.node.kind}{suffix}"
         if not (self.narrow and op.out_dtype == F32.name):
             self.builder.apply(op, *inputs, name=name, output=output)
@@ -283,17 +285,17 @@ class Importer:
         self.builder.apply(rounding, made, name=f"{name}_rounded", output=output)
 
     def map(self, body: str, *names: str, computed: str = "", result: str = "") -> None:
-        """Append an expression over tensors, which are broadcast, as the result of the node."""
+        """Append an expression over broadcast tensors as the result of the node."""
         self.emit(self.mapped(body, *names, computed=computed, result=result), *names)
 
     def each(self, body: str, *names: str, suffix: str = "_each", computed: str = "") -> str:
-        """An expression over tensors as an intermediate step."""
+        """Append an expression over tensors as an intermediate step; returns its result."""
         return self.step(self.mapped(body, *names, computed=computed), *names, suffix=suffix)
 
     def mapped(
         self, body: str, *names: str, computed: str = "", result: str = ""
     ) -> Definition:  # fmt: skip
-        """The definition of an expression over tensors that are broadcast against each other."""
+        """The definition of an expression over broadcast tensors."""
         shapes = [self.builder.shape(name) for name in names]
         shape = broadcast_shape(shapes)
         places = [broadcast(own, shape) for own in shapes]
@@ -304,7 +306,7 @@ class Importer:
         self.emit(Reshape(self.builder.shape(x), shape, self.builder.element_type(x)), x)
 
     def reshaped(self, x: str, shape: Shape, suffix: str = "_shaped") -> str:
-        """A tensor under another shape as an intermediate step."""
+        """A tensor in another shape, by an intermediate reshape if needed."""
         own = self.builder.shape(x)
         if own == shape:
             return x

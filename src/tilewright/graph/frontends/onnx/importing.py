@@ -1,7 +1,7 @@
 """From an ONNX model as plain values to a network, node by node, shapes inferred on the way.
 
-Nodes whose operands are all constants (how exporters compute shapes) are folded; every other node
-goes to the translator of its operator.
+Nodes whose operands are all constants, by which exporters compute shapes, are folded; every other
+node goes to the translator of its operator.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
 _FLOATS = ("f32", "f64")
 _MOST_NAMED = 40
-"""Nodes whose refusals are shown."""
+"""Most nodes whose errors are shown."""
 _BEYOND_MEMORY = ("array is too big", "Maximum allowed")
-"""NumPy's words where an array cannot even be addressed."""
+"""NumPy's message for an array beyond the address space."""
 
 
 def import_model(
     model: OnnxModel, name: str, batch: int | None, dtype: str | None, shapes: Mapping[str, Shape]
 ) -> Network:
-    """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
+    """The network that `model` describes, called `name`; `shapes` overrides shapes of inputs."""
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
     if dtype not in (None, *_FLOATS):
@@ -70,8 +70,8 @@ def import_model(
 
 
 def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: NetworkBuilder) -> None:
-    """Log a warning if an output's declared shape differs from the computed one, which is used:
-    exporters leave outdated shapes behind.
+    """Log a warning if an output's declared shape differs from the computed one. The latter is
+    used, since exporters leave outdated shapes behind.
     """
     for output in outputs:
         declared, computed = output.extents, builder.shape(output.name)
@@ -90,7 +90,7 @@ def _agree(declared: Extents, computed: Shape) -> bool:
 
 
 def _import_nodes(importer: Importer, nodes: Sequence[OnnxNode]) -> None:
-    """Translate all nodes; those that cannot be are refused at once, without what reads of them."""
+    """Translate all nodes. Raises all errors together, except in nodes that depend on bad ones."""
     refused, lost = list[GraphError](), set[str]()
     for node in nodes:
         reads_more = any(isinstance(value, Subgraph) for value in node.attributes.values())
@@ -137,7 +137,7 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
 
 
 def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> str:
-    """Objection of the standard's own rules to the operands of a node; empty if nothing."""
+    """The standard's own objection to the operands of a node; empty if there is none."""
     schema, types, data = operator.definitions[node.version], {}, {}
     given = {
         name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
@@ -157,7 +157,7 @@ def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> s
         proto = helper.make_node(node.kind, node.inputs, node.outputs, **given)  # type: ignore[arg-type]  # any values
         opset = [helper.make_opsetid("", node.version)]
         shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opset)
-    except Exception as error:  # whatever the package raises says why
+    except Exception as error:  # any exception of the package explains the fault
         return str(error).splitlines()[0].removeprefix("[ShapeInferenceError] ")
     return ""
 
@@ -210,7 +210,7 @@ def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None)
 
 
 def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
-    """The option that gives an input its shape, with a question mark for each open extent."""
+    """The option that sets an input's shape, with a question mark for each open extent."""
     shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
     return f"give --shape {quoted(item.name)[1:-1]}={shown}"
 

@@ -19,9 +19,9 @@ Extents: TypeAlias = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class InputDeclaration:
-    """A declared input; an extent is a number, or a text, maybe empty, where the file has none.
+    """A declared input; an extent is a number, or a text, possibly empty, if it is left open.
 
-    `extents` is None where the file does not even say how many there are.
+    `extents` is None if the file does not state their number.
     """
 
     name: str
@@ -31,7 +31,7 @@ class InputDeclaration:
 
 @dataclass(frozen=True)
 class OutputDeclaration:
-    """A declared output; its extents, if the file says any, decide nothing."""
+    """A declared output; its extents, if any, are informative only."""
 
     name: str
     extents: Extents | None
@@ -39,7 +39,7 @@ class OutputDeclaration:
 
 @dataclass(frozen=True)
 class Unread:
-    """The value of an attribute that no supported operator takes, such as a graph."""
+    """The value of an attribute of a kind that no supported operator reads."""
 
     what: str
 
@@ -49,7 +49,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A branch or a loop's body: nodes that may read from outside, constants, inputs, outputs."""
+    """A branch or a loop's body; its nodes may read tensors from outside."""
 
     nodes: tuple[OnnxNode, ...]
     constants: Mapping[str, Constant]
@@ -57,7 +57,7 @@ class Subgraph:
     outputs: tuple[str, ...]
 
     def renamed(self, names: Mapping[str, str]) -> Subgraph:
-        """The graph with other names of tensors."""
+        """The graph with tensors renamed."""
         constants = {names.get(name, name): array for name, array in self.constants.items()}
         nodes = tuple(node.renamed(names) for node in self.nodes)
         inputs, outputs = (
@@ -66,7 +66,7 @@ class Subgraph:
         return Subgraph(nodes, constants, inputs, outputs)
 
     def instance(self, inputs: Sequence[str], number: int) -> Subgraph:
-        """One pass of a loop: it reads these tensors, what it makes is called after its number."""
+        """One pass of a loop, which reads these tensors; its own tensors carry the pass number."""
         made = (name for node in self.nodes for name in node.outputs if name)
         names = {name: f"{name}@{number}" for name in made}
         return self.renamed(names | dict(zip(self.inputs, inputs, strict=True)))
@@ -77,7 +77,7 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """One node; once checked, `version` is that of its operator and attributes hold defaults."""
+    """One node. The checker sets the `version` of its operator and adds default attributes."""
 
     kind: str
     domain: str
@@ -88,7 +88,7 @@ class OnnxNode:
     version: int = 0
 
     def renamed(self, names: Mapping[str, str]) -> OnnxNode:
-        """The node with other names of tensors, in its graphs, too."""
+        """The node with tensors renamed, also inside its graphs."""
         inputs, outputs = (
             tuple(names.get(name, name) for name in part) for part in (self.inputs, self.outputs)
         )
@@ -103,11 +103,11 @@ class OnnxNode:
         return self._attribute(name, Subgraph)
 
     def title(self) -> str:
-        """The node for a message: its name, or its first output, and its operator."""
+        """The node in messages: its name, or its first output, and its operator."""
         return f"node {self.shown_name()} ({quoted(self.kind)[1:-1]})"
 
     def shown_name(self) -> str:
-        """Its name, or its first output, for a message."""
+        """The node's name in messages; its first output if it has none."""
         return quoted(self.name or (self.outputs[0] if self.outputs else ""))
 
     def input(self, index: int) -> str:
@@ -138,7 +138,7 @@ class OnnxNode:
         return self._attribute(name, tuple) if name in self.attributes else ()
 
     def flag(self, name: str) -> bool:
-        """True if an attribute is given, which only later versions may have, and is not 0."""
+        """True if an attribute exists, which may need a later version, and is not 0."""
         return bool(self.attributes.get(name))
 
     def numbers(self, name: str) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Shapes that a node states by numbers: reshapes, and broadcasting before NumPy's rule."""
+"""Shapes that nodes give as numbers: reshapes, and broadcasting before operator set 7."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilewright.ops.op import Shape, show_shape
 
 
 def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
-    """The shape of the second operand that broadcasts to the first under NumPy's rule.
+    """The shape of the second operand that broadcasts to the first by NumPy's rule.
 
-    Up to operator set 6 both are of one shape, or with `broadcast` = 1 the second lies along
-    consecutive axes of the first: from `axis` on, or along the last ones.
+    Up to operator set 6, both shapes are equal, or with `broadcast` = 1 the second matches
+    consecutive axes of the first: from `axis` on, or the last ones.
     """
     if a == b:
         return b
@@ -28,7 +28,7 @@ def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
 
 
 def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
-    """`b` with extents of 1 around it, aligned with `a` from `axis` on. Raises GraphError."""
+    """`b` padded with extents of 1 to match `a` from `axis` on. Raises GraphError if it cannot."""
     if not 0 <= axis <= len(a) - len(b) or any(
         extent not in (1, a[axis + place]) for place, extent in enumerate(b)
     ):
@@ -40,7 +40,7 @@ def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
 
 
 def reshaped(node: OnnxNode, shape: Shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape a reshape asks for: 0 keeps an extent, -1 takes the rest."""
+    """The target shape of a reshape: 0 keeps an extent, -1 is inferred."""
     if any(extent < -1 for extent in wanted) or wanted.count(-1) > 1:
         raise GraphError(f"{node.title()}: {wanted} is not a shape")
     if "allowzero" in node.attributes and node.integer("allowzero") and 0 in wanted:

@@ -1,4 +1,4 @@
-"""Every ONNX operator that is read, by name: what the modules of the package say of theirs."""
+"""Every supported ONNX operator by name, collected from the modules of the package."""
 
 from __future__ import annotations
 

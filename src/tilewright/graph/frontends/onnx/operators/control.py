@@ -1,4 +1,4 @@
-"""ONNX's control flow: the branch of a known condition, loops pass after pass."""
+"""ONNX's control flow: branches with known conditions, and unrolled loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_PASSES = 4096
 
 
 def _chosen(at: Importer) -> None:
-    """The branch of a condition that is known."""
+    """If: append the branch that a known condition selects."""
     branch = at.node.graph("then_branch" if _truth(at, at.node.input(0)) else "else_branch")
     for output, name in zip(at.node.outputs, at.run(branch), strict=False):
         _called(at, output, name)
@@ -31,7 +31,7 @@ def _truth(at: Importer, name: str) -> bool:
 
 
 def _called(at: Importer, output: str, name: str) -> None:
-    """A tensor under another name."""
+    """Give a tensor another name."""
     if output and name in at.constants:
         at.constants[output] = at.constants[name]
     elif output:
@@ -41,7 +41,7 @@ def _called(at: Importer, output: str, name: str) -> None:
 
 
 def _loop(at: Importer) -> None:
-    """Passes as long as a condition holds that each pass computes from constants."""
+    """Loop: append passes while the condition holds, which must be a constant in each pass."""
     body, carried = at.node.graph("body"), list(at.node.inputs[2:])
     _require(at, body, 2 + len(carried), 1 + len(carried))
     most = at.scalar(0, _MOST_PASSES + 1)
@@ -60,7 +60,7 @@ def _loop(at: Importer) -> None:
 
 
 def _require(at: Importer, body: Subgraph, inputs: int, outputs: int) -> None:
-    """Refuse a body that takes another number of tensors or gives fewer."""
+    """Refuse a body with another number of inputs or with fewer outputs."""
     own = (len(body.inputs), len(body.outputs))
     if own[0] != inputs or own[1] < outputs:
         raise at.wrong(f"its body has {own} inputs and outputs, expected ({inputs}, {outputs})")
@@ -70,8 +70,8 @@ def _name_outputs(
     at: Importer, carried: Sequence[str], passes: Sequence[Sequence[str]],
     ways: Sequence[tuple[int, int]],
 ) -> None:  # fmt: skip
-    """Name the values that the last pass carries, and join those that all give along an axis each,
-    in their order or (turned) against it.
+    """Name the carried values of the last pass, and stack the other values of all passes; `ways`
+    holds (reversed, axis) for each.
     """
     for output, name in zip(at.node.outputs, carried, strict=False):
         _called(at, output, name)
@@ -82,7 +82,7 @@ def _name_outputs(
 
 
 def _scan(at: Importer) -> None:
-    """One pass for each slice of the scanned tensors."""
+    """Scan: append one pass for each slice of the scanned tensors."""
     body, scanned = at.node.graph("body"), at.node.integer("num_scan_inputs")
     if not 0 < scanned <= len(at.node.inputs):
         raise at.wrong(f"scans {scanned} of {len(at.node.inputs)} inputs")
@@ -111,7 +111,7 @@ def _scan(at: Importer) -> None:
 
 
 def _slice(at: Importer, name: str, axis: int, place: int) -> str:
-    """One slice, without its axis; a constant of a constant."""
+    """One slice of a tensor, without its axis; a constant's slice is a constant."""
     if name in at.constants:
         return at.new_constant(f"{name}/{place}", np.take(at.constants[name], place, axis))
     shape, axes = at.builder.shape(name), iter(range(len(at.builder.shape(name)) - 1))
@@ -123,7 +123,7 @@ def _slice(at: Importer, name: str, axis: int, place: int) -> str:
 
 
 def _stacked(at: Importer, output: str, names: Sequence[str], axis: int) -> None:
-    """Tensors side by side along a new axis."""
+    """Stack tensors along a new axis."""
     if not output:
         return
     if not names:

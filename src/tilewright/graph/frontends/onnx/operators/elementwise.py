@@ -1,4 +1,4 @@
-"""ONNX's elementwise operators: expressions over tensors that are broadcast, and conversions."""
+"""ONNX's elementwise operators: expressions over broadcast tensors, and conversions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ OF_ONE = {
     "Swish": "swish alpha", "Tan": "tan", "Tanh": "tanh",
     "ThresholdedRelu": "thresholded_relu alpha",
 }  # fmt: skip
-"""Functions of one tensor: ONNX's name, ours, and the attributes that are its parameters."""
+"""Functions of one tensor: ONNX's name, our name, and the attributes that are parameters."""
 _EXPRESSIONS = {
     "And": "x0 and x1", "BitwiseAnd": "x0 & x1", "BitwiseNot": "~x0", "BitwiseOr": "x0 | x1",
     "BitwiseXor": "x0 ^ x1", "Equal": "x0 == x1", "Greater": "x0 > x1",
     "GreaterOrEqual": "x0 >= x1", "IsNaN": "x0 != x0", "Less": "x0 < x1",
     "LessOrEqual": "x0 <= x1", "Not": "not x0", "Or": "x0 or x1", "Xor": "x0 != x1",
 }  # fmt: skip
-"""Expressions over all inputs, truth values but for those of bits."""
+"""Expressions over all inputs; results are truth values, except for functions of bits."""
 _OF_TWO = {
     "Add": ("add", "x0 + x1"), "Div": ("div", "quo(x0, x1)"), "Mul": ("mul", "x0 * x1"),
     "PRelu": ("prelu", "x1 * x0 if x0 < 0 else x0"), "Sub": ("sub", "x0 - x1"),
 }  # fmt: skip
-"""The function of floats, and the expression of integers."""
+"""The function on floats, and the expression on integers."""
 _OF_MANY = {
     "Max": ("max", "max({0}, {1})"), "Mean": ("", "{0} + {1}"), "Min": ("min", "min({0}, {1})"),
     "Sum": ("add", "{0} + {1}"),
@@ -47,7 +47,7 @@ _OF_MANY = {
 
 
 def _unary(at: Importer, *, function: str, parameters: tuple[str, ...] = ()) -> None:
-    """A function whose parameters are the attributes of these names."""
+    """A function of one tensor, with these attributes as parameters."""
     if not at.is_float:
         at.map(f"{function}(x0)", at.operand(0))
         return
@@ -62,12 +62,12 @@ def _identity(at: Importer) -> None:
 
 
 def _gelu(at: Importer) -> None:
-    """By the error function, or by tanh, which is near it."""
+    """Gelu by the error function, or approximated by tanh."""
     _unary(at, function="gelu" if at.node.text("approximate") == "none" else "gelu_tanh")
 
 
 def _dropout(at: Importer) -> None:
-    """An identity: inference drops nothing."""
+    """An identity, since inference drops nothing."""
     if at.node.has_input(2) and bool(at.constant(2).any()):
         raise at.wrong("training_mode = True is not supported, only False")
     _identity(at)
@@ -76,9 +76,9 @@ def _dropout(at: Importer) -> None:
 
 
 def _clip(at: Importer) -> None:
-    """Bounds are attributes up to operator set 10 and inputs from 11 on; both are optional.
+    """Clip; optional bounds are attributes up to operator set 10 and inputs from 11 on.
 
-    Without a bound the numbers end where those of the element type do.
+    A missing bound is the limit of the element type.
     """
     given = [index for index in (1, 2) if at.node.has_input(index)]
     if not at.is_float or any(at.node.inputs[index] not in at.constants for index in given):
@@ -101,14 +101,14 @@ def _clip(at: Importer) -> None:
 
 
 def _along_channels(node: OnnxNode, x: Shape, slope: Shape) -> Shape:
-    """One slope for all elements, or for each channel."""
+    """PRelu: one slope for all elements, or one per channel."""
     return slope if slope == (1,) else aligned_at(node, x, slope, axis=1)
 
 
 def _together(
     at: Importer, along: Callable[[OnnxNode, Shape, Shape], Shape] = aligned
 ) -> list[str]:
-    """The operands; up to operator set 6 the second is moved along the first."""
+    """Both operands; up to operator set 6 the second is aligned with the first explicitly."""
     names = at.operands()
     if at.node.version < 7 and len(names) == 2:
         wanted = along(at.node, *map(at.builder.shape, names))
@@ -122,7 +122,7 @@ def _expressed(at: Importer, *, body: str, truth: bool = False) -> None:
 
 
 def _binary(at: Importer, *, function: str, body: str) -> None:
-    """A function of two tensors, an expression of integers."""
+    """A function of two tensors of floats, or an expression over integers."""
     names = _together(at, _along_channels if function == "prelu" else aligned)
     a, b = map(at.builder.shape, names)
     op = at.is_float and Binary(function, a, b, at.dtype)
@@ -130,19 +130,19 @@ def _binary(at: Importer, *, function: str, body: str) -> None:
 
 
 def _shifted(at: Importer) -> None:
-    """Bits to the left or right."""
+    """A shift to the left or right."""
     _expressed(at, body="x0 << x1" if at.node.text("direction") == "LEFT" else "x0 >> x1")
 
 
 def _is_infinite(at: Importer) -> None:
-    """Infinities of the signs that are asked for."""
+    """True for infinities of the requested signs."""
     signs = {"positive": "inf", "negative": "-inf"}
     tests = [f"x0 == {end}" for sign, end in signs.items() if at.node.flag(f"detect_{sign}")]
     _expressed(at, body=" or ".join(tests) or "0 * x0 == 1", truth=True)
 
 
 def _mod(at: Importer) -> None:
-    """The remainder with the sign of the dividend for `fmod`, else with that of the divisor."""
+    """The remainder with the sign of the dividend for `fmod`, else of the divisor."""
     if at.is_float and at.node.flag("fmod"):
         _binary(at, function="fmod", body="")
     else:
@@ -151,7 +151,7 @@ def _mod(at: Importer) -> None:
 
 
 def _pow(at: Importer) -> None:
-    """Powers of floats, and of integers in doubles, in the type of the base."""
+    """Powers in the type of the base; integers are computed in doubles."""
     kinds = [at.element_type(at.node.input(i)) for i in (0, 1)]
     if kinds == [at.dtype] * 2 and at.is_float:
         _binary(at, function="pow", body="")
@@ -162,7 +162,7 @@ def _pow(at: Importer) -> None:
 
 
 def _variadic(at: Importer, *, function: str, joined: str) -> None:
-    """A function of a list of tensors from left to right; of one shape up to operator set 6."""
+    """A function folded over a list of tensors; up to operator set 6 their shapes are equal."""
     names = at.operands()
     shapes = [at.builder.shape(name) for name in names]
     if at.node.version < 8 and len(set(shapes)) > 1:
@@ -175,7 +175,7 @@ def _variadic(at: Importer, *, function: str, joined: str) -> None:
 
 
 def _where(at: Importer) -> None:
-    """Each element of one of two tensors."""
+    """Where: each element from one of two tensors, by a condition."""
     kind = at.element_type(at.node.input(1))
     names = at.operand(0, (BOOL.name,)), at.operand(1, (kind,)), at.operand(2, (kind,))
     computed = dtype(kind).computed.name
@@ -183,7 +183,7 @@ def _where(at: Importer) -> None:
 
 
 def _cast(at: Importer) -> None:
-    """Elements in the type of a number, of a name up to operator set 5, or of another tensor."""
+    """Cast to a type given by a number, by a name up to operator set 5, or by another tensor."""
     if at.node.kind == "CastLike":
         kind = at.element_type(at.node.input(1))
     else:

@@ -1,4 +1,4 @@
-"""ONNX's operators whose outputs are numbers that are known: shapes, ranges, diagonals."""
+"""ONNX's operators with outputs that are known in advance: shapes, ranges, diagonals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _range(at: Importer) -> None:
 
 
 def _eye_like(at: Importer) -> None:
-    """Ones on a diagonal, in the type of the operand or one that is named."""
+    """Ones on a diagonal, in the operand's type or the one of an attribute."""
     shape, kind = at.shape(0, EVERY_TYPE), at.element_type(at.node.input(0))
     if "dtype" in at.node.attributes:
         kind = TYPES.get(at.node.integer("dtype"), "")

@@ -21,7 +21,7 @@ from tilewright.ops.definitions import Place, access, along, assembled
 from tilewright.ops.op import Op, Shape
 
 _MOST_TURNS = 64
-"""Times that a tensor fits into its border from which on it is looked up there."""
+"""Border per axis, in lengths of the axis, beyond which padding uses a look-up instead of parts."""
 
 
 def _flatten(at: Importer) -> None:
@@ -31,7 +31,7 @@ def _flatten(at: Importer) -> None:
 
 
 def _reshape(at: Importer) -> None:
-    """A batch size fixed by the file is replaced where another one is wanted."""
+    """Reshape; a batch size fixed by the file is replaced if another one was requested."""
     shape = at.shape(0)
     wanted = at.node.integers("shape") if at.node.version < 5 else at.integers(1)
     target = reshaped(at.node, shape, wanted)
@@ -61,7 +61,7 @@ def _unsqueeze(at: Importer) -> None:
 
 
 def _concat(at: Importer) -> None:
-    """Tensors side by side, those without elements left out."""
+    """Concatenation, without tensors that have no elements."""
     filled = [n for n in at.node.inputs if n not in at.constants or at.constants[n].size]
     operands = [at.use(name) for name in filled or at.node.inputs]
     shapes = tuple(at.builder.shape(name) for name in operands)
@@ -74,7 +74,7 @@ def _space_to_depth(at: Importer) -> None:
 
 
 def _depth_to_space(at: Importer) -> None:
-    """Channels of a block become pixels."""
+    """Turn the channels of each block into pixels."""
     batch, channels, height, width = shape = at.images()
     block = at.node.integer("blocksize")
     if block < 1 or channels % block**2:
@@ -100,14 +100,14 @@ def _transpose(at: Importer) -> None:
 
 
 def _expand(at: Importer) -> None:
-    """Broadcast to a shape, or by it."""
+    """Broadcast a tensor and a shape against each other."""
     wanted = broadcast_shape((at.shape(0), at.integers(1)))
     source = broadcast(at.shape(0), wanted)
     at.emit(Definition(wanted, straight(wanted), (source,), dtype=at.dtype), at.operand(0))
 
 
 def _tile(at: Importer) -> None:
-    """Copies side by side: an axis over the copies and one over the elements."""
+    """Repeat along each dimension, by an axis over the copies and one over the elements."""
     shape, repeats = at.shape(0), at.integers(1)
     if len(repeats) != len(shape) or min(repeats, default=1) < 1:
         raise at.wrong(f"{repeats} repeats of {len(shape)} dimensions")
@@ -119,7 +119,7 @@ def _tile(at: Importer) -> None:
 
 
 def _split(at: Importer) -> None:
-    """Parts along an axis, each an output."""
+    """Split along an axis into one output per part."""
     x, shape, axis, parts = at.operand(0), at.shape(0), at.axis(), len(at.node.outputs)
     each = -(-shape[axis] // parts)
     equal = [min(each, shape[axis] - i * each) for i in range(parts)]
@@ -137,7 +137,7 @@ def _split(at: Importer) -> None:
 
 
 def _slice(at: Importer) -> None:
-    """Starts, ends, axes and steps; all attributes but the steps up to operator set 9."""
+    """Slice by starts, ends, axes and steps; up to operator set 9 by attributes, without steps."""
     shape = at.shape(0)
     starts, ends, axes, steps = (
         at.node.integers(name) if at.node.version < 10 else at.integers(index)
@@ -197,8 +197,8 @@ def _pad(at: Importer) -> None:
 
 
 def _continued(at: Importer, x: str, before: Sequence[int], after: Sequence[int]) -> None:
-    """Around the tensor its own elements, mirrored, the nearest or from the other side, axis by
-    axis: parts that write places of their own.
+    """Pad with a tensor's own elements, reflected, nearest or wrapped around, axis by axis. Each
+    part writes its own elements.
     """
     padded = [d for d in range(len(before)) if before[d] or after[d]]
     for number, d in enumerate(padded or [0]):
@@ -218,7 +218,7 @@ def _continued(at: Importer, x: str, before: Sequence[int], after: Sequence[int]
 
 
 def looked_up(at: Importer, shape: Shape, axis: int, x: str, index: str) -> Definition:
-    """The slices along an axis that a tensor of places names."""
+    """Slices along an axis at the indices of a tensor."""
     own = at.builder.shape(index)
     behind = len(own) - 1
     axes = [None if d == axis else d + behind * (d > axis) for d in range(len(shape))]
@@ -228,14 +228,14 @@ def looked_up(at: Importer, shape: Shape, axis: int, x: str, index: str) -> Defi
 
 
 def table(shape: Shape, axes: Sequence[int | None]) -> Access:
-    """A tensor read along these axes; for None, at places that operands 1, 2, ... name."""
+    """A tensor read along these axes; for each None, at indices from operands 1, 2, ..."""
     terms = tuple(() if axis is None else ((axis, 1),) for axis in axes)
     read = tuple(axes[:d].count(None) + 1 if a is None else None for d, a in enumerate(axes))
     return Access(shape, terms, (0,) * len(shape), None, read)
 
 
 def _parts(at: Importer, shape: Shape, d: int, before: int, after: int) -> Iterator[Definition]:
-    """(the tensor, what lies before it, what lies behind it) along one dimension."""
+    """Copies of the tensor itself, of its border before and of its border after, along `d`."""
     size, axes = shape[d], along(*range(len(shape)))
     whole = (*shape[:d], before + size + after, *shape[d + 1 :])
     for first, count in ((before, size), (0, before), (before + size, after)):
@@ -252,7 +252,7 @@ def _parts(at: Importer, shape: Shape, d: int, before: int, after: int) -> Itera
 
 
 def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
-    """(the element at a place beyond the border, the step from there, for how many places)."""
+    """The source element at a padded index, the step from there, and the length of that run."""
     if 0 <= at < size:
         return at, 1, size - at
     if mode == "edge":
@@ -262,7 +262,7 @@ def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
         return start, 1, min(count, size - start)
     period = max(1, 2 * (size - 1))
     start = at % period
-    if start >= size:  # on the way back
+    if start >= size:  # in the reflected half
         start = period - start
         return start, -1, min(count, start)
     return start, 1 if size > 1 else 0, min(count, size - 1 - start) or 1

@@ -1,4 +1,4 @@
-"""ONNX's operators on places: elements that others name, triangles, one hot, the largest."""
+"""ONNX's operators on indices: gather, scatter, triangles, one-hot, top k."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDICES = ("i32", "i64")
 
 
 def _indices(at: Importer, size: int) -> str:
-    """Places counted from the front; those known that lie outside are refused."""
+    """Indices counted from the front. Raises GraphError for known ones out of range."""
     name = at.operand(1, _INDICES)
     if name not in at.constants:
         kind = at.builder.element_type(name)
@@ -43,14 +43,14 @@ def _require_inside(at: Importer, numbers: Constant, size: int) -> None:
 
 
 def _gather(at: Importer) -> None:
-    """Slices along an axis."""
+    """Gather: slices along an axis."""
     shape, axis = at.shape(0), at.axis()
     x, index = at.operand(0), _indices(at, shape[axis])
     at.emit(looked_up(at, shape, axis, x, index), x, index)
 
 
 def _elements(at: Importer) -> tuple[int, str]:
-    """(the axis, the place along it for each element of a tensor of as many dimensions)."""
+    """The axis, and the tensor of indices along it, of the data's rank."""
     axis = at.axis()
     index = _indices(at, at.shape(0)[axis])
     own, shape = at.builder.shape(index), at.shape(0)
@@ -60,20 +60,20 @@ def _elements(at: Importer) -> tuple[int, str]:
 
 
 def _named_along(at: Importer, axis: int) -> Access:
-    """Places that operand 1 names along an axis, and that the axes give along the others."""
+    """The access with indices from operand 1 along `axis`, and from the axes elsewhere."""
     shape = at.shape(0)
     return table(shape, [None if d == axis else d for d in range(len(shape))])
 
 
 def _gather_elements(at: Importer) -> None:
-    """An element of a line for each index."""
+    """GatherElements: for each index, one element along the axis."""
     axis, index = _elements(at)
     names, extents = (at.operand(0), index), at.builder.shape(index)
     at.emit(at.define(extents, (_named_along(at, axis), straight(extents)), *names), *names)
 
 
 def _parts_of(at: Importer, batch: int) -> tuple[Shape, tuple[str, ...]]:
-    """(extents, tensors) of the places that the last axis of indices holds, from the front."""
+    """The extents and tensors of index components, which the last axis of the indices holds."""
     index, shape = at.operand(1, _INDICES), at.shape(0)
     own, kind = at.builder.shape(index), at.builder.element_type(index)
     if not own or not 0 <= batch < len(own) or batch + own[-1] > len(shape):
@@ -91,13 +91,13 @@ def _parts_of(at: Importer, batch: int) -> tuple[Shape, tuple[str, ...]]:
 
 
 def _named_first(shape: Shape, outer: int, batch: int, count: int) -> Access:
-    """Places that the operands from 1 on name along `count` dimensions behind those of a batch."""
+    """The access with indices from operands 1, 2, ... along `count` dimensions after the batch."""
     behind = range(outer, outer + len(shape) - batch - count)
     return table(shape, [*range(batch), *(None,) * count, *behind])
 
 
 def _gather_nd(at: Importer) -> None:
-    """Slices whose first places the last axis of the indices names, batch by batch."""
+    """GatherND: slices at the index tuples on the last axis of the indices, batch by batch."""
     x, shape = at.operand(0), at.shape(0)
     batch = at.node.integer("batch_dims") if at.node.flag("batch_dims") else 0
     outer, names = _parts_of(at, batch)
@@ -108,7 +108,7 @@ def _gather_nd(at: Importer) -> None:
 
 
 def _scatter_elements(at: Importer) -> None:
-    """Updates at the places along an axis that indices name."""
+    """ScatterElements: updates at indices along an axis."""
     axis, index = _elements(at)
     extents = at.builder.shape(index)
     places = (straight(extents), straight(extents))
@@ -116,7 +116,7 @@ def _scatter_elements(at: Importer) -> None:
 
 
 def _scatter_nd(at: Importer) -> None:
-    """Slices of updates at the places that the last axis of the indices names."""
+    """ScatterND: slices of updates at the index tuples on the last axis of the indices."""
     shape, (outer, names) = at.shape(0), _parts_of(at, 0)
     result = _named_first(shape, len(outer), 0, len(names))
     extents = (*outer, *shape[len(names) :])
@@ -127,7 +127,7 @@ def _scatter_nd(at: Importer) -> None:
 def _scattered(
     at: Importer, result: Access, extents: Shape, places: Sequence[Access], indices: Sequence[str]
 ) -> None:
-    """The data with what is added there, or that in its place where anything was."""
+    """The data plus the scattered sums, or the sums wherever an update hits."""
     data, updates = at.operand(0), at.operand(2)
     if at.shape(2) != extents:
         raise at.wrong(f"updates of {at.shape(2)}, expected {extents}")
@@ -141,7 +141,7 @@ def _scattered(
 
 
 def _one_hot(at: Importer) -> None:
-    """One of two numbers, by comparing each index with each place."""
+    """OneHot: one of two values, by comparing each index with each position."""
     depth, kind = at.constant(1).reshape(-1)[0], at.element_type(at.node.input(2))
     if not 1 <= depth < np.inf or at.shape(2, (kind,)) != (2,):
         raise at.wrong(f"depth {depth} and {at.shape(2, (kind,))} values, expected two of them")
@@ -163,13 +163,13 @@ def _one_hot(at: Importer) -> None:
 
 
 def _places(at: Importer, size: int) -> str:
-    """The numbers 0, 1, ... as a constant."""
+    """The indices 0, 1, ... as a constant."""
     at.constants.setdefault(f"places of {size}", at.numbered(size).astype(np.int32))
     return at.use(f"places of {size}", ("i32",))
 
 
 def _compress(at: Importer) -> None:
-    """The slices, or the elements of the whole, where a known condition holds."""
+    """Compress: the slices, or elements of the flattened tensor, where a known condition holds."""
     line = "axis" not in at.node.attributes
     x = at.reshaped(at.operand(0), (int(np.prod(at.shape(0))),)) if line else at.operand(0)
     shape, axis = at.builder.shape(x), 0 if line else at.axis()
@@ -181,7 +181,7 @@ def _compress(at: Importer) -> None:
 
 
 def _top(at: Importer) -> None:
-    """The elements of the lowest ranks: how many are before each in its row is its rank."""
+    """TopK by rank: an element's rank is the number of elements of its row that precede it."""
     x, shape, axis = at.operand(0), at.shape(0), at.axis()
     k, rank, size = at.scalar(1) or at.node.integer("k"), len(shape), shape[axis]
     if not 0 < k <= size:
@@ -214,7 +214,7 @@ def _top(at: Importer) -> None:
 
 
 def _triangle(at: Importer) -> None:
-    """Elements above or below a diagonal, the rest zero."""
+    """Trilu: the elements above or below a diagonal, all others zero."""
     shape, rank = at.shape(0), len(at.shape(0))
     if rank < 2 or shape[-2] * shape[-1] > 1 << 28:
         raise at.wrong(f"takes matrices of at most {1 << 28} elements, found {shape}")
@@ -226,7 +226,7 @@ def _triangle(at: Importer) -> None:
 
 
 def _fourier(at: Importer) -> None:
-    """A product with the roots of unity: real and imaginary parts lie along the last axis."""
+    """DFT: a product with roots of unity; the last axis holds real and imaginary parts."""
     shape, later = at.shape(0), at.node.version >= 20
     axis = at.axis(at.scalar(2, -2) if later else None)
     size, parts = shape[axis], shape[-1]

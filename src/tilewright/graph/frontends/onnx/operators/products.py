@@ -1,9 +1,9 @@
-"""ONNX's operators with weights: convolution, matrix products, normalisation; also of integers, and
-conversions to these by scales and zero points.
+"""ONNX's operators with weights: convolution, matrix products, normalisation, also on integers, and
+quantisation by scales and zero points.
 
-Zero points of 8-bit operands are subtracted first: such an operand becomes a tensor of 16 bits,
-since the difference of two 8-bit integers needs nine, and sums have 32 bits. Where the zero point
-is known before the network runs, so is a constant operand's difference.
+Zero points of 8-bit operands are subtracted first. The difference needs nine bits, so the operand
+becomes a tensor of 16 bits; sums have 32 bits. For a constant operand with a known zero point, the
+difference is a constant, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _conv(at: Importer) -> None:
 
 
 def _of_images(at: Importer, images: Shape, weights: Shape, numerics: str) -> ops.Conv2d:
-    """The convolution that a node's attributes describe; `numerics` names its element types."""
+    """The convolution of images that a node's attributes describe; `numerics` is its `dtype`."""
     if len(weights) != IMAGE_RANK:
         raise at.wrong(f"weights of {len(weights)} dimensions")
     batch, channels, height, width = images
@@ -75,7 +75,7 @@ def _gemm(at: Importer) -> None:
 
 
 def _require_addend(at: Importer, product: Shape, addend: Shape) -> None:
-    """C is broadcast to the product and never the other way; up to version 6 only if asked to."""
+    """Require that C broadcasts to the product; up to version 6 only with the attribute set."""
     extents = zip(reversed(product), reversed(addend), strict=False)
     fits = len(addend) <= 2 and all(own in (1, whole) for whole, own in extents)
     if not fits or (at.node.version < 7 and addend != product and not at.node.flag("broadcast")):
@@ -83,8 +83,8 @@ def _require_addend(at: Importer, product: Shape, addend: Shape) -> None:
 
 
 def _with_addend(at: Importer, op: ops.Op, scale: float) -> None:
-    """`op` on the first two inputs, then `scale` times the third, if given, added; where the scale
-    is 0 the third input is ignored, NaN included, as in BLAS.
+    """Append `op` on the first two inputs, plus `scale` times the third, if any. A scale of 0 makes
+    the third input irrelevant, NaN included, as in BLAS.
     """
     operands = (at.operand(0), at.operand(1))
     if not at.node.has_input(2) or scale == 0:
@@ -108,7 +108,7 @@ def _einsum(at: Importer) -> None:
 
 
 def _mat_mul(at: Importer) -> None:
-    """Any number of leading dimensions times one matrix."""
+    """MatMul: a tensor with any number of leading dimensions times a matrix or a batch."""
     a, b = at.shape(0), at.shape(1)
     x, weights = at.operand(0), at.operand(1)
     if len(a) < 2 or len(b) != 2 or not at.is_float:
@@ -125,8 +125,8 @@ def _mat_mul(at: Importer) -> None:
 
 
 def product_of_batches(at: Importer, a: Shape, b: Shape, kind: str) -> ops.Op:
-    """The product of computed tensors, whose leading dimensions are broadcast; vectors are matrices
-    of one row or column.
+    """The product of tensors with broadcast leading dimensions; vectors count as matrices of one
+    row or column.
     """
     if not a or not b:
         raise at.wrong("a single number is no matrix")
@@ -148,7 +148,7 @@ def _local_response_norm(at: Importer) -> None:
 
 
 def _softmax(at: Importer) -> None:
-    """Up to operator set 12 the tensor counts as a matrix split before the axis."""
+    """Softmax; up to operator set 12, over the tensor as a matrix split before the axis."""
     x, shape, axis = at.operand(0), at.shape(0), at.axis()
     matrix = (
         shape if at.node.version >= 13 else ops.flatten(shape, axis=axis, dtype=at.dtype).out_shape
@@ -175,7 +175,7 @@ def _mat_mul_integer(at: Importer) -> None:
 
 
 def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
-    """The operand at `index` less its zero point: one number, or one for each index of `many`."""
+    """The operand at `index` minus its zero point, a single one or one per index of `many`."""
     name, operand = at.node.input(index), at.operand(index, EVERY_TYPE)
     kind = at.builder.element_type(operand)
     points = at.node.input(zero) if at.node.has_input(zero) else ""
@@ -198,7 +198,7 @@ def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
 
 
 def _along(at: Importer) -> list[str]:
-    """The operand, and its scale and zero point: one number, or one for each place of the axis."""
+    """The operand, its scale and its zero point, single numbers or one per index of the axis."""
     x, *others = at.operands(EVERY_TYPE)
     shape, found = at.builder.shape(x), [x]
     for name in others:
@@ -213,7 +213,7 @@ def _along(at: Importer) -> list[str]:
 
 
 def _quantise(at: Importer) -> None:
-    """Quotients rounded to even, moved by the zero point, within the limits of its type."""
+    """QuantizeLinear: the quotient rounded to even, plus the zero point, clamped to its type."""
     x, scale, *zero = _along(at)
     quotient = at.each("x0 / x1", x, scale, suffix="_quotient", computed="f32")
     kind = at.builder.element_type(zero[0]) if zero else "u8"
@@ -231,7 +231,7 @@ def _dequantise(at: Importer) -> None:
 
 
 def _product(at: Importer) -> None:
-    """The product of what the integers stand for, quantised again."""
+    """QLinearMatMul: the product of the dequantised matrices, quantised again."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = at.operands(EVERY_TYPE)
     names = [at.each("x0 - x1", *pair, computed="f32") for pair in ((a, a_zero), (b, b_zero))]
     shapes = [at.builder.shape(name) for name in names]

@@ -1,6 +1,6 @@
-"""ONNX's recurrent layers: one product of all steps with the weights, then step after step.
+"""ONNX's recurrent layers, unrolled: one product of all steps' inputs with the weights, then steps.
 
-A step is a product of the state and maps over the gates, so that a layer is products and maps.
+Each step is a product of the state with its weights, and maps over the gates.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ _ACTIVATIONS = {
     "softplus": "softplus({x})", "softsign": "softsign({x})", "tanh": "tanh({x})",
     "thresholdedrelu": "thresholded_relu({x}, {a:1.0})",
 }  # fmt: skip
-"""Expression of each activation, with alpha and beta where the file gives none."""
+"""Expression of each activation, with default values of alpha and beta."""
 _MOST_STEPS = 4096
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 @dataclass
 class _Map:
-    """An expression over parts of tensors, rows of a batch times hidden units, being written."""
+    """A map under construction, over (batch, hidden units), that reads parts of tensors."""
 
     layer: _Layer
     names: list[str] = field(default_factory=list)
     places: list[Access] = field(default_factory=list)
 
     def part(self, name: str, row: int = 0, column: int = 0) -> str:
-        """Rows and columns from these on; a tensor of one dimension holds a number for a row."""
+        """Read a tensor from `row` and `column` on; a vector has one number per row."""
         rank = len(self.layer.at.builder.shape(name))
         return self.read(name, (((0, 1),), ((1, 1),))[:rank], (row, column)[:rank])
 
     def read(self, name: str, terms: Sequence[tuple[tuple[int, int], ...]], first: Shape) -> str:
-        """An operand of the expression."""
+        """Add an operand; returns its name in the expression."""
         self.names.append(name)
         self.places.append(Access(self.layer.at.builder.shape(name), tuple(terms), first))
         return f"x{len(self.names) - 1}"
 
     def gate(self, step: int, product: str, gate: int, column: int) -> str:
-        """The sum of both products for one gate."""
+        """The sum of one gate's products, with the input and with the state."""
         layer = self.layer
         first = self.part(layer.gates, step * layer.batch, gate * layer.hidden)
         return f"{first} + {self.part(product, 0, column * layer.hidden)}"
 
     def peephole(self, gate: int, cell: str) -> str:
-        """The cell times its weights, as a term of a gate; empty without peepholes."""
+        """The peephole term of a gate, the cell times its weights; empty without peepholes."""
         layer = self.layer
         if not layer.at.node.has_input(7):
             return ""
@@ -63,7 +63,7 @@ class _Map:
         return f" + {self.read(layer.at.operand(7), ((), ((1, 1),)), place)} * {cell}"
 
     def made(self, body: str, suffix: str) -> str:
-        """The result of the map with this body."""
+        """Append the map with this body; returns its result."""
         at, extents = self.layer.at, (self.layer.batch, self.layer.hidden)
         op = at.define(extents, self.places, *self.names, body=body)
         return at.step(op, *self.names, suffix=suffix)
@@ -71,7 +71,7 @@ class _Map:
 
 @dataclass
 class _Layer:
-    """One direction of a layer while it is unrolled: its state, and what a step makes of it."""
+    """One direction of a layer while it is unrolled, with its current state and cell."""
 
     at: Importer
     direction: int
@@ -80,18 +80,18 @@ class _Layer:
     hidden: int
     activations: Sequence[str]
     gates: str = ""
-    """Products of all steps with the weights: steps times batch, gates times hidden units."""
+    """Products of all steps' inputs with the weights: (steps x batch, gates x hidden units)."""
     state: str = ""
     cell: str = ""
 
     def activated(self, number: int, text: str) -> str:
-        """An activation of a text; its operand is clipped where the layer says so."""
+        """Activation number `number` of an expression, which is clipped if the layer demands it."""
         if clip := self.at.node.attributes.get("clip"):
             text = f"min(max({text}, -{clip!r}), {clip!r})"
         return self.activations[number].replace("{x}", f"({text})")
 
     def cut(self, index: int, first: int, rows: int) -> str:
-        """Rows of the weights of this direction, or so many of its biases."""
+        """`rows` rows of this direction's weights, or as many of its biases, from `first` on."""
         shape = self.at.shape(index)
         extents = (rows, *shape[2:])
         terms = ((), *(((d, 1),) for d in range(len(extents))))
@@ -100,7 +100,7 @@ class _Layer:
         return self.at.step(op, self.at.operand(index), suffix=f"_cut{index}_{first}")
 
     def product(self, x: str, weights: str, first: int) -> str:
-        """Rows times transposed weights, plus the biases from the number `first` on."""
+        """Rows times transposed weights, plus the biases of gates from `first` on."""
         (rows, depth), count = self.at.builder.shape(x), self.at.builder.shape(weights)[0]
         op = gemm(rows, count, depth, transpose_b=True, dtype=self.at.dtype)
         result = self.at.step(op, x, weights)
@@ -110,7 +110,7 @@ class _Layer:
         return self.at.step(Bias(op.out_shape, dtype=self.at.dtype), result, biases)
 
     def initial(self, index: int) -> str:
-        """The state before the first step, zeros where none is given."""
+        """The state before the first step; zeros if the node has none."""
         own, by_batch = _Map(self), self.at.node.flag("layout")
         if not self.at.node.has_input(index):
             x = own.part(self.gates)
@@ -122,7 +122,7 @@ class _Layer:
         return own.made(own.read(self.at.operand(index), terms, tuple(place)), "_initial")
 
     def within(self, step: int, new: str, old: str) -> str:
-        """The new state, or the old one for sequences that have ended."""
+        """The new state, or `old` (zeros if empty) for sequences that have ended."""
         if not self.at.node.has_input(4) or not new:
             return new
         own = _Map(self)
@@ -132,7 +132,7 @@ class _Layer:
         )
 
     def unrolled(self, kind: _Kind, *, backward: bool) -> list[str]:
-        """The states of all steps, zeros beyond the end of a sequence."""
+        """The states after each step; zeros beyond the end of a sequence."""
         self.state = self.initial(5)
         self.cell = self.initial(6) if self.at.node.kind == "LSTM" else ""
         weights = [self.cut(2, a * self.hidden, n * self.hidden) for a, n in kind.weights]
@@ -146,7 +146,7 @@ class _Layer:
 
 
 Step = Callable[[_Layer, int, Sequence[str]], tuple[str, str]]
-"""From a layer, the number of a step and weights of the state to the next state and cell."""
+"""Maps a layer, the number of a step and the state's weights to the next state and cell."""
 
 
 def _lstm(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
@@ -190,7 +190,9 @@ def _rnn(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A recurrent layer: activations by default, gates of each weight of the state, its step."""
+    """A kind of recurrent layer: its default activations, the first gate and the number of gates of
+    each of the state's weights, and its step.
+    """
 
     activations: tuple[str, ...]
     weights: tuple[tuple[int, int], ...]
@@ -226,7 +228,7 @@ class _Kind:
             _concat(at, output, names, whole[1:], (1, 0, 2) if by_batch else ())
 
     def _activations(self, at: Importer, directions: int) -> list[str]:
-        """Expressions over {x}; alphas and betas are taken by those that have one."""
+        """Expressions over {x}; each that has an alpha or beta consumes the next given one."""
         count, found = directions * len(self.activations), []
         given = at.node.texts("activations") or self.activations * directions
         numbers = {n[0]: list(at.node.numbers(f"activation_{n}")) for n in ("alpha", "beta")}
@@ -245,7 +247,7 @@ class _Kind:
 
 
 def _concat(at: Importer, output: int, names: Sequence[str], shape: Shape, order: Shape) -> None:
-    """Matrices one after the other as an output of this shape, or with its axes in this order."""
+    """Append an output of concatenated matrices, reshaped, and transposed if there is an order."""
     if output >= len(at.node.outputs) or not at.node.outputs[output]:
         return
     shapes = tuple(at.builder.shape(name) for name in names)

@@ -1,7 +1,7 @@
 """ONNX's Resize: the nearest element, or a weighted sum of neighbours along each axis.
 
-The place of every element is computed as the standard says, with fractions. Elements a step apart,
-and copies of each, are moved; others are products with the weights of each element, known here.
+Source coordinates are computed as in the standard, with exact fractions. Regular selections, with
+equal steps and copies, become moves; all others become products with constant weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.ops.notation import einsum
 from tilewright.ops.op import Op, Shape
 
 _MOST_PLACES = 1 << 18
-"""Elements of a resized axis: the place of each is computed with fractions."""
+"""Most elements of a resized axis, since fractions are slow."""
 
 
 def _resize(at: Importer) -> None:
@@ -42,7 +42,7 @@ def _resize(at: Importer) -> None:
 
 
 def _weighted(at: Importer, matrices: dict[int, np.ndarray]) -> None:
-    """Append a product with the weights of each element along each axis that changes."""
+    """Append a product with a matrix of weights along each axis that changes."""
     x, letters = at.operand(0), "abcdefgh"[: len(at.shape(0))]
     own = [(a, m) for a, m in matrices.items()
            if m.shape[0] != m.shape[1] or (m != np.eye(len(m))).any()]  # fmt: skip
@@ -59,7 +59,7 @@ def _weighted(at: Importer, matrices: dict[int, np.ndarray]) -> None:
 
 
 def _neighbours(node: OnnxNode, n: int, scale: Fraction, size: int) -> np.ndarray:
-    """The weight of each of n elements in each of `size` results, by the mode's kernel."""
+    """The weights of n elements in each of `size` results, by the mode's kernel: (size, n)."""
     cubic, a = node.text("mode") == "cubic", node.number("cubic_coeff_a")
     width = min(float(scale), 1.0) if node.flag("antialias") else 1.0
     reach = int(np.ceil((2 if cubic else 1) / width))
@@ -80,7 +80,7 @@ def _neighbours(node: OnnxNode, n: int, scale: Fraction, size: int) -> np.ndarra
 
 
 def _emit(at: Importer, shape: Shape, cuts: list[tuple[int, int, int, int]]) -> None:
-    """Append a slice and copies of it, by (start, count, step, copies) along each axis."""
+    """Append a slice and a repetition, by (start, count, step, copies) along each axis."""
     starts, counts, steps, factors = (tuple(numbers) for numbers in zip(*cuts, strict=True))
     ops: list[Op] = []
     if counts != shape or set(steps) > {1}:
@@ -95,7 +95,7 @@ def _emit(at: Importer, shape: Shape, cuts: list[tuple[int, int, int, int]]) -> 
 
 
 def _targets(at: Importer) -> list[tuple[int, Fraction, int]]:
-    """(axis, scale, elements of the result) for each axis that is resized."""
+    """For each resized axis: the axis, its scale, and the extent of the result."""
     shape, index = at.shape(0), 1 if at.node.version < 11 else 2
     every = "axes" not in at.node.attributes
     axes = list(map(at.axis, range(len(shape)) if every else at.node.integers("axes")))
@@ -120,7 +120,7 @@ def _targets(at: Importer) -> list[tuple[int, Fraction, int]]:
 def _of_sizes(
     node: OnnxNode, shape: Shape, axes: Sequence[int], sizes: Sequence[int]
 ) -> list[tuple[int, Fraction, int]]:
-    """Scales by the sizes that are asked for, one for all axes where the aspect is kept."""
+    """Targets from the requested sizes; a kept aspect ratio means one scale for all axes."""
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     scales = [Fraction(n, shape[a]) for a, n in zip(axes, sizes, strict=True)]
     if policy == "stretch":
@@ -137,7 +137,7 @@ def _places(node: OnnxNode, n: int, scale: Fraction, size: int) -> list[int]:
 
 
 def _coordinate(node: OnnxNode, i: int, n: int, scale: Fraction, size: int) -> Fraction:
-    """The place of result number i along n elements."""
+    """The source coordinate of result i along n elements."""
     half = Fraction(1, 2)
     match node.attributes.get("coordinate_transformation_mode", "asymmetric"):
         case "asymmetric":
@@ -162,7 +162,7 @@ _ROUNDED: dict[str, Callable[[Fraction], int]] = {
 
 
 def _strided_copies(places: list[int]) -> tuple[int, int, int, int] | None:
-    """(start, count, step, copies) of elements a step apart, each repeated; None for others."""
+    """Start, count, step and copies of a regular selection; None for an irregular one."""
     copies = places.count(places[0])
     if len(places) % copies:
         return None

@@ -1,7 +1,7 @@
-"""ONNX's reductions along axes, and operators on rows seen whole: normalisations, soft maxima, sums
-up to a place, arguments.
+"""ONNX's reductions along axes, and operators on whole rows: normalisation, softmax variants,
+cumulative sums, arg max.
 
-Each is a sequence of definitions: what is gathered of a row, then maps over the row and that.
+Each is a sequence of definitions: gathers over a row, then maps over the row and their results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "ReduceProd": ("prod", "x0", "x0"), "ReduceSum": ("sum", "x0", "x0"),
     "ReduceSumSquare": ("sum", "x0 * x0", "x0"),
 }  # fmt: skip
-"""The gather, the expression of each element, and that of the result."""
+"""The gather, the expression over each element, and the expression over the gathered value."""
 
 
 _GATHERS: dict[str, Gather] = {
@@ -33,12 +33,12 @@ _GATHERS: dict[str, Gather] = {
 
 
 def _axes(at: Importer) -> tuple[int, ...]:
-    """The axes that are named, or all."""
+    """The node's axes, sorted; all if it has none."""
     return tuple(sorted({at.axis(axis) for axis in at.axes() or range(len(at.shape(0)))}))
 
 
 def _reduce(at: Importer, *, function: str, body: str, finish: str) -> None:
-    """One definition, or the operators of floats that have a name."""
+    """A reduction as a named operator on floats if there is one, else as a definition."""
     x, shape, axes = at.operand(0), at.shape(0), _axes(at)
     if at.node.flag("noop_with_empty_axes") and not at.axes():
         at.map(finish.replace("x0", f"({body})"), x)
@@ -57,7 +57,7 @@ def _reduce(at: Importer, *, function: str, body: str, finish: str) -> None:
 
 
 def _reduced(at: Importer, axes: Sequence[int], op: Op, *names: str) -> None:
-    """The result with its axes of one element, or without them."""
+    """Append a reduction's result, with its axes of one element kept or dropped."""
     if at.node.flag("keepdims"):
         at.emit(op, *names)
     else:
@@ -66,7 +66,7 @@ def _reduced(at: Importer, axes: Sequence[int], op: Op, *names: str) -> None:
 
 
 def _log_sum_exp(at: Importer) -> None:
-    """The largest, and the logarithm of the sum of powers less it."""
+    """The maximum, plus the logarithm of the sum of exponentials relative to it."""
     x, axes = at.operand(0), _axes(at)
     largest = _of_rows(at, "max", x, axes)
     total = _of_rows(at, "sum", at.each("exp(x0 - x1)", x, largest), axes)
@@ -74,13 +74,13 @@ def _log_sum_exp(at: Importer) -> None:
 
 
 def _of_rows(at: Importer, function: str, x: str, axes: Sequence[int]) -> str:
-    """Rows gathered along axes, which stay with one element."""
+    """A reduction along axes that keeps them with one element."""
     op = Reduce(function, at.builder.shape(x), tuple(axes), at.dtype)
     return at.step(op, x, suffix=f"_{function}")
 
 
 def _scale_and_bias(at: Importer, rank: int) -> tuple[str, str]:
-    """The second and third operand, with extents of 1 behind their own, along the channels."""
+    """The second and third operand, with trailing extents of 1 so that they match the channels."""
     names = at.operand(1), at.operand(2)
     wide = ((*at.builder.shape(n), *(1,) * (rank - 1 - len(at.builder.shape(n)))) for n in names)
     scale, bias = (at.reshaped(n, shape) for n, shape in zip(names, wide, strict=True))
@@ -88,7 +88,7 @@ def _scale_and_bias(at: Importer, rank: int) -> tuple[str, str]:
 
 
 def _standardised(at: Importer, x: str, axes: Sequence[int]) -> tuple[str, str, str]:
-    """(rows less their mean over their deviation, the means, one over the deviations)."""
+    """Standardised rows, their means, and the reciprocals of their standard deviations."""
     mean = _of_rows(at, "mean", x, axes)
     centred = at.each("x0 - x1", x, mean)
     variance = _of_rows(at, "mean", at.each("x0 * x0", centred), axes)
@@ -117,7 +117,7 @@ def _instance_norm(at: Importer) -> None:
 
 
 def _group_norm(at: Importer) -> None:
-    """Groups of channels as rows; scale and bias for each channel, or group before version 21."""
+    """GroupNormalization; scale and bias are per channel, before version 21 per group."""
     shape, groups = at.shape(0), at.node.integer("num_groups")
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise at.wrong(f"{groups} groups do not divide the channels of {shape}")
@@ -145,7 +145,7 @@ def _lp_norm(at: Importer) -> None:
 
 
 def _log_softmax(at: Importer) -> None:
-    """Up to operator set 12 the axes from the given one on are one row."""
+    """LogSoftmax; up to operator set 12 a row covers all axes from the given one on."""
     x, first = at.operand(0), at.axis()
     axes = (first,) if at.node.version >= 13 else range(first, len(at.shape(0)))
     less = at.each("x0 - x1", x, _of_rows(at, "max", x, axes))
@@ -158,13 +158,13 @@ def _hardmax(at: Importer) -> None:
 
 
 def _along(at: Importer, axis: int) -> str:
-    """The places of an axis, over all of a shape."""
+    """The indices of an axis as a constant that broadcasts to the shape."""
     shape = tuple(n if d == axis else 1 for d, n in enumerate(at.shape(0)))
     return at.held("places", at.numbered(shape[axis]).astype(float).reshape(shape))
 
 
 def _argument(at: Importer, axis: int, function: str, *, last: bool) -> str:
-    """The first or last place of the largest or smallest of each row, in floats."""
+    """The first or last index of each row's extreme element, as floats."""
     x, beyond = at.operand(0), -1 if last else at.shape(0)[axis]
     operands = x, _of_rows(at, function, x, (axis,)), _along(at, axis)
     hits = at.each(f"x2 if x0 == x1 else {beyond}", *operands)
@@ -178,7 +178,7 @@ def _arg(at: Importer, *, function: str) -> None:
 
 
 def _running(at: Importer, *, gather: Gather) -> None:
-    """Of each place all up to it: a window that ends there, ones or zeros beyond the border."""
+    """CumSum or CumProd: a window that ends at each element, with a neutral fill."""
     x, shape, axis = at.operand(0), at.shape(0), at.axis(at.scalar(1))
     size, rank, apart = shape[axis], len(shape), at.node.flag("exclusive")
     neutral = 0.0 if gather == "sum" else 1.0

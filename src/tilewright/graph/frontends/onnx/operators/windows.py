@@ -1,5 +1,5 @@
-"""ONNX's operators on windows of any rank: convolutions, transposed ones, pools; as definitions
-where the windows are not those of images with rows and columns.
+"""ONNX's operators on windows of any rank: convolution, transposed convolution, pooling. Windows
+other than those of two-dimensional images become definitions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tilewright.ops.op import Op, Shape
 
 IMAGES = "images of 4 dimensions"
 IMAGE_RANK = 4
-"""Dimensions of images with rows and columns, which have operators of their own."""
+"""Rank of a batch of two-dimensional images, which have operators of their own."""
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows of `kernel` elements, along each dimension."""
+    """Windows of `kernel` elements, with all numbers per spatial dimension."""
 
     kernel: Shape
     stride: Shape
@@ -40,11 +40,11 @@ class _Windows:
 
     @property
     def span(self) -> Shape:
-        """Elements from the first to the last one of a window."""
+        """Extent of a window from its first to its last element, dilation included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
 
     def counts(self, image: Shape, *, up: bool = False) -> Shape:
-        """Windows along each dimension; a last one in part, where it begins inside, if `up`."""
+        """Windows along each dimension; with `up`, also a partial last one that starts inside."""
         found = []
         sides = zip(image, self.before, self.after, self.span, self.stride, strict=True)
         for size, before, after, span, stride in sides:
@@ -54,7 +54,7 @@ class _Windows:
         return tuple(found)
 
     def places(self, outer: int, inner: int, before: Shape) -> tuple[Place, ...]:
-        """Places over axes of windows from `outer` on, of their elements from `inner`."""
+        """Indices over the axes of windows, from `outer` on, and their elements, from `inner`."""
         steps = zip(self.stride, self.dilation, before, strict=True)
         return tuple(
             (((outer + d, s), (inner + d, t)), -n) for d, (s, t, n) in enumerate(steps)
@@ -62,7 +62,9 @@ class _Windows:
 
 
 def listed(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
-    """An attribute of `count` numbers; raises GraphError for one of another length."""
+    """An attribute of `count` numbers, all `otherwise` if missing. Raises GraphError for another
+    length.
+    """
     found = node.integers(name) if name in node.attributes else (otherwise,) * count
     if len(found) != count:
         raise GraphError(f"{node.title()}: {name} must be {count} integers, found {found}")
@@ -86,9 +88,9 @@ def node_windows(node: OnnxNode, image: Shape, kernel: Shape) -> _Windows:
 
 
 def _same(node: OnnxNode, size: int, reach: int, step: int) -> int:
-    """Padding for one window at each stride.
+    """Padding such that there is one window per stride.
 
-    Where windows leave out more than a last pixel, runtimes disagree about which ones.
+    Raises GraphError if windows skip more than a last pixel, since runtimes disagree on which.
     """
     total = (-(-size // step) - 1) * step + reach - size
     if total < -1:
@@ -101,7 +103,7 @@ def _same(node: OnnxNode, size: int, reach: int, step: int) -> int:
 
 
 def convolution(at: Importer, images: Shape, weights: Shape) -> Definition:
-    """Any rank, any groups."""
+    """The definition of a convolution of any rank, with any number of groups."""
     rank, groups = len(images) - 2, at.node.integer("group")
     if len(weights) != rank + 2 or rank < 1 or groups < 1 or images[1] % groups or (
         weights[0] % groups or weights[1] * groups != images[1]):  # fmt: skip
@@ -123,7 +125,7 @@ def convolution(at: Importer, images: Shape, weights: Shape) -> Definition:
 
 
 def _transposed(at: Importer) -> None:
-    """Each element adds a window of the weights to the result."""
+    """ConvTranspose: each element adds its multiple of the weights to a window of the result."""
     images, weights = at.shape(0), at.shape(1)
     rank, groups = len(images) - 2, at.node.integer("group")
     if rank < 1 or len(weights) != len(images) or groups < 1 or weights[0] != images[1] or (
@@ -149,7 +151,7 @@ def _transposed(at: Importer) -> None:
 
 
 def _cropping(node: OnnxNode, image: Shape, stride: Shape, whole: Shape) -> tuple[Shape, Shape]:
-    """(elements that are left out before the result, its extents)."""
+    """The number of elements cropped before the result, and the result's extents."""
     rank, mode = len(image), node.text("auto_pad")
     more = listed(node, "output_padding", rank, 0)
     if "output_shape" in node.attributes:
@@ -165,7 +167,7 @@ def _cropping(node: OnnxNode, image: Shape, stride: Shape, whole: Shape) -> tupl
 
 
 def with_bias(at: Importer, op: Op) -> None:
-    """The operator on the first two inputs, and a third one added for each channel."""
+    """Append an operator on the first two inputs, plus the third per channel, if any."""
     names = at.operand(0), at.operand(1)
     if not at.node.has_input(2):
         at.emit(op, *names)
@@ -185,7 +187,7 @@ def _of_images(
 
 
 def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
-    """The largest, the mean or the norm of windows."""
+    """Append the maximum, the mean or the norm of windows."""
     x, images = at.operand(0), at.shape(0)
     rank, kind = len(images) - 2, dtype(at.dtype)
     found = node_windows(at.node, images[2:], listed(at.node, "kernel_shape", rank, 1))
@@ -213,7 +215,7 @@ def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
 
 
 def _counts(found: _Windows, image: Shape, out: Shape, *, padded: bool) -> np.ndarray:
-    """Elements of each window inside the image, or inside its border as well if `padded`."""
+    """Number of elements of each window inside the image; if `padded`, inside its border, too."""
     lines = []
     sides = zip(image, found.before, found.after, found.kernel, found.dilation, found.stride, out,
                 strict=True)  # fmt: skip
@@ -241,7 +243,7 @@ def _lp_global(at: Importer) -> None:
 
 
 def _norm(at: Importer) -> tuple[str, str]:
-    """Terms that a norm adds up, and the function of their sum."""
+    """The expression of a norm's terms, and the expression over their sum."""
     if (p := at.node.number("p")) < 1:
         raise at.wrong(f"p = {p:g}, and a norm has at least 1")
     return f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
