@@ -78,6 +78,20 @@ CASES = {
         {"x": (2, 5, 3)},
         {"i": ints([4, 0, -1], [2, 2, 1]), "d": np.array(5), "v": floats(2)},
     ),
+    "one_hot_beside_a_constant_of_its_own_name": (
+        [
+            node("OneHot", "idv", "h", axis=-2),
+            node("Mul", "xh", "z"),
+            node("Mul", ["z", "h/places"], "y"),
+        ],
+        {"x": (2, 5, 3)},
+        {
+            "i": ints([4, 0, -1], [2, 2, 1]),
+            "d": np.array(5),
+            "v": floats(2),
+            "h/places": floats(5, 1),
+        },
+    ),
     "conv_same_upper": (
         [node("Conv", "xw", "y", auto_pad="SAME_UPPER", strides=[2, 2])],
         IMAGE,

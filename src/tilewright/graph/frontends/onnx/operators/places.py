@@ -164,8 +164,7 @@ def _one_hot(at: Importer) -> None:
 
 def _places(at: Importer, size: int) -> str:
     """The indices 0, 1, ... as a constant."""
-    at.constants.setdefault(f"places of {size}", at.numbered(size).astype(np.int32))
-    return at.use(f"places of {size}", ("i32",))
+    return at.held("places", at.numbered(size).astype(np.int32))
 
 
 def _compress(at: Importer) -> None:
