@@ -214,12 +214,15 @@ class KernelCosts:
 
     def work(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         """Cost of a call whose expressions have `values`, on slots with these contents."""
-        if not work.axes:
-            return WorkCost(*self._call_cycles(work, values), 0, 0, 0)
-        key = (work.number, values, contents)
-        if key not in self._works:
-            self._works[key] = self._product(work, values, contents)
-        return self._works[key]
+        key = (work.number, values, contents if work.axes else ())
+        found = self._works.get(key)
+        if found is None:
+            found = self._works[key] = (
+                self._product(work, values, contents)
+                if work.axes
+                else WorkCost(*self._call_cycles(work, values), 0, 0, 0)
+            )
+        return found
 
     def _call_cycles(self, work: CallStatement, values: Values) -> CallCycles:
         key = (work.number, values)
