@@ -313,7 +313,10 @@ def _frame(instance: GemmInstance) -> int:
 
 @cache
 def _instructions(routine: _Routine) -> int:
-    """Instructions of a product with its frame, or of an elementwise routine."""
+    """Instructions of a product with its frame, or of an elementwise routine, which are kept beside
+    the texts of routines: it takes a schedule to count them.
+    """
     if isinstance(routine, GemmInstance):
         return _frame(routine) + kernel_length(routine.plan)
-    return len(routine.code())
+    key = digest("instructions", own_sources(), repr(routine))
+    return ROUTINES.value(key, int, lambda: len(routine.code()))
