@@ -6,12 +6,17 @@ of fetching those that the core's instruction cache lacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.isa.table import InstructionCache
+
+_Round: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]
+"""Sets of lines, the lines as a column, and the shares of the calls that execute them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,8 @@ class Fetches:
         empty = np.full((code.cache.sets, code.cache.ways), -1)
         self._contents, self._numbers = [empty], {empty.tobytes(): 0}
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        every = zip(code.lines, code.shares, strict=True)
+        self._rounds = [_rounds(lines, shares, code.cache.sets) for lines, shares in every]
 
     def cycles(self, content: int, call: int, dims: tuple[int, ...]) -> tuple[int, int]:
         """Cycles of fetching what a call lacks, and the content after it; 0 without a routine."""
@@ -49,20 +56,27 @@ class Fetches:
         return self._known[key]
 
     def _called(self, content: int, routine: int) -> tuple[int, int]:
-        held, cache = self._contents[content].copy(), self._code.cache
-        every, missing = np.array(self._code.lines[routine], np.int64), 0.0
-        rounds = np.flatnonzero(np.diff(every // cache.sets)) + 1  # no two lines of one share a set
-        shares = np.split(np.array(self._code.shares[routine]), rounds)
-        for lines, share in zip(np.split(every, rounds), shares, strict=True):
-            own = held[lines % cache.sets]
-            found = own == lines[:, None]
-            missing += float(share[~found.any(axis=1)].sum())
-            place = np.where(found.any(axis=1), found.argmax(axis=1), cache.ways - 1)[:, None]
-            behind = np.arange(1, cache.ways) <= place
-            own[:, 1:] = np.where(behind, own[:, :-1], own[:, 1:])
-            own[:, 0] = lines
-            held[lines % cache.sets] = own
+        held, ways, missing = self._contents[content].copy(), self._code.cache.ways, 0.0
+        for sets, lines, shares in self._rounds[routine]:
+            own = held[sets]
+            same = own == lines
+            found = same.any(axis=1)
+            missing += float(shares[~found].sum())
+            if ways > 1:
+                place = np.where(found, same.argmax(axis=1), ways - 1)[:, None]
+                behind = np.arange(1, ways) <= place
+                own[:, 1:] = np.where(behind, own[:, :-1], own[:, 1:])
+            own[:, :1] = lines
+            held[sets] = own
         after = self._numbers.setdefault(held.tobytes(), len(self._contents))
         if after == len(self._contents):
             self._contents.append(held)
-        return round(missing * cache.miss_cycles), after
+        return round(missing * self._code.cache.miss_cycles), after
+
+
+def _rounds(lines: Sequence[int], shares: Sequence[float], sets: int) -> list[_Round]:
+    """Lines in rounds, no two lines of one of which share a set."""
+    every, of_calls = np.array(lines, np.int64), np.array(shares)
+    ends = np.flatnonzero(np.diff(every // sets)) + 1
+    rounds = zip(np.split(every, ends), np.split(of_calls, ends), strict=True)
+    return [(own % sets, own[:, None], share) for own, share in rounds]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.classes import classes_of_table
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
 from tilewright.cost.calls import call_cycles, priced_call
@@ -152,16 +153,19 @@ def _occurrence_counts(
                 times = times * np.maximum(0, evaluate(loop.extent, bound))
         for condition in occurrence.conditions:
             times = times * np.not_equal(evaluate(condition, bound), 0)
-        columns = np.broadcast_arrays(times, *(evaluate(e, bound) for e in wanted))
-        rows = np.stack([np.ravel(column) for column in columns], axis=1).astype(np.int64)
-        _add(rows[rows[:, 0] > 0], found)
+        _add([times, *(evaluate(e, bound) for e in wanted)], found)
     yield from found.items()
 
 
-def _add(rows: Rows, found: dict[tuple[int, ...], int]) -> None:
-    distinct, inverse = np.unique(rows[:, 1:], axis=0, return_inverse=True)
-    counts = np.bincount(inverse.ravel(), weights=rows[:, 0], minlength=len(distinct))
-    for values, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+def _add(columns: Sequence[Value], found: dict[tuple[int, ...], int]) -> None:
+    """Add how often each combination of values comes, in the order of the values; the first column
+    counts the others.
+    """
+    table = np.stack([np.ravel(c) for c in np.broadcast_arrays(*columns)]).astype(np.int64)
+    table = np.ascontiguousarray(table[:, table[0] > 0])
+    code, first = classes_of_table(table[1:])
+    counts = np.bincount(code, weights=table[0], minlength=len(first))
+    for values, count in sorted(zip(table[1:, first].T.tolist(), counts.tolist(), strict=True)):
         found[tuple(values)] = found.get(tuple(values), 0) + round(count)
 
 

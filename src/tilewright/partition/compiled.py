@@ -1,4 +1,4 @@
-"""Costs of exchanges between all pairs of grids, compiled.
+"""Costs of exchanges between all pairs of grids, and what their cells have, compiled.
 
 One group of functions counts the values that cores keep locally or receive, and bounds them. The
 other routes the same exchanges as messages over links, like `moves` and `machine.messages.links`;
@@ -40,6 +40,17 @@ def sides_of_cells(
                 place = places[grid, axis] + core // strides[grid, axis] % counts[grid, axis]
                 found[number, axis, 0], found[number, axis, 1] = sides[place, 0], sides[place, 1]
             number += 1
+    return found
+
+
+@entry_point()
+def sizes_of_boxes(boxes: Integers) -> Integers:
+    """Number of elements of each box of an array over (box, dimension, first and last)."""
+    count, rank, _ = boxes.shape
+    found = np.ones(count, np.int64)
+    for box in range(count):
+        for d in range(rank):
+            found[box] *= max(boxes[box, d, 1] - boxes[box, d, 0], 0)
     return found
 
 

@@ -29,6 +29,7 @@ from tilewright.partition.compiled import (
     common_values,
     most_received,
     multicast_values,
+    sizes_of_boxes,
 )
 from tilewright.partition.grids import Grids, Integers, Numbers, Parts, Regions, numbered, parts_in
 from tilewright.partition.layers import Layer, LayerStep
@@ -353,10 +354,9 @@ def selected(table: GridArrays, numbers: NDArray[np.intp]) -> GridArrays:
 
 def sizes(boxes: Regions) -> Integers:
     """Number of elements of each box in an array."""
-    found = np.ones(boxes.shape[:-2], np.int64)
-    for dimension in range(boxes.shape[-2]):
-        found *= np.maximum(boxes[..., dimension, 1] - boxes[..., dimension, 0], 0)
-    return found
+    *around, rank, ends = boxes.shape
+    flat = np.ascontiguousarray(boxes).reshape(math.prod(around), rank, ends)
+    return sizes_of_boxes(flat).reshape(around)
 
 
 def moved_values(kept: Regions, need: Regions, multicast: bool = False) -> Integers:

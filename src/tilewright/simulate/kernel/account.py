@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tilewright.ir.nodes import Direction
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.simulate import trace
 from tilewright.simulate.kernel.program import PreparedProgram, TransferStatement
-from tilewright.simulate.kernel.state import Ask, KernelState, Slot
+
+if TYPE_CHECKING:  # states are made of costs, which have their counters here
+    from tilewright.simulate.kernel.state import Ask, KernelState, Slot
 
 STATEMENTS, FLOPS, BARRIER, FETCH, FIXED = range(5)
 """Counters of every run: statements executed, useful flops of all cores, cycles in barriers and of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import ceil
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +33,15 @@ Counters: TypeAlias = npt.NDArray[np.int64]
 Extents: TypeAlias = npt.NDArray[np.int64]
 CallCycles: TypeAlias = tuple[int, int, int, int]
 """Of all cores, of the first, of those that have any data, and of others."""
+
+
+class _Content(NamedTuple):
+    """Extents of a part of a tile in each dimension: on the cores of the first column of the mesh,
+    and on those of its first row.
+    """
+
+    down: list[list[int]]
+    along: list[list[int]]
 
 
 class Participants(NamedTuple):
@@ -148,7 +157,7 @@ class KernelCosts:
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
         self._regions: dict[tuple[int, Values], int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
-        self._contents: list[Extents | None] = [None]
+        self._contents: list[_Content | None] = [None]
 
     def move(self, move: TransferStatement, numbers: Values) -> MoveCost:
         """Cost of a transfer whose extents and steps on core (0, 0) are `numbers`."""
@@ -200,17 +209,20 @@ class KernelCosts:
         known = (len(values), extents.tobytes())
         number = self._numbers.setdefault(known, len(self._contents))
         if number == len(self._contents):
-            self._contents.append(extents)
+            self._contents.append(_Content(extents[:, :, 0].tolist(), extents[:, 0].tolist()))
         return number
 
     def work(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         """Cost of a call whose expressions have `values`, on slots with these contents."""
-        if not work.axes:
-            return WorkCost(*self._call_cycles(work, values), 0, 0, 0)
-        key = (work.number, values, contents)
-        if key not in self._works:
-            self._works[key] = self._product(work, values, contents)
-        return self._works[key]
+        key = (work.number, values, contents if work.axes else ())
+        found = self._works.get(key)
+        if found is None:
+            found = self._works[key] = (
+                self._product(work, values, contents)
+                if work.axes
+                else WorkCost(*self._call_cycles(work, values), 0, 0, 0)
+            )
+        return found
 
     def _call_cycles(self, work: CallStatement, values: Values) -> CallCycles:
         key = (work.number, values)
@@ -257,25 +269,30 @@ class KernelCosts:
         """
         axes = len(work.axes) * 3
         end = len(values) - axes * (work.links - 1 - link)
-        own = values[end - axes : end]
-        result, first, second = (self._axes(work, own, contents, i) for i in range(3))
-        m = np.minimum(result["m"], first["m"])[:, 0].sum()
-        n = np.minimum(result["n"], second["n"])[0, :].sum()
-        return int(m), int(n), min(int(first["k"][0, :].sum()), int(second["k"][:, 0].sum()))
+        extents = partial(self._extents_of_cores, work, values[end - axes : end], contents)
+        m = sum(map(min, extents(0, "m"), extents(1, "m")))
+        n = sum(map(min, extents(0, "n"), extents(2, "n")))
+        return m, n, min(sum(extents(1, "k")), sum(extents(2, "k")))
 
-    def _axes(
-        self, work: CallStatement, numbers: Values, contents: Values, operand: int
-    ) -> dict[str, Extents]:
-        """Data extents of one factor's axes on every core, from the numbers of all axes."""
-        mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
+    def _extents_of_cores(
+        self, work: CallStatement, numbers: Values, contents: Values, operand: int, role: str
+    ) -> list[int]:
+        """Data extents of an operand's axis from the numbers of all axes: down the first column of
+        the mesh, which the rows of an operand lie along, or along its first row.
+        """
+        down = role == "m" or (role == "k" and operand == 2)
         content = self._contents[contents[operand]]
-        axes: dict[str, Extents] = {}
+        found = [1] * (self._machine.mesh.rows if down else self._machine.mesh.columns)
         for i, axis in enumerate(work.axes):
-            if axis.operand != operand:
+            if axis.operand != operand or axis.name != role:
                 continue
             start, extent, step = numbers[3 * i : 3 * i + 3]
-            count = np.full(mesh, extent, np.int64)
-            if content is not None and len(content) == axis.rank:
-                count = np.clip(-((start - content[axis.dim]) // step), 0, extent)
-            axes[axis.name] = axes.get(axis.name, np.ones(mesh, np.int64)) * count
-        return axes
+            if content is None or len(content.down) != axis.rank:
+                found = [own * extent for own in found]
+                continue
+            data = (content.down if down else content.along)[axis.dim]
+            counts = (-((start - own) // step) for own in data)
+            found = [
+                own * min(max(count, 0), extent) for own, count in zip(found, counts, strict=True)
+            ]
+        return found

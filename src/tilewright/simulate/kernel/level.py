@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
 from tilewright.cost.fetches import CodeLines, Fetches
-from tilewright.cost.pipeline_types import APART, OWN
+from tilewright.cost.pipeline_types import OWN
 from tilewright.cost.prices import prices_of
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
@@ -219,11 +219,8 @@ class _Executor:
         state.let_go(cost.part)
         state.pending[slot] = Pending(cost.part, move.number)
         rest = state.part_apart(cost.part)
-        asks = [
-            Ask(slot, move.number, queue, latency, cost, cores)
-            for cores in (cost.part.cores - rest, rest)
-        ]
-        self._act(asks[OWN], asks[APART] if rest else None)
+        ask = Ask(slot, move.number, queue, latency, cost, cost.part.cores - rest)
+        self._act(ask, ask._replace(cores=rest) if rest else None)
 
     def _served(self, move: TransferStatement) -> tuple[str, int, Request]:
         """The queue that serves a transfer, the latency of its engine, and what it asks for."""
@@ -325,8 +322,9 @@ class _Executor:
 
     def _fetch(self, fetches: Fetches, work: CallStatement, dims: tuple[int, ...]) -> None:
         cycles, self.state.code = fetches.cycles(self.state.code, work.number, dims)
-        spend = Spend(cycles, account.FETCH, "instruction cache", work.text)
-        self._act(spend, spend)
+        if cycles or self.state.own:
+            spend = Spend(cycles, account.FETCH, "instruction cache", work.text)
+            self._act(spend, spend)
 
     def _meet(self) -> None:
         """Let all cores wait for the last of them."""

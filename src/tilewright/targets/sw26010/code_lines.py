@@ -58,11 +58,9 @@ from tilewright.targets.sw26010.gemm.kernel import (
 from tilewright.targets.sw26010.gemm.parts import BLOCK, Role
 from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT, SCALAR_BLOCK, GemmPlan
 from tilewright.targets.sw26010.gemm.steps import (
-    ahead,
     block_pairs,
     bookkeeping,
-    ending,
-    last_iteration,
+    counted_parts,
     roles_of_chain,
     roles_of_cores,
     step_pairs,
@@ -124,8 +122,7 @@ def _advance(step_bytes: int) -> int:
 
 def _parts(plan: GemmPlan, role: Role) -> tuple[int, int, int]:
     """Instructions of an iteration: before the jump, behind it, and beside the iteration before."""
-    late = len(last_iteration(plan, role))
-    return len(ending(plan, role, 0)) - late, late, len(ahead(plan, role, 0))
+    return counted_parts(plan.variant.precision, role)
 
 
 def _loop(plan: GemmPlan, role: Role) -> int:
@@ -305,9 +302,7 @@ def _executed(use: RoutineUse, table: str) -> _Places:
 @cache
 def _of_product(instance: GemmInstance, table: str) -> _Places:
     """Places of the frame, and of all cores of the mesh in the program behind it."""
-    key = digest("executed", own_sources(), repr(instance))
-    executed = ROUTINES.value(key, int, lambda: executed_length(instance.plan))
-    return np.arange(_frame(instance) + executed)
+    return np.arange(_frame(instance) + executed_length(instance.plan))
 
 
 def _frame(instance: GemmInstance) -> int:
@@ -316,13 +311,10 @@ def _frame(instance: GemmInstance) -> int:
 
 @cache
 def _instructions(routine: _Routine) -> int:
-    """Instructions of a routine, cached beside the texts of routines."""
-    key = digest("instructions", own_sources(), repr(routine))
-    return ROUTINES.value(key, int, partial(_instruction_count, routine))
-
-
-def _instruction_count(routine: _Routine) -> int:
-    """Instructions of a product with its frame, or of an elementwise routine."""
+    """Instructions of a product with its frame, or of an elementwise routine. Counting the latter
+    takes a schedule, so these are cached beside the texts of routines.
+    """
     if isinstance(routine, GemmInstance):
         return _frame(routine) + kernel_length(routine.plan)
-    return len(routine.code())
+    key = digest("instructions", own_sources(), repr(routine))
+    return ROUTINES.value(key, int, lambda: len(routine.code()))

@@ -217,6 +217,17 @@ def _timed(precision: Precision, role: Role) -> list[tuple[int, BodyStep]]:
     return sorted(((times[p], p) for p in active), key=lambda item: (item[0], item[1].kind))
 
 
+@cache
+def counted_parts(precision: Precision, role: Role) -> tuple[int, int, int]:
+    """The number of parts of an iteration in the first slot of its own arithmetic, in later ones,
+    and during the arithmetic of the one before.
+    """
+    interval = gemm_template(precision).interval_cycles
+    slots = [time - interval for time, _ in _timed(precision, role)]
+    first, late = slots.count(0), sum(slot > 0 for slot in slots)
+    return first, late, len(slots) - first - late
+
+
 def emitted(plan: GemmPlan, placed: Sequence[Placed]) -> Slots:
     """The instructions of parts, with their slots."""
     strides = inner_strides(plan)
