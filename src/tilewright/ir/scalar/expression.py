@@ -214,18 +214,18 @@ def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
 
 
 @cache
-def expanded(scalar: Scalar) -> Scalar:
-    """The expression with elementary functions alone. Branches of composite functions that their
-    numbers rule out are left out.
+def expanded(scalar: Scalar, kept: tuple[str, ...] = ()) -> Scalar:
+    """The expression with elementary functions alone, and those that are `kept`. Branches of
+    composite functions that their numbers rule out are left out.
 
     >>> str(expanded(parse_scalar("clip(x0, -inf, 6.0)")))
     '6.0 if x0 > 6.0 else x0'
     """
     match scalar:
         case Apply(function, arguments):
-            inner = tuple(map(expanded, arguments))
-            own = FUNCTIONS[function]
-            if isinstance(own, Elementary):
+            inner = tuple(expanded(argument, kept) for argument in arguments)
+            own = None if function in kept else FUNCTIONS[function]
+            if own is None or isinstance(own, Elementary):
                 return Apply(function, inner)
             return _decided(renumbered(expanded(parse_scalar(own.expression)), inner))
         case _:
