@@ -125,9 +125,9 @@ def _operations(text: str) -> int:
 
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
-    "absolute": 1, "all": 2, "capped": 1, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "left": 1,
-    "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6, "shifted": 2,
-    "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
+    "absolute": 1, "all": 2, "capped": 1, "choose": 1, "converted": 1, "fused": 1, "larger": 1,
+    "left": 1, "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6,
+    "shifted": 2, "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
 }  # fmt: skip
 
 
@@ -177,8 +177,8 @@ static inline FLOAT tw_scaled@(FLOAT x, FLOAT whole, INT n)
 #endif
 """
 
-# Integers wrap around like those of vectors. The smaller of numbers with a positive limit is that of
-# integers, for which compilers have an instruction; what is `capped` may be no number.
+# Integers wrap around like those of vectors. The smaller of numbers with a positive limit is that
+# of integers, for which compilers have an instruction; what is `capped` may be no number.
 _SCALAR = """\
 static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
 static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
@@ -304,8 +304,8 @@ static inline FLOAT tw_exp@(FLOAT x)
 }}
 """
 
-# 1 + exp(-x), where small powers round to 1: one power of 2 is enough, half of it as the largest one
-# is infinite, with twice exp's polynomial.
+# 1 + exp(-x), where small powers round to 1: one power of 2 is enough, half of it as the largest
+# one is infinite, with twice exp's polynomial.
 _DIVISOR_FIT = [2 * (-1) ** i * c for i, c in enumerate(_EXP_FIT)]
 _SIGMOID_DIVISOR = f"""\
 static inline FLOAT tw_sigmoid_divisor@(FLOAT x)
