@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.shuffles import with_shuffles
+from tilewright.graph.rewrites.definitions import with_shuffles
 from tilewright.ops import Reshape, Shuffle, Slice, Transpose
 
 SHAPE = (2, 12, 3, 5)

@@ -48,9 +48,8 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.constants import WithAhead, without_ahead
-from tilewright.graph.rewrites.definitions import lines_of_images
+from tilewright.graph.rewrites.definitions import lines_of_images, with_shuffles
 from tilewright.graph.rewrites.normalisation import folded_normalisation
-from tilewright.graph.rewrites.shuffles import with_shuffles
 from tilewright.machine import Machine
 from tilewright.network.plans import BY_THE_MODEL, Other, Search
 from tilewright.network.requirements import without_look_ups
