@@ -69,6 +69,8 @@ _STREAM_BYTES = 12 * LINE_BYTES
 """Bytes of the rows of a block that need no prefetch where they follow each other. Blocks of 6 rows
 of 16 to 32 channels take 5 % less without it, those of 144 to 256 channels 1 to 14 % more (Zen 3).
 """
+_LINES_AT_START = 8
+"""Lines of the next panel that a block fetches at its start at most: more wait for each other."""
 _Counts = Callable[[Microkernel, int | None], frozenset[int]]
 
 
@@ -223,6 +225,8 @@ def _product(
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
     if loaded.panels:
         kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine)
+        if _is_large(call.operands[index], program, caches):
+            kernel = _fetching_at_start(kernel, loaded, rows, chain, links, scope)
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -263,6 +267,31 @@ def _for_panels(
     if streams_ahead(kernel):
         kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
     return kernel
+
+
+def _is_large(operand: Operand, program: Program, caches: Caches | None) -> bool:
+    """True for a constant that the first cache does not hold."""
+    if caches is None or not isinstance(operand, Tile):
+        return False
+    tensor = program.tensor(operand.tensor)
+    return tensor.kind == "constant" and bool(whole_bytes(tensor, {}) > caches.l1.capacity_bytes)
+
+
+def _fetching_at_start(
+    kernel: Microkernel, loaded: Side, rows: Expr, chain: Chain, links: Links, scope: Scope
+) -> Microkernel:
+    """The kernel with shares of the next panel fetched at the start of blocks, where these are a
+    few lines and steps fetch none: other stages have displaced constants.
+    """
+    fetched, most = kernel.prefetch & {"panels", "stream"}, bounds_of(rows, scope)[1]
+    if fetched or links.count > 1 or not isinstance(links.k, Const) or most <= kernel.scalars:
+        return kernel
+    panel = links.k.value * kernel.width * kernel.vector_dtype.size_bytes
+    lines = -(-panel // (LINE_BYTES * -(-most // kernel.scalars)))
+    following = _next_call(loaded, chain, scope)
+    if lines > _LINES_AT_START or (kernel.inner == kernel.vectorised and following is None):
+        return kernel
+    return replace(kernel, next_call=following, lines_next=lines)
 
 
 def _run(c: Side) -> int:

@@ -56,6 +56,11 @@ def streams_ahead(kernel: Microkernel) -> bool:
     return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
 
 
+def fetches_next_panel(kernel: Microkernel) -> bool:
+    """True if blocks fetch shares of the next panel, step by step or at their start."""
+    return streams_ahead(kernel) or kernel.lines_next > 0
+
+
 def strides_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches rows that it loads by vectors, which lie far apart in place."""
     return "panels" in kernel.prefetch and kernel.vector_layout != "panels"
@@ -111,7 +116,8 @@ class RegisterBlock:
             *(f"long {name}" for name in self.kernel.of_c),
             *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
-            *(["long beyond", "long share"] if streams_ahead(self.kernel) else []),
+            *(["long beyond"] if fetches_next_panel(self.kernel) else []),
+            *(["long share"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         writer.head(f"static __attribute__((noinline)) void {self.function}", operands)
@@ -155,6 +161,9 @@ class RegisterBlock:
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
             writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
+        for line in range(self.kernel.lines_next):
+            at = f"(const char *)y + beyond + {line * LINE_BYTES}"
+            writer.line(f"__builtin_prefetch({at}, 0, 2);")
         if _fetches_c_first(self.kernel):
             self._write_c_prefetches(writer)
 

@@ -52,8 +52,9 @@ class Microkernel:
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
-    memory; where one block takes each panel, what comes next in the `stream` of them. Where that
-    operand is in place, it prefetches rows of it, `lines_ahead`. One that `streams` has
+    memory; where one block takes each panel, what comes next in the `stream` of them. One that does
+    not fetches at its start `lines_next` lines of the panel that comes next. Where that operand is
+    in place, it prefetches rows of it, `lines_ahead`. One that `streams` has
     non-temporal stores where rows of C are whole lines; other threads see them after a fence.
 
     Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
@@ -78,6 +79,7 @@ class Microkernel:
     prefetch: frozenset[Prefetch] = frozenset()
     lines_ahead: int = 48
     next_call: int | None = None
+    lines_next: int = 0
     runs: bool = False
     c_run: int = 0
     streams: bool = False
