@@ -61,6 +61,8 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 5, c_run=VARYING, prefetch=PREFETCHES, epilogue=EPILOGUE),
         *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
         Microkernel(isa, kind, *full, b_layout="panels", **OVERWRITING, halves=isa is AVX512),
+        Microkernel(isa, kind, 2, 5, b_layout="panels", lines_next=3, next_call=96),
+        Microkernel(isa, kind, 2, 5, b_layout="panels", lines_next=1, next_call=64, inner="n"),
         Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
     )
 
@@ -282,6 +284,18 @@ def test_lines_of_c_are_fetched_before_a_sum_where_rows_are_one_line_each() -> N
         whole = text[text.index("product_4x2(") :]
         assert re.findall(r"for \(long (p.*?)\)", whole)[0] == loop
         assert (whole.index("prefetch(z") < whole.index("for (")) == (isa is AVX2)
+
+
+def test_shares_of_the_next_panel_are_fetched_at_the_start_of_blocks() -> None:
+    """Of the panel behind the one that is swept, or of the next call's where all stay near."""
+    ahead = {"b_layout": "panels", "lines_next": 2, "next_call": 4096}
+    for inner, panel in (("m", "(j + 16 < columns ? ldy : 4096 - j / 16 * ldy)"), ("n", "4096")):
+        kernel = Microkernel(AVX2, F32, 2, 6, inner=inner, **ahead)
+        text = emit_microkernel(kernel, "product", [6], [16])
+        block, sweep = text.split("static void product(")
+        found = re.findall(r"prefetch\((.*?), 0, 2\)", block[: block.index("for (")])
+        assert found == [f"(const char *)y + beyond + {at}" for at in (0, 64)]
+        assert f"{panel} * 4 + turn * 128" in " ".join(sweep.split())
 
 
 def test_blocks_that_hide_no_latency_have_two_sets_of_sums() -> None:
