@@ -185,6 +185,26 @@ def test_borders_are_filled_unless_sums_of_windows_alone_read_them(
     assert code.files["bordered.c"].count("= 0.0f;") == fills
 
 
+@pytest.mark.parametrize(
+    ("pixels", "channels", "fetches"),
+    [(1, (960, 1280), "3 * part * 16 + y0"), (196, (64, 384), "y + beyond + 64, 0, 2"),
+     (196, (16, 32), "")],
+)  # fmt: skip
+def test_constants_from_afar_come_in_walks_of_one_row_or_at_the_start_of_blocks(
+    pixels: int, channels: tuple[int, int], fetches: str
+) -> None:
+    """Those that the first cache holds are not fetched."""
+    net, (inputs, outputs) = NetworkBuilder("far", "f32"), channels
+    op = conv2d(batch=1, in_channels=inputs, out_channels=outputs, height=1, width=pixels,
+                kernel=1, dtype="f32")  # fmt: skip
+    x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
+    far = net.build((net.apply(op, x, w, name="y"),))
+    files = generated(far, load_machine("host_avx2"), Search("pointwise")).files
+    found = [way for way in ("3 * part * 16 + y0", "y + beyond + 64, 0, 2")
+             if way in files["far_y.c"]]  # fmt: skip
+    assert found == [fetches] * bool(fetches)
+
+
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 def test_shuffled_channels_stay_in_the_order_of_what_is_shuffled() -> None:
     net, half, whole = NetworkBuilder("shuffled", "f32"), (1, 16, 7, 7), (1, 32, 7, 7)

@@ -53,8 +53,9 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
     Cores that have them address main memory themselves: an operand may be used where it lies. Of
     lines that a loop reads side by side, so many `streams` are fetched into the first one ahead.
-    Products fetch rows of a far operand in place `lines_ahead` of what they load. A byte that one
-    core stores and another one reads costs both together `handed_cycles_per_byte`.
+    Products fetch rows of a far operand in place `lines_ahead` of what they load; a product of one
+    row reads a panel of far constants in so many `walks` side by side. A byte that one core stores
+    and another one reads costs both together `handed_cycles_per_byte`.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -66,6 +67,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     streams: PositiveInt
     lines_ahead: PositiveInt
     handed_cycles_per_byte: NonNegativeFloat
+    walks: PositiveInt = 1
 
     @property
     def levels(self) -> tuple[CoreCache, ...]:

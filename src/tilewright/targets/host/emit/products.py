@@ -260,6 +260,10 @@ def _for_panels(
     if caches and 2 * elements * size <= caches.l1.capacity_bytes:
         # All panels stay near: rows are swept once, and results written whole.
         kernel = replace(kernel, inner=kernel.vectorised)
+    if caches and caches.walks > 1 and bounds_of(rows, scope)[1] == 1 and not kernel.offsets:
+        # One row meets each panel once, whose parts come faster side by side.
+        walks = caches.walks if "panels" in kernel.prefetch and not kernel.halves else 1
+        return replace(kernel, prefetch=kernel.prefetch - {"panels"}, walks=walks)
     if bounds_of(rows, scope)[1] <= kernel.scalars:
         # One block takes each panel: all are one stream.
         far: frozenset[Prefetch] = frozenset({"stream"} if "panels" in kernel.prefetch else ())
