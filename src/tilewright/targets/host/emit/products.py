@@ -224,9 +224,7 @@ def _product(
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
     if loaded.panels:
-        kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine)
-        if _is_large(call.operands[index], program, caches):
-            kernel = _fetching_at_start(kernel, loaded, rows, chain, links, scope)
+        kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine, program)
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -251,6 +249,7 @@ def _for_panels(
     links: Links,
     scope: Scope,
     machine: Machine,
+    program: Program,
 ) -> Microkernel:
     """How rows and columns of these extents are swept, and panels fetched ahead."""
     rows, columns = extents
@@ -270,7 +269,8 @@ def _for_panels(
         return replace(kernel, prefetch=kernel.prefetch - {"panels"} | far)
     if streams_ahead(kernel):
         kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
-    return kernel
+    large = _is_large(chain.call.operands[chain.multiply.loaded], program, caches)
+    return _fetching_at_start(kernel, loaded, rows, chain, links, scope) if large else kernel
 
 
 def _is_large(operand: Operand, program: Program, caches: Caches | None) -> bool:
