@@ -24,7 +24,8 @@ from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.ir.scalar import FUNCTIONS
+from tilewright.common.dtypes import F32, F64
+from tilewright.ir.scalar import FUNCTIONS, c_text, parse_scalar
 from tilewright.ops.mapping import mapping
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.network.loops import write_in_memory
@@ -143,18 +144,19 @@ def _library(isa: InstructionSet) -> ctypes.CDLL:
     names = vector_names()
     own = "\n".join(map(_own, names))
     text = "#include <math.h>\n#include <string.h>\n"
-    for name in names if _has_vectors_of_doubles() else ():
+    for name in FUNCTIONS.keys() & names if _has_vectors_of_doubles() else ():
         parameters = ", ".join(["double"] * FUNCTIONS[name].arity)
         text += _VECTORS_OF_DOUBLES.replace("NAME", name).replace("PARAMETERS", parameters)
     text += called_functions(own, isa) + own
-    for loop, c in {**{f"libm_{name}": f"{name}f" for name in names}, "copy": ""}.items():
-        element = f"{c}({_operands(loop.split('_')[-1])})"
+    for loop in (*(f"libm_{name}" for name in names), "copy"):
+        element = _element(loop.removeprefix("libm_"), "f")
         text += f"void {loop}({_ARRAYS})\n{{ for (long i = 0; i < n; i++) y[i] = {element}; }}\n"
     for loop in ("copy", *(f"{kind}_{name}" for kind in ("own", "libm") for name in names)):
         text += f"void turns_{loop}({_ARRAYS})\n{{ for (long t = 0; t < {_TURNS}; t++) {{"
         text += f'{loop}(x, z, y, n); __asm__ volatile("" ::: "memory"); }} }}\n'
     for name in names:
-        text += _WALK.replace("NAME", name).replace("EXACT", _operands(name, "(double)"))
+        exact = _element(name, "", "(double)")
+        text += _WALK.replace("NAME(EXACT)", exact).replace("NAME", name)
     return load_library({"functions.c": text}, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
 
 
@@ -174,9 +176,20 @@ def _own(name: str) -> str:
     head = f"void own_{name}(const float *x0, const float *x1, float *y, long n)"
     step = ", ".join(f"{array} += {_PART}" for array in (*operands, "y"))
     with writer.block(head), writer.block(f"for (; n > 0; n -= {_PART}, {step})"):
-        op = mapping(_PART, f"{name}({', '.join(operands)})", dtype="f32")
+        op = mapping(_PART, _OTHERS.get(name, f"{name}({', '.join(operands)})"), dtype="f32")
         write_in_memory(op, writer)
     return writer.text()
+
+
+_OTHERS = {"sigmoid_divisor": "1 + exp(-x0)"}
+"""Functions that expressions have and no library, as such."""
+
+
+def _element(name: str, suffix: str, kind: str = "") -> str:
+    """A function by the C library's, or a copy, of one element in C."""
+    if name in _OTHERS:
+        return c_text(parse_scalar(_OTHERS[name]), [f"{kind}x[i]"], F32 if suffix else F64)
+    return f"{name}{suffix}({_operands(name, kind)})" if name != "copy" else _operands(name)
 
 
 def _operands(name: str, kind: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.constants import without_ahead
-from tilewright.graph.rewrites.definitions import lines_of_images
+from tilewright.graph.rewrites.definitions import lines_of_images, with_shuffles
 from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network
@@ -168,6 +169,63 @@ def test_what_several_nodes_make_of_one_result_is_part_of_its_kernel() -> None:
     code = generated(net.build((last,)), load_machine("host_avx2"), DIRECT)
     layer = "conv2d 1x32x12x12 -> 32, 3x3 s1 p1"
     assert [s.label for s in code.stages if s.work != "layout"] == [f"{layer} sigmoid mul", layer]
+
+
+@pytest.mark.parametrize(("groups", "search", "fills"), [(32, Search(), 0), (1, DIRECT, 4)])
+def test_borders_are_filled_unless_sums_of_windows_alone_read_them(
+    groups: int, search: Search, fills: int
+) -> None:
+    net, shape = NetworkBuilder("bordered", "f32"), (1, 32, 14, 14)
+    point = conv2d(batch=1, in_channels=32, out_channels=32, height=14, width=14, kernel=1,
+                   dtype="f32")  # fmt: skip
+    window = replace(point, kernel=(3, 3), padding=(1, 1, 1, 1), groups=groups)
+    y = net.apply(point, net.input("x", shape), net.weight("v", point.input_shapes[1]), name="y")
+    last = net.apply(window, y, net.weight("w", window.input_shapes[1]), name="last")
+    code = generated(net.build((last,)), load_machine("host_avx2"), search)
+    assert code.files["bordered.c"].count("= 0.0f;") == fills
+
+
+@pytest.mark.parametrize(
+    ("pixels", "channels", "fetches"),
+    [(1, (960, 1280), "3 * part * 16 + y0"), (196, (64, 384), "y + beyond + 64, 0, 2"),
+     (196, (16, 32), "")],
+)  # fmt: skip
+def test_constants_from_afar_come_in_walks_of_one_row_or_at_the_start_of_blocks(
+    pixels: int, channels: tuple[int, int], fetches: str
+) -> None:
+    """Those that the first cache holds are not fetched."""
+    net, (inputs, outputs) = NetworkBuilder("far", "f32"), channels
+    op = conv2d(batch=1, in_channels=inputs, out_channels=outputs, height=1, width=pixels,
+                kernel=1, dtype="f32")  # fmt: skip
+    x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
+    far = net.build((net.apply(op, x, w, name="y"),))
+    files = generated(far, load_machine("host_avx2"), Search("pointwise")).files
+    found = [way for way in ("3 * part * 16 + y0", "y + beyond + 64, 0, 2")
+             if way in files["far_y.c"]]  # fmt: skip
+    assert found == [fetches] * bool(fetches)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_shuffled_channels_stay_in_the_order_of_what_is_shuffled() -> None:
+    net, half, whole = NetworkBuilder("shuffled", "f32"), (1, 16, 7, 7), (1, 32, 7, 7)
+
+    def layer(name: str, x: str) -> str:
+        op = conv2d(batch=1, in_channels=16, out_channels=16, height=7, width=7, kernel=1,
+                    dtype="f32")  # fmt: skip
+        return net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+
+    x = net.input("x", half)
+    x = net.apply(Concat((half, half), 1, "f32"), layer("a", x), layer("b", x), name="both")
+    x = net.apply(Reshape(whole, (1, 2, 16, 7, 7), "f32"), x, name="cut")
+    x = net.apply(Transpose((1, 2, 16, 7, 7), (0, 2, 1, 3, 4), "f32"), x, name="turn")
+    x = net.apply(Reshape((1, 16, 2, 7, 7), whole, "f32"), x, name="join")
+    start, step = (0, 16, 0, 0), (1, 1, 1, 1)
+    some = net.apply(Slice(whole, start, half, step, "f32"), x, name="some")
+    shuffled = with_shuffles(net.build((layer("last", some),)))
+    code = generated(shuffled, load_machine("host_avx2"), Search())
+    names = [s.name for s in code.stages if not s.name.startswith("x_")]
+    assert names == ["a", "b", "some", "last", "last_layout"]
+    assert_exact(shuffled)
 
 
 def test_constants_take_little_more_memory_than_weights() -> None:

@@ -196,9 +196,20 @@ def test_space_to_depth_takes_every_other_pixel():
     assert np.array_equal(result[:, 3:6], x[:, :, ::2, 1::2])
 
 
+def test_shuffle_is_a_slice_of_a_reshape_a_transpose_and_a_reshape():
+    x = integers((2, 12, 5))
+    shuffled = x.reshape(2, 3, 4, 5).transpose(0, 2, 1, 3).reshape(2, 12, 5)
+    assert np.array_equal(ops.Shuffle(x.shape, 1, 3, 0, 4).reference(x), shuffled)
+    assert np.array_equal(ops.Shuffle(x.shape, 1, 3, 1, 2).reference(x), shuffled[:, 3:9])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (
+            lambda: ops.Shuffle((2, 6), 1, 2, 2, 2),
+            "shuffle: 2 elements from 2 on do not lie in each of 2 equal parts of 6",
+        ),
         (
             lambda: ops.Reshape((2, 3), (7,)),
             "reshape: 2x3 has 6 elements, 7 has 7",

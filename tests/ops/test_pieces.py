@@ -82,6 +82,7 @@ others = st.one_of(
     shapes.map(lambda shape: ops.Reduce("mean", shape, (0, len(shape) - 1))),
     st.builds(sliced, shapes, st.integers(1, 3)),
     st.builds(ops.SpaceToDepth, small, small, st.just(6), st.just(4), st.just(2)),
+    shapes.map(lambda shape: ops.Shuffle((shape[0], 9, *shape[2:]), 1, 3, 1, 2)),
 )
 
 
@@ -132,7 +133,7 @@ def test_operators_that_compute_more_than_was_asked_are_among_those_above():
     """One of a new class has to be drawn, too: what it leaves unchanged is restated by hand."""
     own = {kind for kind in classes_below(Named) - {Named} if "computable" in vars(kind)}
     drawn = (ops.Conv2d, ops.Pool2d, ops.Softmax, ops.LocalResponseNorm, ops.Reshape, ops.Pad,
-             ops.Resize, ops.SpaceToDepth)  # fmt: skip
+             ops.Resize, ops.Shuffle, ops.SpaceToDepth)  # fmt: skip
     assert own == {*drawn, Assembly}  # an assembly follows no dimension
 
 

@@ -19,6 +19,7 @@ from tilewright.ops import (
     Reduce,
     Reshape,
     Resize,
+    Shuffle,
     Slice,
     Softmax,
     SpaceToDepth,
@@ -139,6 +140,13 @@ def _space_to_depth(rng):
     return SpaceToDepth(batch, channels, rows * block, columns * block, block)
 
 
+def _shuffle(rng):
+    shape, (parts, start, count) = _shape(rng), _numbers(rng, 1, 4, 3)
+    axis, each = int(rng.integers(len(shape))), start + count
+    shape = (*shape[:axis], parts * each, *shape[axis + 1 :])
+    return Shuffle(shape, axis, parts, start, count)
+
+
 def _with_axis(make):
     def made(rng):
         shape = _shape(rng)
@@ -167,6 +175,7 @@ _MAKERS = {
     "resize": lambda rng: (lambda shape: Resize(shape, _numbers(rng, 1, 4, len(shape))))(
         _shape(rng)
     ),
+    "shuffle": _shuffle,
     "space_to_depth": _space_to_depth,
     "concat": _concat,
     "reshape": _reshape,

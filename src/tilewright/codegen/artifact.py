@@ -124,7 +124,8 @@ class BufferInfo:
 
 @dataclass(frozen=True)
 class Artifact:
-    """Generated code as a value: `files` maps safe relative names to texts.
+    """Generated code as a value: `files` maps safe relative names to texts. `inside` names tensors
+    with borders of zeros that the code does not read.
 
     `name` is an identifier of the target's language and the name of the entry point. Raises
     ToolError for a file name that escapes the artifact's folder.
@@ -138,6 +139,7 @@ class Artifact:
     buffers: tuple[BufferInfo, ...] = ()
     scratchpad_bytes: int = 0
     scratchpad_alignment_bytes: int = 1
+    inside: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in self.files:

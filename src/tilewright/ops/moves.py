@@ -468,6 +468,64 @@ class Slice(Moved):
 
 
 @dataclass(frozen=True)
+class Shuffle(Moved):
+    """The `count` elements from `start` on of each of equal `parts` along an axis, in turns: a
+    slice of what a reshape, a transpose and a reshape make (ShuffleNet's channel shuffle).
+
+    >>> Shuffle((6,), 0, 2, 1, 2).reference(np.arange(6.0))
+    array([1., 4., 2., 5.])
+    """
+
+    kind: ClassVar[str] = "shuffle"
+    shape: Shape
+    axis: int
+    parts: int
+    start: int
+    count: int
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_axis(self.kind, self.shape, self.axis)
+        require_positive(self.kind, parts=self.parts, count=self.count)
+        extent = self.shape[self.axis]
+        if extent % self.parts or not 0 <= self.start <= extent // self.parts - self.count:
+            raise ShapeError(
+                f"shuffle: {self.count} elements from {self.start} on do not lie in each of "
+                f"{self.parts} equal parts of {extent}"
+            )
+
+    @property
+    def out_shape(self) -> Shape:
+        return (*self.shape[: self.axis], self.parts * self.count, *self.shape[self.axis + 1 :])
+
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        return super().unchanged - {(0, self.axis), (1, self.axis)}
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        return (same_dimensions(len(self.shape)),) * 2
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        return result.along(self.axis, (0, self.out_shape[self.axis]))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        return (result.along(self.axis, (0, self.shape[self.axis])),)
+
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """An axis over the elements of a part and, behind all others, one over the parts."""
+        rank, each = len(self.shape), self.shape[self.axis] // self.parts
+        target, source = [*along(*range(rank))], [*along(*range(rank))]
+        target[self.axis] = ((self.axis, self.parts), (rank, 1)), 0
+        source[self.axis] = ((self.axis, 1), (rank, each)), self.start
+        own = access(self.out_shape, *target), access(self.shape, *source)
+        extents = (*self.shape[: self.axis], self.count, *self.shape[self.axis + 1 :], self.parts)
+        return moved(self, extents, *own)
+
+
+@dataclass(frozen=True)
 class Resize(Moved):
     """Each element repeated `factors` times along each dimension (nearest neighbour)."""
 

@@ -9,7 +9,6 @@ import pytest
 from support.sanitized import have_sanitizers
 from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32
-from tilewright.ir.scalar import FUNCTIONS
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import (
@@ -28,6 +27,7 @@ REFERENCES = {
     "log": np.log,
     "log1p": np.log1p,
     "pow": np.power,
+    "sigmoid_divisor": lambda x: 1 + np.exp(-x),
     "sin": np.sin,
     "tanh": np.tanh,
 }
@@ -63,8 +63,13 @@ void all_NAME(const float *x, const float *z, float *y, long n)
 
 
 def given(name, first, second):
-    """The operands of a function, of which it may take the first alone."""
-    return ", ".join((first, second)[: FUNCTIONS[name].arity])
+    """The operands of a function, of which all but one take the first alone."""
+    return ", ".join((first, second)[: arity(name)])
+
+
+def arity(name):
+    """How many operands a function has."""
+    return 2 if name == "pow" else 1
 
 
 def on_vectors(isa):
@@ -153,7 +158,7 @@ def test_every_function_with_a_text_has_a_reference():
 def test_errors_are_below_two_units_in_the_last_place(best, name):
     with np.errstate(all="ignore"):
         operands = (ARGUMENTS.astype(np.float64), SECOND.astype(np.float64))
-        exact = REFERENCES[name](*operands[: FUNCTIONS[name].arity])
+        exact = REFERENCES[name](*operands[: arity(name)])
         nearest = exact.astype(np.float32)
     found = best[name]
     plain = np.isfinite(nearest)

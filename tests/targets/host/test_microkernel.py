@@ -63,6 +63,11 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 5, c_run=VARYING, prefetch=PREFETCHES, epilogue=EPILOGUE),
         *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
         Microkernel(isa, kind, *full, b_layout="panels", **OVERWRITING, halves=isa is AVX512),
+        Microkernel(isa, kind, 2, 5, b_layout="panels", lines_next=3, next_call=96),
+        Microkernel(isa, kind, 2, 1, b_layout="panels", walks=4, epilogue=EPILOGUE),
+        Microkernel(isa, kind, 1, 2, "m", a_layout="panels", b_layout="column", walks=3),
+        Microkernel(isa, kind, 2, 1, b_layout="panels", walks=2, runs=True, start="either"),
+        Microkernel(isa, kind, 2, 5, b_layout="panels", lines_next=1, next_call=64, inner="n"),
         Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
     )
     return tuple(replace(one, under_way=UNDER_WAY) for one in every)
@@ -249,6 +254,11 @@ def test_a_call_may_restrict_the_blocks_that_are_written():
             "rows of a broadcast operand that come in runs have to lie along k; its other layout",
         ),
         (
+            {"walks": 2},
+            "parts of k are walked side by side in panels, of one product, by whole vectors; "
+            "one walk",
+        ),
+        (
             {"streams": True},
             "non-temporal stores take whole cache lines that nothing is added to; "
             "C = A B by rows, blocks of a multiple of 64 bytes",
@@ -285,6 +295,28 @@ def test_lines_of_c_are_fetched_before_a_sum_where_rows_are_one_line_each() -> N
         whole = text[text.index("product_4x2(") :]
         assert re.findall(r"for \(long (p.*?)\)", whole)[0] == loop
         assert (whole.index("prefetch(z") < whole.index("for (")) == (isa is AVX2)
+
+
+def test_one_row_walks_parts_of_a_panel_side_by_side() -> None:
+    """Each with sums of its own; blocks of more rows walk once."""
+    kernel = Microkernel(AVX2, F32, 2, 6, b_layout="panels", walks=4)
+    text = emit_microkernel(kernel, "product", [1, 2], [16])
+    one, two = text.split("static __attribute__((noinline)) void ")[1:]
+    assert len(set(re.findall(r"\w0_0 = tw_multiply_add", one))) == 4
+    assert len(set(re.findall(r"\w0_0 = tw_multiply_add", two))) == 1
+    assert "tw_load_f32(3 * part * 16 + y0 + 0)" in one
+
+
+def test_shares_of_the_next_panel_are_fetched_at_the_start_of_blocks() -> None:
+    """Of the panel behind the one that is swept, or of the next call's where all stay near."""
+    ahead = {"b_layout": "panels", "lines_next": 2, "next_call": 4096}
+    for inner, panel in (("m", "(j + 16 < columns ? ldy : 4096 - j / 16 * ldy)"), ("n", "4096")):
+        kernel = Microkernel(AVX2, F32, 2, 6, inner=inner, **ahead)
+        text = emit_microkernel(kernel, "product", [6], [16])
+        block, sweep = text.split("static void product(")
+        found = re.findall(r"prefetch\((.*?), 0, 2\)", block[: block.index("for (")])
+        assert found == [f"(const char *)y + beyond + {at}" for at in (0, 64)]
+        assert f"{panel} * 4 + turn * 128" in " ".join(sweep.split())
 
 
 def test_blocks_that_hide_no_latency_have_two_sets_of_sums() -> None:

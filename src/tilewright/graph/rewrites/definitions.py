@@ -1,7 +1,8 @@
 """Splits definitions into steps that machines can compute (`ops.normal_form`).
 
 For machines whose loops read any number of operands, a body is fused back into its gather: for
-instance, distances then need no tensor of all differences.
+instance, distances then need no tensor of all differences. For machines that read tensors in any
+layout, convolutions of lines need no transposes, and channel shuffles no C arrays.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tilewright.ir.scalar import operations
 from tilewright.ops.access import straight
 from tilewright.ops.conv2d import Conv2d
 from tilewright.ops.definition import Addend, Definition
-from tilewright.ops.definitions import definitions_in, moves, put_together
-from tilewright.ops.moves import Reshape
+from tilewright.ops.definitions import definitions_in, is_view, moves, put_together
+from tilewright.ops.moves import Reshape, Shuffle
 from tilewright.ops.normal_form import normal_form
 from tilewright.ops.op import Op, Shape
 
@@ -194,6 +195,55 @@ def _on_images(lines: Conv2d, images: Shape, *, columns: bool) -> Conv2d | None:
         lines, batch=batch, height=height, width=width, kernel=kernel, stride=stride,
         dilation=dilation, padding=padding,
     )  # fmt: skip
+
+
+def with_shuffles(network: Network) -> Network:
+    """The network with one operator for each reshape, transpose and reshape that shuffle channels,
+    and for each slice behind them.
+    """
+    made, shuffles = dict[str, Node](), dict[str, tuple[Shuffle, str]]()
+    for node in network.nodes:
+        before = node.inputs[0] if node.inputs else ""
+        found = _shuffle(node.op, made.get(before), made) or _slice(node.op, shuffles.get(before))
+        if found is not None:
+            op, read = shuffles[node.output] = found
+            node = replace(node, op=op, inputs=(read,))
+        made[node.output] = node
+    return simplified(replace(network, nodes=tuple(made.values()))) if shuffles else network
+
+
+def _shuffle(op: Op, turn: Node | None, made: Mapping[str, Node]) -> tuple[Shuffle, str] | None:
+    """The shuffle that a reshape behind a transpose ends, and what it reads."""
+    order = turn.op.permutation if turn and op.reshapes else None
+    cut = made.get(turn.inputs[0]) if turn and order else None
+    if order is None or cut is None or not cut.op.reshapes:
+        return None
+    (shape,), split = cut.op.input_shapes, cut.op.out_shape
+    if op.out_shape != shape or len(split) != len(shape) + 1:
+        return None
+    for axis in range(len(shape)):
+        parts, each = split[axis : axis + 2]
+        turned = (*range(axis), axis + 1, axis, *range(axis + 2, len(split)))
+        if split == (*shape[:axis], parts, each, *shape[axis + 1 :]) and order == turned:
+            return Shuffle(shape, axis, parts, 0, each, op.out_dtype), cut.inputs[0]
+    return None
+
+
+def _slice(op: Op, before: tuple[Shuffle, str] | None) -> tuple[Shuffle, str] | None:
+    """The shuffle of what an operator takes of one, if it is a slice with as much of each part."""
+    if before is None or is_view(op) or not moves(op) or len(definitions_in(op)) > 1:
+        return None
+    (shuffle, read), (own,) = before, definitions_in(op)
+    whole, (x,) = straight(op.out_shape), own.operands
+    if own.result != whole or x != replace(whole, shape=x.shape, offsets=x.offsets):
+        return None
+    axis, parts = shuffle.axis, shuffle.parts
+    (start, count), others = (x.offsets[axis], op.out_shape[axis]), list(x.shape)
+    others[axis] = count
+    if tuple(others) != op.out_shape or start % parts or count % parts:
+        return None
+    first = shuffle.start + start // parts
+    return replace(shuffle, start=first, count=count // parts), read
 
 
 REWRITE = by_definitions

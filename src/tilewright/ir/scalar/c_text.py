@@ -151,7 +151,7 @@ def c_text(
                 assert isinstance(own, Elementary)
                 return own.c.format(*map(text, arguments), f=suffix)
 
-    return text(expanded(scalar))
+    return text(expanded(scalar, tuple(called)))
 
 
 def c_real(element: str, kind: DType, to: DType = F64) -> str:

@@ -214,18 +214,18 @@ def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:
 
 
 @cache
-def expanded(scalar: Scalar) -> Scalar:
-    """The expression in elementary functions alone. Branches of composite functions that constants
-    rule out are dropped.
+def expanded(scalar: Scalar, kept: tuple[str, ...] = ()) -> Scalar:
+    """The expression in elementary functions and those `kept`. Branches of composite functions that
+    constants rule out are dropped.
 
     >>> str(expanded(parse_scalar("clip(x0, -inf, 6.0)")))
     '6.0 if x0 > 6.0 else x0'
     """
     match scalar:
         case Apply(function, arguments):
-            inner = tuple(map(expanded, arguments))
-            own = FUNCTIONS[function]
-            if isinstance(own, Elementary):
+            inner = tuple(expanded(argument, kept) for argument in arguments)
+            own = None if function in kept else FUNCTIONS[function]
+            if own is None or isinstance(own, Elementary):
                 return Apply(function, inner)
             return _decided(renumbered(expanded(parse_scalar(own.expression)), inner))
         case _:

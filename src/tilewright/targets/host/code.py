@@ -173,6 +173,7 @@ def _artifact(
         buffers,
         workspace.size_bytes,
         workspace.alignment_bytes,
+        text.inside,
     )
 
 

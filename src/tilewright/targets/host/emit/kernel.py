@@ -31,7 +31,18 @@ from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const, substitute
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
-from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
+from tilewright.ir.nodes import (
+    Barrier,
+    Call,
+    For,
+    If,
+    Program,
+    Range,
+    Stmt,
+    Tile,
+    Transfer,
+    Wait,
+)
 from tilewright.ir.primitives import MatrixProduct, Requantise, WinogradTransform
 from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
@@ -158,6 +169,20 @@ class KernelText:
     def window_function(self, call: Call) -> WindowFunction | None:
         """The function of sums of windows that a call takes, if it is one."""
         return window_function(call, self.program, self.isa, self.machine, self.epilogue)
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """Tensors whose border of zeros is not read: sums of windows may leave it out."""
+        program, read = self.program, set[str]()
+        for stmt in walk(program.body):
+            if isinstance(stmt, Transfer):
+                read.add(program.tensor(stmt.tensor).memory)
+            elif isinstance(stmt, Call):
+                one = self.window_function(stmt)
+                inner = stmt.operands[1] if one and one.reads_inside else None
+                tiles = (o for o in stmt.operands if isinstance(o, Tile) and o is not inner)
+                read |= {program.tensor(tile.tensor).memory for tile in tiles}
+        return frozenset(t.name for t in program.tensors if t.zeros and t.memory not in read)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]]:
         """The distinct micro-kernels, their names, and the heights and widths of their blocks."""

@@ -219,7 +219,7 @@ def _product(
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
     if loaded.panels:
-        kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine)
+        kernel = _for_panels(kernel, loaded, (rows, columns), chain, links, scope, machine, program)
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
     return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
@@ -254,6 +254,7 @@ def _for_panels(
     links: Links,
     scope: Scope,
     machine: Machine,
+    program: Program,
 ) -> Microkernel:
     """How rows and columns of these extents are swept, and panels fetched ahead."""
     rows, columns = extents
@@ -263,13 +264,43 @@ def _for_panels(
     if caches and 2 * elements * size <= caches.l1.capacity_bytes:
         # All panels stay near: rows are swept once, and results written whole.
         kernel = replace(kernel, inner=kernel.vectorised)
+    if caches and caches.walks > 1 and bounds_of(rows, scope)[1] == 1 and not kernel.offsets:
+        # One row meets each panel once, whose parts come faster side by side.
+        walks = caches.walks if "panels" in kernel.prefetch and not kernel.halves else 1
+        return replace(kernel, prefetch=kernel.prefetch - {"panels"}, walks=walks)
     if bounds_of(rows, scope)[1] <= kernel.scalars:
         # One block takes each panel: all are one stream.
         far: frozenset[Prefetch] = frozenset({"stream"} if "panels" in kernel.prefetch else ())
         return replace(kernel, prefetch=kernel.prefetch - {"panels"} | far)
     if streams_ahead(kernel):
         kernel = replace(kernel, next_call=_next_call(loaded, chain, scope))
-    return kernel
+    large = _is_large(chain.call.operands[chain.multiply.loaded], program, caches)
+    return _fetching_at_start(kernel, loaded, rows, chain, links, scope) if large else kernel
+
+
+def _is_large(operand: Operand, program: Program, caches: Caches | None) -> bool:
+    """True for a constant that the first cache does not hold."""
+    if caches is None or not isinstance(operand, Tile):
+        return False
+    tensor = program.tensor(operand.tensor)
+    return tensor.kind == "constant" and bool(whole_bytes(tensor, {}) > caches.l1.capacity_bytes)
+
+
+def _fetching_at_start(
+    kernel: Microkernel, loaded: Side, rows: Expr, chain: Chain, links: Links, scope: Scope
+) -> Microkernel:
+    """The kernel with shares of the next panel fetched at the start of blocks, where these are a
+    few lines and steps fetch none: other stages have displaced constants.
+    """
+    fetched, most = kernel.prefetch & {"panels", "stream"}, bounds_of(rows, scope)[1]
+    if fetched or links.count > 1 or not isinstance(links.k, Const) or most <= kernel.scalars:
+        return kernel
+    panel = links.k.value * kernel.width * kernel.vector_dtype.size_bytes
+    lines = -(-panel // (LINE_BYTES * -(-most // kernel.scalars)))
+    following = _next_call(loaded, chain, scope)
+    if lines > kernel.under_way.lines or (kernel.inner == kernel.vectorised and following is None):
+        return kernel
+    return replace(kernel, next_call=following, lines_next=lines)
 
 
 def _run(c: Side) -> int:

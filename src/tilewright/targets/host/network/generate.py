@@ -22,7 +22,7 @@ from tilewright.network.requirements import require_lowered
 from tilewright.network.results import StageResult
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.network.emit import Emitted, host_sources
-from tilewright.targets.host.network.kernels import StageKernels
+from tilewright.targets.host.network.kernels import StageKernels, without_unread_borders
 from tilewright.targets.host.network.places import everything_placed
 from tilewright.targets.host.network.planner import (
     HostPlanner,
@@ -58,7 +58,8 @@ def network_code(
     rules, name = HostPlanner(machine), safe_name(network.name)
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
-    places = everything_placed(plan, kernels, machine.thread_count, progress)
+    plan = without_unread_borders(plan, kernels, progress)
+    places = everything_placed(plan, kernels, machine.thread_count)
     isa = instruction_set_of(machine)
     emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases)
     firsts, tensors = [stages[0] for stages in emitted.functions], network.tensors

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tilewright.codegen.artifact import Artifact, TensorInfo
+from tilewright.common.progress import Progress, told
 from tilewright.cost.totals import model_causes
 from tilewright.graph.names import safe_name
 from tilewright.machine import Machine
-from tilewright.network.plan import Stage
+from tilewright.network.plan import Plan, Stage
 from tilewright.passes.split_ahead import split_ahead
 from tilewright.seeds.space import operand_name
 from tilewright.targets.host.code import CODE
@@ -70,6 +71,26 @@ class StageKernels:
         for (kind, _), part in model_causes(program, self._machine, cycles):
             found[kind] += part
         return dict(found)
+
+
+def without_unread_borders(plan: Plan, kernels: StageKernels, progress: Progress) -> Plan:
+    """The plan without stages that fill borders which no other one reads."""
+    read = {value for _, value, _ in plan.outputs}
+    for stage in told(progress, "generate", plan.stages):
+        if stage.work != "product":
+            read |= {*stage.reads}
+            continue
+        kernel = kernels.of(stage)
+        given = ((info, value) for info, value in arguments(stage, kernel) if info.is_given)
+        read |= {value for info, value in given if info.name not in kernel.artifact.inside}
+    kept, made = list[Stage](), set[int]()
+    for stage in plan.stages:
+        fills = stage.op.in_memory is not None and not stage.reads
+        if not fills or stage.writes not in made or stage.writes in read:
+            kept.append(stage)
+        if not fills:
+            made.add(stage.writes)
+    return replace(plan, stages=tuple(kept))
 
 
 def arguments(stage: Stage, kernel: ProductKernel) -> Iterator[tuple[TensorInfo, int]]:

@@ -48,7 +48,7 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.constants import WithAhead, without_ahead
-from tilewright.graph.rewrites.definitions import lines_of_images
+from tilewright.graph.rewrites.definitions import lines_of_images, with_shuffles
 from tilewright.graph.rewrites.normalisation import folded_normalisation
 from tilewright.machine import Machine
 from tilewright.network.plans import BY_THE_MODEL, Other, Search
@@ -267,7 +267,7 @@ def compile_network(
     """
     _require_addressable(network)
     network = without_look_ups(network, reads=False)
-    own = lines_of_images(folded_normalisation(network))
+    own = with_shuffles(lines_of_images(folded_normalisation(network)))
     own, ahead = without_ahead(own)
     code = _code(own, machine, search, progress)
     loaded = load_network(code, progress)

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
-from tilewright.common.progress import Progress, silent, told
 from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place, place_centred
@@ -62,15 +61,12 @@ class Places:
     live_bytes: int
 
 
-def everything_placed(
-    plan: Plan, kernels: StageKernels, threads: int, progress: Progress = silent
-) -> Places:
+def everything_placed(plan: Plan, kernels: StageKernels, threads: int) -> Places:
     """A place for everything, nothing in that of what is needed at the same time."""
     placing, drafts = _Placing(plan), dict[int, _Draft]()
-    products = [n for n, stage in enumerate(plan.stages) if stage.work == "product"]
-    for number in told(progress, "generate", products):
-        stage = plan.stages[number]
-        drafts[number] = placing.call(number, stage, kernels.of(stage))
+    for number, stage in enumerate(plan.stages):
+        if stage.work == "product":
+            drafts[number] = placing.call(number, stage, kernels.of(stage))
     return placing.places(drafts, place_centred if threads > 1 else place)
 
 

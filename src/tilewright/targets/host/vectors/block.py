@@ -44,6 +44,11 @@ def streams_ahead(kernel: Microkernel) -> bool:
     return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
 
 
+def fetches_next_panel(kernel: Microkernel) -> bool:
+    """True if blocks fetch shares of the next panel, step by step or at their start."""
+    return streams_ahead(kernel) or kernel.lines_next > 0
+
+
 def strides_ahead(kernel: Microkernel) -> bool:
     """True if a block prefetches rows that it loads by vectors, which lie far apart in place."""
     return "panels" in kernel.prefetch and kernel.vector_layout != "panels"
@@ -99,7 +104,8 @@ class RegisterBlock:
             *(f"long {name}" for name in self.kernel.of_c),
             *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
-            *(["long beyond", "long share"] if streams_ahead(self.kernel) else []),
+            *(["long beyond"] if fetches_next_panel(self.kernel) else []),
+            *(["long share"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         writer.head(f"static __attribute__((noinline)) void {self.function}", operands)
@@ -143,6 +149,9 @@ class RegisterBlock:
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
             writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
+        for line in range(self.kernel.lines_next):
+            at = f"(const char *)y + beyond + {line * LINE_BYTES}"
+            writer.line(f"__builtin_prefetch({at}, 0, 2);")
         if _fetches_c_first(self.kernel):
             self._write_c_prefetches(writer)
 
@@ -167,6 +176,9 @@ class RegisterBlock:
                 writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
         if streams_ahead(self.kernel):
             writer.line("const char *next = (const char *)y0 + beyond;")
+        if self._walks > 1:
+            self._write_walks(writer)
+            return
         if not _goes_by_lines(self.kernel):
             self._write_steps(writer, "p", "0", "k")
             return
@@ -244,10 +256,18 @@ class RegisterBlock:
         return f"p == (k > {first} ? {first} : 0)" if number else "p == 0"
 
     @property
+    def _walks(self) -> int:
+        """The parts of k that are summed side by side."""
+        alone = self.height == 1 and not _goes_by_lines(self.kernel)
+        return self.kernel.walks if alone else 1
+
+    @property
     def _sets(self) -> str:
-        """The letter of each set of sums: two that take turns over k where one set of the highest
-        block of so many vectors does not hide the latency of a multiply-add.
+        """The letter of each set of sums: one for each walk, or two that take turns over k where
+        one set of the highest block of so many vectors does not hide the latency of a multiply-add.
         """
+        if self._walks > 1:
+            return "stuvwxyz"[: self._walks]
         return "st" if self.vectors * self.kernel.scalars < self.kernel.under_way.sums else "s"
 
     def _write_steps(self, writer: CWriter, p: str, first: str, end: str) -> None:
@@ -268,9 +288,23 @@ class RegisterBlock:
             with writer.block(f"if ({p} < {end})"):
                 self._write_step(writer, "s")
 
+    def _write_walks(self, writer: CWriter) -> None:
+        """The loop over steps of all parts of k side by side, then what does not fill them."""
+        count, moving = self._walks, "at" if self.kernel.runs else "b0"
+        writer.line(f"const long part = k / {count};")
+        writer.line(f"#pragma GCC unroll {max(1, self.kernel.unroll // count)}")
+        with writer.block("for (long p = 0; p < part; p++)"):
+            for number, sums in enumerate(self._sets):
+                with writer.block():
+                    self._write_products(writer, sums, f"{number} * part" if number else "")
+            self._write_moves(writer)
+        writer.line(f"{moving} += {count - 1} * part * {self._x_step()};")
+        writer.line(f"y0 += {count - 1} * part * {self.kernel.width};")
+        with writer.block(f"for (long p = {count} * part; p < k; p++)"):
+            self._write_step(writer, "s")
+
     def _write_step(self, writer: CWriter, sums: str) -> None:
         """Loads, broadcasts and multiplies for one index of k."""
-        kind, step = self.kernel.dtype, self._x_step()
         stream = str(self.kernel.under_way.steps_ahead * self.kernel.width)
         ahead = "beyond" if strides_ahead(self.kernel) else stream
         for column in self._lines() if fetches_steps(self.kernel) else ():
@@ -279,15 +313,27 @@ class RegisterBlock:
             # One each step: in bursts they would wait for each other.
             writer.line("__builtin_prefetch(next, 0, 2);")
             writer.line("next += share;")
+        self._write_products(writer, sums)
+        self._write_moves(writer)
+
+    def _write_products(self, writer: CWriter, sums: str, behind: str = "") -> None:
+        """The products of one step, so many `behind` the pointers, added to a set of sums."""
+        kind = self.kernel.dtype
+        y = f"{behind} * {self.kernel.width} + " if behind else ""
+        x = f"{behind} * {self._x_step()} + " if behind else ""
         for v in range(self.vectors):
             if self._is_half(v):
-                writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v)});")
+                writer.line(f"const tw_half_{kind} v{v} = tw_lower_{kind}({self._y(v, y)});")
             else:
-                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
+                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v, y)};")
         for i in range(self.height):
-            writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
+            writer.line(f"const tw_vector_{kind} e{i} = {self._x(i, x)};")
             for v in range(self.vectors):
                 writer.line(f"{self._multiply_added(sums, i, v)};")
+
+    def _write_moves(self, writer: CWriter) -> None:
+        """The pointers go on to the next step."""
+        step = self._x_step()
         for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
             writer.line(f"{moving} += {step};")
         packed = self.kernel.vector_layout == "panels"
@@ -306,10 +352,11 @@ class RegisterBlock:
             return str(self.kernel.scalars * size)
         return str(size) if self.kernel.scalar_runs_along_k else f"ldx * {size}"
 
-    def _x(self, i: int) -> str:
-        """Row i of the broadcast operand in every lane."""
+    def _x(self, i: int, behind: str = "") -> str:
+        """Row i of the broadcast operand in every lane, some bytes behind its pointer."""
         own, kernel = self.kernel.scalar_dtype, self.kernel
         at = self._row(i) if kernel.scalar_runs_along_k else f"b0 + {i * own.size_bytes}"
+        at = f"{behind}{at}"
         return f"tw_broadcast_{kernel.dtype}(*(const {own.c_name} *)({at}))"
 
     def _row(self, i: int) -> str:
@@ -318,9 +365,10 @@ class RegisterBlock:
             return f"b{i} + at"
         return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
 
-    def _y(self, v: int) -> str:
-        """Vector v of the other operand; panels are padded."""
-        at, own, kind = f"y0 + {v * self.kernel.lanes}", self.kernel.vector_dtype, self.kernel.dtype
+    def _y(self, v: int, behind: str = "") -> str:
+        """Vector v of the other operand, some elements behind its pointer; panels are padded."""
+        at = f"{behind}y0 + {v * self.kernel.lanes}"
+        own, kind = self.kernel.vector_dtype, self.kernel.dtype
         name = f"{kind}" if own == kind else f"{own}_{kind}"
         if self._is_partial(v) and self.kernel.vector_layout != "panels":
             return f"tw_load_first_{name}({at}, tail)"
@@ -358,8 +406,9 @@ class RegisterBlock:
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
         kind, start = self.kernel.dtype, self.kernel.start
-        for i, v in self._cells() if len(self._sets) > 1 else ():
-            writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, t{i}_{v});")
+        for sums in self._sets[1:]:
+            for i, v in self._cells():
+                writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, {sums}{i}_{v});")
         for i in range(self.height) if self.tail == "half" else ():
             writer.line(f"tw_vector_{kind} s{i}_{self.vectors - 1} = tw_whole_{kind}(h{i});")
         if start != "overwrite":

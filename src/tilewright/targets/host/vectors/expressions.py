@@ -56,11 +56,11 @@ def write_value(
     const float v3 = sqrtf(v2);
     >>> for product in ("x0 * sigmoid(x0)", "x0 * reciprocal(x1)"):
     ...     write_value(parse_scalar(product), ("a", "b"), F32, CWriter())
-    '(a / (1.0f + tw_expf((-a))))'
+    '(a / tw_sigmoid_divisorf(a))'
     '(a * (1.0f / b))'
     """
     own = f"tw_vector_{kind}" if vectors else kind.c_name
-    scalar, texts = _simplified(expanded(scalar)), list(operands)
+    scalar, texts = _simplified(expanded(scalar), kind), list(operands)
     called = vector_names() if kind == F32 else {}
     repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
@@ -117,12 +117,12 @@ def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
         known = called or part.function in _OPERATORS or part.function == "abs"
         return known and all(map(is_number, part.arguments))
 
-    return kind.is_float and is_number(_simplified(expanded(scalar)))
+    return kind.is_float and is_number(_simplified(expanded(scalar), kind))
 
 
 def functions_of(scalar: Scalar) -> set[str]:
     """The functions of an expression that have a text for vectors."""
-    found = {part.function for part in _parts(expanded(scalar)) if isinstance(part, Apply)}
+    found = {part.function for part in _parts(_simplified(expanded(scalar), F32))}
     return found & vector_names().keys()
 
 
@@ -143,16 +143,16 @@ def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:
         seen.add(part)
         if (limits := _limits(part)) is not None:
             return 1 + count(limits[2])
-        own = FUNCTIONS[part.function]
-        assert isinstance(own, Elementary)
-        if kind == F32 and own.name in vector_names():
-            work = function_operations(own.name)
+        if kind == F32 and part.function in vector_names():
+            work = function_operations(part.function)
         else:
+            own = FUNCTIONS[part.function]
+            assert isinstance(own, Elementary)
             by_lanes = own.is_called and own.name not in _INSTRUCTIONS
             work = own.operations * (lanes if by_lanes else 1)
         return work + sum(map(count, part.arguments))
 
-    return count(_simplified(expanded(scalar)))
+    return count(_simplified(expanded(scalar), kind))
 
 
 _INSTRUCTIONS = ("abs", "ceil", "floor", "round", "sqrt")
@@ -209,10 +209,11 @@ def _parts(scalar: Scalar) -> Iterator[Apply]:
             yield from _parts(argument)
 
 
-def _simplified(scalar: Scalar) -> Scalar:
-    """The expression with roots in place of powers, one comparison in place of two, and a quotient
-    in place of a product with a reciprocal that nothing else needs: one of the other factor, since
-    that of a sum of a row is computed once for all its elements.
+def _simplified(scalar: Scalar, kind: DType) -> Scalar:
+    """The expression with roots in place of powers, one comparison in place of two, the divisor of
+    a sigmoid where it has a text, and a quotient in place of a product with a reciprocal that
+    nothing else needs: one of the other factor, since that of a sum of a row is computed once for
+    all its elements.
     """
     times = Counter(_parts(scalar))
 
@@ -227,6 +228,8 @@ def _simplified(scalar: Scalar) -> Scalar:
                 x == same and x in pair and isinstance(b if x == a else a, Number)
             ):  # what is no number fails `<=` as it fails `>`
                 return Apply("not", (Apply("<=", tuple(map(simpler, pair))),))
+            case Apply("+", (Number(1), Apply("exp", (Apply("negative", (x,)),)))) if kind == F32:
+                return Apply("sigmoid_divisor", (simpler(x),))
             case Apply("*", (a, Apply("/", (Number(1), b)) as inverse)) if spared(inverse, a):
                 return Apply("/", (simpler(a), simpler(b)))
             case Apply(function, arguments):

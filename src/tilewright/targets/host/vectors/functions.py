@@ -47,7 +47,8 @@ SMALL = "0x1p17f"
 
 
 def vector_names(*, vectors: bool = False) -> dict[str, str]:
-    """The C names of the functions that have such a text, for elements or for whole vectors.
+    """The C names of the functions that have such a text, for elements or for whole vectors; the
+    divisor of a sigmoid, 1 + exp(-x), among them.
 
     >>> vector_names()["exp"], vector_names(vectors=True)["exp"]
     ('tw_expf', 'tw_exp_vector')
@@ -59,9 +60,6 @@ def vector_names(*, vectors: bool = False) -> dict[str, str]:
 def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
     """C of these functions and of what they call; empty for none. Those of `vectors` take and give
     the `tw_vector_f32` of an instruction set.
-
-    >>> functions_text([])
-    ''
     """
     found: dict[str, str] = {}
 
@@ -100,8 +98,8 @@ def called_functions(text: str, isa: InstructionSet) -> str:
 
 
 def function_operations(name: str) -> int:
-    """Vector operations of a function and of those that it calls, as their texts have them, for
-    arguments that are not rare; a quotient takes the time of several.
+    """Vector operations of a function and of those it calls, by their texts, for usual arguments; a
+    quotient takes the time of several.
 
     >>> function_operations("exp"), function_operations("tanh") > function_operations("exp")
     (19, True)
@@ -127,9 +125,9 @@ def _operations(text: str) -> int:
 
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
-    "absolute": 1, "all": 2, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "left": 1,
-    "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6, "shifted": 2,
-    "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
+    "absolute": 1, "all": 2, "capped": 1, "choose": 1, "converted": 1, "fused": 1, "larger": 1,
+    "left": 1, "less": 1, "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "scaled": 6,
+    "shifted": 2, "signed": 3, "smaller": 1, "whole": 1, "wide": 1,
 }  # fmt: skip
 
 
@@ -179,8 +177,8 @@ static inline FLOAT tw_scaled@(FLOAT x, FLOAT whole, INT n)
 #endif
 """
 
-# Of arguments without a result, integers wrap around like those of vectors. The smaller of numbers
-# with a positive limit is that of integers, for which compilers have an instruction.
+# Integers wrap around like those of vectors. The smaller of numbers with a positive limit is that
+# of integers, for which compilers have an instruction; what is `capped` may be no number.
 _SCALAR = """\
 static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
 static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
@@ -191,6 +189,7 @@ static inline float tw_smallerf(float high, float x)
     const int a = tw_bitsf(high), b = tw_bitsf(x);
     return tw_from_bitsf(a < b ? a : b);
 }
+static inline float tw_cappedf(float high, float x) { return high < x ? high : x; }
 static inline int tw_leftf(int i, int bits) { return (int)((unsigned)i << bits); }
 static inline float tw_convertedf(int i) { return (float)i; }
 static inline float tw_fillf(float x) { return x; }
@@ -250,6 +249,7 @@ static inline INT tw_bits@(FLOAT x) { return (INT)x; }
 static inline FLOAT tw_choose@(INT c, FLOAT a, FLOAT b) { return tw_select_f32(c, a, b); }
 static inline FLOAT tw_larger@(FLOAT low, FLOAT x) { return tw_maximum_f32(low, x); }
 static inline FLOAT tw_smaller@(FLOAT high, FLOAT x) { return tw_minimum_f32(high, x); }
+#define tw_capped@ tw_smaller@
 static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
 static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
 #ifdef tw_fused_f32
@@ -274,19 +274,20 @@ static inline FLOAT tw_fused@(FLOAT a, FLOAT b, FLOAT c)
 """
 
 
-def _split(bias: int, most: int) -> str:
-    """Lines that make `a` of `whole` times ln 2 and what is left, `r`. Adding 1.5 * 2 ** 23 rounds
-    to an integer, which then stands in the lowest bits of `n`; with the bias of an exponent it is a
-    power of 2 when it is shifted, up to `most`, from which on results are infinite. ln 2 is its
-    nearest number, and what that lacks.
+def _split(bias: int, most: int, *, negative: bool = False) -> str:
+    """Lines that make `a`, or its negative, of `whole` times ln 2 and what is left, `r`, or its
+    negative. Adding 1.5 * 2 ** 23 rounds to an integer, which then stands in the lowest bits of
+    `n`; with the bias of an exponent it is a power of 2 when it is shifted, up to `most`, from
+    which on results are infinite. ln 2 is its nearest number, and what that lacks.
     """
+    same, other = ("-", "") if negative else ("", "-")
     return f"""\
     const FLOAT up = tw_fill@({12582912 + bias}.0f);
-    const FLOAT shifted = tw_fused@(a, tw_fill@(1.44269504f), up);
+    const FLOAT shifted = tw_fused@(a, tw_fill@({same}1.44269504f), up);
     const FLOAT limited = tw_smaller@(up + {most}.0f, shifted), whole = limited - up;
     const INT n = tw_bits@(limited);
-    const FLOAT high = tw_fused@(whole, tw_fill@(-0.693147182f), a);
-    const FLOAT r = tw_fused@(whole, tw_fill@(1.90465421e-9f), high);
+    const FLOAT high = tw_fused@(whole, tw_fill@({other}0.693147182f), a);
+    const FLOAT r = tw_fused@(whole, tw_fill@({same}1.90465421e-9f), high);
 """
 
 
@@ -300,6 +301,19 @@ static inline FLOAT tw_exp@(FLOAT x)
 {_split(2 * 127, 129)}\
 {_horner("p", "r", _EXP_FIT)}
     return tw_scaled@(p, whole, n);
+}}
+"""
+
+# 1 + exp(-x), where small powers round to 1: one power of 2 is enough, half of it as the largest
+# one is infinite, with twice exp's polynomial.
+_DIVISOR_FIT = [2 * (-1) ** i * c for i, c in enumerate(_EXP_FIT)]
+_SIGMOID_DIVISOR = f"""\
+static inline FLOAT tw_sigmoid_divisor@(FLOAT x)
+{{
+    const FLOAT a = tw_capped@(tw_fill@(86.0f), x);
+{_split(126, 128, negative=True)}\
+{_horner("p", "r", _DIVISOR_FIT)}
+    return tw_fused@(p, tw_power_of_2@(n), tw_fill@(1.0f));
 }}
 """
 
@@ -580,6 +594,7 @@ _FUNCTIONS = {
     "log": _Vectorised(_LOG, (), _LOG_FAST),
     "log1p": _Vectorised(_LOG1P, ("log",)),
     "pow": _Vectorised(_POW, (), _POW_FAST),
+    "sigmoid_divisor": _Vectorised(_SIGMOID_DIVISOR),
     "sin": _circular("sin", 0),
     "tanh": _Vectorised(_TANH, ("exp",)),
 }

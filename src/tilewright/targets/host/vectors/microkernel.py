@@ -67,7 +67,9 @@ class Microkernel:
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
     the next block takes, and the panel of the other one that comes next: after the last one of a
     call the first of the `next_call`, so many elements from its own first, or the one after it in
-    memory; where one block takes each panel, what comes next in the `stream` of them. Where that
+    memory; where one block takes each panel, what comes next in the `stream` of them. One that does
+    not fetches at its start `lines_next` lines of the panel that comes next; one of one row reads
+    so many parts of a panel side by side as it has `walks`, with sums of their own. Where that
     operand is in place, it prefetches rows of it. How far ahead says what is `under_way`. One that
     `streams` has non-temporal stores where rows of C are whole lines; other threads see them after
     a fence.
@@ -94,6 +96,8 @@ class Microkernel:
     prefetch: frozenset[Prefetch] = frozenset()
     under_way: UnderWay = UnderWay()
     next_call: int | None = None
+    lines_next: int = 0
+    walks: int = 1
     runs: bool = False
     c_run: int = 0
     streams: bool = False
@@ -132,6 +136,11 @@ class Microkernel:
             raise ScheduleError(
                 "rows of a broadcast operand that come in runs have to lie along k",
                 fix="its other layout",
+            )
+        if self.walks > 1 and (self.vector_layout != "panels" or self.offsets or self.halves):
+            raise ScheduleError(
+                "parts of k are walked side by side in panels, of one product, by whole vectors",
+                fix="one walk",
             )
         if self.streams and not (self.start == "overwrite" and self.can_stream):
             raise ScheduleError(

@@ -15,6 +15,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.block import (
     RegisterBlock,
     declared_parameters,
+    fetches_next_panel,
     runs_ahead,
     streams_ahead,
 )
@@ -112,7 +113,7 @@ def _write_function(
         [*operands, f"{kind} *z", "long ldz", *runs, *declared_parameters(kernel)],
     )
     over_rows = "for (long i = 0, turn = 0, height; i < rows; i += height, turn++)"
-    if not streams_ahead(kernel):
+    if not fetches_next_panel(kernel):
         over_rows = "for (long i = 0, height; i < rows; i += height)"
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
@@ -181,6 +182,21 @@ def _next_panel(kernel: Microkernel) -> str:
     return f"(j + {kernel.width} < columns ? ldy : {kernel.next_call} - j / {kernel.width} * ldy)"
 
 
+def _next_shares(kernel: Microkernel) -> list[str]:
+    """The arguments that say where a block's share of the next panel begins, in bytes, and how much
+    of it each step fetches. Shares at the start of blocks whose panels stay near are the next
+    call's.
+    """
+    sweeps, size = kernel.inner == kernel.vectorised, kernel.vector_dtype.size_bytes
+    if kernel.lines_next:
+        panel = str(kernel.next_call) if sweeps else _next_panel(kernel)
+        return [f"{panel} * {size} + turn * {kernel.lines_next * LINE_BYTES}"]
+    if not streams_ahead(kernel):
+        return []
+    beyond = f"{_next_panel(kernel)} * {size}"
+    return [beyond if sweeps else f"{beyond} + turn * share * k", "share"]
+
+
 def _share(kernel: Microkernel) -> str:
     """Bytes of the next panel that one of the blocks that use a panel prefetches in each step: all
     blocks do, for far memory takes as long as all of them.
@@ -217,10 +233,7 @@ def _write_cases(
     if runs_ahead(kernel):
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
-    if streams_ahead(kernel):
-        beyond = f"{_next_panel(kernel)} * {kernel.vector_dtype.size_bytes}"
-        sweeps = kernel.inner == kernel.vectorised
-        given += [beyond if sweeps else f"{beyond} + turn * share * k", "share"]
+    given += _next_shares(kernel)
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:

@@ -144,6 +144,11 @@ class WindowFunction:
         """Vectors of channels of the widest block."""
         return 1 if self.shares_pixels else _VECTORS
 
+    @property
+    def reads_inside(self) -> bool:
+        """True if no pixel of a border of zeros is read."""
+        return self.shares_pixels and EVERYWHERE not in (self.x_rows, self.x_columns)
+
 
 _Points = tuple[range, ...]
 """The points in a row, or a column, of each window of a block that are not zeros."""
