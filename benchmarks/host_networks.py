@@ -19,11 +19,7 @@ with the interpreter of graphs.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -34,13 +30,12 @@ from typing import Any
 
 import numpy as np
 from host.contest import NETWORKS, Missing
-from host.network_contest import Task, find_runners
-from host.processes import FOLDER, RemoteContender, Worker, workers
+from host.network_contest import Task, find_runners, write_files
+from host.processes import RemoteContender, Worker, workers
 from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
-from tilewright.graph import list_networks
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import find_machine
 from tilewright.network.results import largest_difference
@@ -184,19 +179,6 @@ def contestants(arguments: argparse.Namespace) -> list[str]:
             note(f"{runner.name} {runner.version}")
             found.append(runner.name)
     return found
-
-
-def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
-    """ONNX files of those that are torchvision's, written by a process of its own."""
-    names = [name for name in names if name not in list_networks()]
-    if not names:
-        return
-    note(f"torchvision writes {', '.join(names)}")
-    if importlib.util.find_spec("torchvision") is None:
-        raise SystemExit(f"{', '.join(names)}: not in the zoo, and torchvision is not installed")
-    command = [sys.executable, "-m", "host.torchvision_model", str(folder), str(batch), *names]
-    paths = os.pathsep.join([str(FOLDER), *sys.path])
-    subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=True)
 
 
 def rows(results: Sequence[Result]) -> list[list[str]]:

@@ -1,8 +1,8 @@
 """Our code on this computer against the libraries that are installed: ratios, measured in one run.
 
-    PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | FILE.onnx ...]
-        [--threads 1] [--batch 1] [--machine host] [--only NAME] [--against NAME]
-        [--quick] [--json] [--csv FILE]
+    PYTHONPATH=src python benchmarks/host_rivals.py
+        [products | vgg16 | resnet50 | efficientnet_b0 | FILE.onnx ...] [--threads 1] [--batch 1]
+        [--machine host] [--only NAME] [--against NAME] [--quick] [--json] [--csv FILE]
 
 Rows of a table are one interleaved run. "first over it" is the median of the ratio of the first
 contender's speed to this one's, round by round, with half the distance of the quartiles; only such
@@ -18,11 +18,14 @@ import argparse
 import math
 import os
 import statistics
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from host.contest import Contestant, Missing, Workload
+from host.network_contest import write_files
 from host.processes import workers
 from host.timing import PEAK, Standing, find_contestants, time_workload
 from host.workers import time_remotely, workloads_of
@@ -158,18 +161,20 @@ def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> Non
     )
 
 
-def kind_of_workload(word: str) -> str:
-    """`products` or a network, of the zoo or of a file."""
-    if word not in ("products", *list_networks()) and not word.endswith(".onnx"):
-        known = ", ".join(list_networks())
-        raise argparse.ArgumentTypeError(f"take products, an ONNX file or one of {known}")
-    return word
+def sources(kinds: Sequence[str], folder: Path, batch: int) -> list[str]:
+    """Products, networks of the zoo and files as they are, the others as files of torchvision."""
+    known = ("products", *list_networks())
+    theirs = [kind for kind in kinds if kind not in known and not kind.endswith(".onnx")]
+    write_files(theirs, folder, batch)
+    return [str(folder / f"{kind}.onnx") if kind in theirs else kind for kind in kinds]
 
 
 def main() -> None:
     """Time the chosen workloads."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", nargs="*", type=kind_of_workload)
+    parser.add_argument(
+        "kind", nargs="*", help="products, an ONNX file, a network of the zoo, torchvision or timm"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--machine", default="host", help="ours is compiled for this one")
     parser.add_argument("--batch", type=int, default=1)
@@ -189,21 +194,28 @@ def main() -> None:
         else:
             note(f"{one.name} {one.version}")
     found = [one for one in everyone if not isinstance(one, Missing)]
-    values = []
     if not arguments.json:
         print(f"{processor()}, {arguments.threads} threads")
-    for kind in arguments.kind or ["products"]:
-        results = []
-        for workload, standings in timed(kind, arguments, found):
-            if standings:
-                results.append((workload, standings))
-                values.append(as_json(workload, standings))
-                tell(workload, standings, arguments.json)
-        if not arguments.json:
-            print(summary(results) if results else f"{kind}: nothing was timed", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        kinds = sources(arguments.kind or ["products"], Path(place), arguments.batch)
+        values = [value for kind in kinds for value in contest(kind, arguments, found)]
     keep(arguments, values)
     if arguments.json:
         show({"processor": processor(), "workloads": values}, "", True)
+
+
+def contest(
+    kind: str, arguments: argparse.Namespace, found: Sequence[Contestant]
+) -> list[dict[str, Any]]:
+    """All workloads of a kind, told one by one to readers."""
+    results = []
+    for workload, standings in timed(kind, arguments, found):
+        if standings:
+            results.append((workload, standings))
+            tell(workload, standings, arguments.json)
+    if not arguments.json:
+        print(summary(results) if results else f"{kind}: nothing was timed", flush=True)
+    return [as_json(*result) for result in results]
 
 
 def tell(workload: Workload, standings: Sequence[Standing], as_json: bool) -> None:

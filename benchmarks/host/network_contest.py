@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from shared.output import note
 
 from host.contest import Missing
+from host.processes import FOLDER
 from tilewright.codegen.artifact import Array
 from tilewright.common.version import tool_version
 from tilewright.graph import list_networks, network
@@ -58,6 +63,19 @@ class Task:
         """Images from a normal distribution."""
         chance = np.random.default_rng(0)
         return {t.name: chance.standard_normal(t.shape, np.float32) for t in self.network.inputs}
+
+
+def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
+    """ONNX files of those that are torchvision's or timm's, written by a process of its own."""
+    names = [name for name in names if name not in list_networks()]
+    if not names:
+        return
+    note(f"torchvision writes {', '.join(names)}")
+    if importlib.util.find_spec("torchvision") is None:
+        raise SystemExit(f"{', '.join(names)}: not in the zoo, and torchvision is not installed")
+    command = [sys.executable, "-m", "host.torchvision_model", str(folder), str(batch), *names]
+    paths = os.pathsep.join([str(FOLDER), *sys.path])
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=True)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tilewright.targets.host.vectors.window_text import (
     WindowFunction,
     block_pixels,
     emit_window_function,
+    is_short,
     row_pixels,
     shares_pixels,
     summed_lines,
@@ -81,12 +82,14 @@ def windows(
     apart, terms, columns, step = 41, found["terms"], found["columns"], found["row_step"]
     found = {"top": 0, "left": 0, "bottom": 99, "right": 99, "far": 0, **found}
     several = summed_lines(found["rows"], columns, terms, found["down"], step, isa.registers)
-    summed = several if found["lines"] > 1 and not found["far"] else 1
+    pixels = block_pixels(isa.registers, several, found["rows"] * columns)
+    far = found["far"] and not is_short(pixels, several)
+    summed = several if found["lines"] > 1 and not far else 1
     pixel = terms * apart
     return WindowFunction(
         kind,
         isa.lanes(kind),
-        block_pixels(isa.registers, summed),
+        block_pixels(isa.registers, summed, found["rows"] * columns),
         windows=found["windows"],
         rows=found["rows"],
         columns=columns,
@@ -106,6 +109,7 @@ def windows(
         summed=summed,
         behind=found["down"] // step,
         part=found["far"] * isa.lanes(kind),
+        order="cut" if is_short(pixels, summed) else "tcu",
         x_rows=range(30 * pixel * found["top"], 30 * pixel * found["bottom"]),
         x_columns=range(pixel * found["left"], pixel * found["right"]),
     )
@@ -190,26 +194,41 @@ def test_pixels_are_a_stream_where_they_come_more_slowly_than_they_are_multiplie
 
 
 @pytest.mark.parametrize(
-    ("channels", "second_bytes", "by_lines"),
-    [(113, 524_288, True), (114, 524_288, False), (113, 4 << 20, False)],
+    ("channels", "second_bytes", "order"),
+    [(93, 524_288, "utc"), (94, 524_288, "tcu"), (93, 4 << 20, "tcu")],
 )
 def test_short_columns_of_an_image_from_afar_give_way_to_lines(
-    channels: int, second_bytes: int, by_lines: bool
+    channels: int, second_bytes: int, order: str
 ) -> None:
-    """A block of 7 windows has 9 pixels of a row: of 113 channels they are 4068 bytes, of 114 they
-    exceed a page. The image of 58 x 58 pixels takes 1.5 MB.
+    """A block of 7 windows of 5 x 5 points has 11 pixels of a row: of 93 channels they are 4092
+    bytes, of 94 they exceed a page. The image of 60 x 60 pixels takes 1.3 MB.
     """
     machine = load_machine("host_avx2", {"memory.caches.l2.capacity_bytes": second_bytes})
     text = LAYER.replace("rows=28, cols=28", "rows=56, cols=56").replace("at(0, 28)", "at(0, 56)")
-    text = text.replace("57", "58").replace("192", str(channels)).replace("stride=2", "stride=1")
-    layer = parse(text)
+    text = text.replace("=3", "=5").replace("at(0, 3)", "at(0, 5)").replace("57", "60")
+    layer = parse(text.replace("192", str(channels)).replace("stride=2", "stride=1"))
     one = window_function(
         next(calls_of(layer.body, WindowSums))[0], layer, instruction_set_of(machine), machine
     )
     assert one is not None
-    assert (one.by_lines, one.summed) == (by_lines, 1)
-    loops = re.findall(r"for \(long ([tu]) =", emit_window_function(one, "sums"))
-    assert loops[0] == ("u" if by_lines else "t")
+    assert (one.order, one.summed) == (order, 1)
+    loops = re.findall(r"for \(long ([ctu]) =", emit_window_function(one, "sums"))
+    assert "".join(loops[:3]) == order
+
+
+@pytest.mark.parametrize(("channels", "part"), [(163, 0), (164, 32), (480, 32)])
+def test_channels_of_short_blocks_go_in_parts_whose_rows_stay_in_the_first_cache(
+    channels: int, part: int
+) -> None:
+    """Two lines of 3 windows take 5 x 7 pixels, 9 factors and 6 results: 200 bytes a channel, of
+    32768. Five rows of 57 pixels of 28 channels stay there: 6 parts, and 18, of whole lines.
+    """
+    machine, layer = load_machine("host_avx2"), parse(LAYER.replace("192", str(channels)))
+    one = window_function(
+        next(calls_of(layer.body, WindowSums))[0], layer, instruction_set_of(machine), machine
+    )
+    assert one is not None
+    assert (one.summed, one.pixels, one.order, one.part) == (2, 3, "cut", part)
 
 
 def program(isa: InstructionSet) -> str:
@@ -226,13 +245,15 @@ def program(isa: InstructionSet) -> str:
         "separate": windows(F64, isa, lines=3, down=3, rows=3),
         "far": windows(F32, isa, lines=21, down=2, stride=2, top=1, left=1, far=1),
         "whole": windows(F32, isa, lines=3, whole=True),
+        "halved": windows(F32, isa, lines=3, rows=2, columns=2, far=1),
+        "odd": windows(F64, isa, windows=7, lines=7, top=1, left=1, bottom=8, right=8),
         "bordered": windows(F32, isa, lines=6, top=1, left=1, bottom=7, right=9),
         "within": windows(F32, isa, lines=9, down=2, rows=5, columns=5, left=2, top=6, bottom=8),
         "alone": windows(F32, isa, lines=9, rows=5, columns=5, left=2, top=1, right=9, bottom=7),
         "beyond": windows(F32, isa, windows=9, lines=7, left=6, top=4, right=8, bottom=5),
         "dark": windows(F32, isa, lines=4, top=7, right=0),
         "terms": windows(F32, isa, lines=2, terms=2),
-        "rowwise": replace(windows(F32, isa, windows=15, lines=5), by_lines=True),
+        "rowwise": replace(windows(F32, isa, windows=15, lines=5), order="utc"),
         "tall": windows(F64, isa, rows=4, columns=1, terms=2),
     }
     parts = [FENCE, vector_text(isa, (F32, F64))]

@@ -40,6 +40,7 @@ from tilewright.targets.host.taps import PaddedChain, padded_chains, same_taps, 
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     block_pixels,
+    is_short,
     row_pixels,
     shares_pixels,
     summed_lines,
@@ -94,13 +95,14 @@ def _window_work(
 ) -> _WindowWork:
     """For each vector of results and each point a multiply-add. Each pixel is loaded once for a
     block where its windows share pixels, otherwise for each point; factors once for a line of a
-    block, or for each multiply-add where registers do not hold all that a row of pixels takes
-    beside the sums of several lines. Results are stored once.
+    block or for a short block, or for each multiply-add where registers do not hold all that a row
+    of pixels takes beside the sums of several lines. Results are stored once.
     """
     core, pixels, lines, terms = machine.core, dims["t"], dims["u"], dims["k"]
     lanes = core.lanes(kind)
-    summed, block = _block(windows, pixels, lines, terms, machine)
-    blocks = -(-pixels // block) * lines
+    summed, depth, block = _block(windows, pixels, lines, terms, machine)
+    turns = np.where(np.equal(depth, _short_lines(windows, machine)), -(-lines // depth), lines)
+    blocks = -(-pixels // block) * turns
     vectors = -(-(dims["elements"] // (pixels * lines)) // lanes)
     points = windows.rows * windows.cols * terms
     loaded = points * pixels * lines
@@ -108,7 +110,7 @@ def _window_work(
     if shares_pixels(windows.cols, 1, core.registers):
         row = windows.cols, windows.stride, windows.col_step
         once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
-        loaded = np.where(terms == 1, once * _rows_read(windows, lines, summed), loaded)
+        loaded = np.where(terms == 1, once * _rows_read(windows, lines, depth), loaded)
     held = np.maximum(0, (core.registers or points) - summed * block - 1)
     behind = windows.row_stride // windows.row_step
     used = (len(range(row, windows.rows, behind)) * windows.cols for row in range(behind))
@@ -121,20 +123,32 @@ def _window_work(
 
 def _block(
     windows: WindowSums, pixels: Value, lines: Value, terms: Value, machine: Machine
-) -> tuple[Value, Value]:
-    """Lines of which a block has the sums at once, and windows of each, of so many."""
+) -> tuple[Value, Value, Value]:
+    """Lines of which a block has the sums at once, all that it goes down, and windows of each, of
+    so many.
+    """
     registers = machine.core.registers
     steps = windows.row_stride, windows.row_step, registers
     most = summed_lines(windows.rows, windows.cols, 1, *steps)
     several = np.greater(lines, 1) & np.equal(terms, 1) & (most > 1)
-    width = np.where(several, block_pixels(registers, most), block_pixels(registers))
-    return np.where(several, most, 1), -(-pixels // -(-pixels // width))
+    wide = block_pixels(registers, most, windows.rows * windows.cols)
+    width = np.where(several, wide, block_pixels(registers))
+    depth = np.where(several, _short_lines(windows, machine) or lines, 1)
+    return np.where(several, most, 1), depth, -(-pixels // -(-pixels // width))
 
 
-def _rows_read(windows: WindowSums, lines: Value, summed: Value) -> Value:
-    """Rows of pixels that blocks read: each once where several lines are summed together."""
-    once = row_pixels(lines, windows.rows, windows.row_stride, windows.row_step)
-    return np.where(np.greater(summed, 1), once, lines * windows.rows)
+def _short_lines(windows: WindowSums, machine: Machine) -> int:
+    """Lines of a short block; 0 where blocks are long."""
+    registers = machine.core.registers
+    steps = windows.row_stride, windows.row_step, registers
+    most = summed_lines(windows.rows, windows.cols, 1, *steps)
+    return most if is_short(block_pixels(registers, most, windows.rows * windows.cols), most) else 0
+
+
+def _rows_read(windows: WindowSums, lines: Value, depth: Value) -> Value:
+    """Rows of pixels of so many lines that blocks read: each once where they go down several."""
+    row = windows.rows, windows.row_stride, windows.row_step
+    return lines // depth * row_pixels(depth, *row) + row_pixels(lines % depth, *row)
 
 
 def _timing(machine: Machine, kind: str) -> GemmTiming:
@@ -483,9 +497,8 @@ def _refilled(
     """
     (y, x, w), l1 = streams, caches.l1
     lines = y.extents.get("u", 1)
-    summed, pixels = _block(windows, y.extents["t"], lines, x.extents.get("k", 1), machine)
-    depth = np.where(np.greater(summed, 1), lines, 1)
-    rows = _rows_read(windows, depth, summed)
+    _, depth, pixels = _block(windows, y.extents["t"], lines, x.extents.get("k", 1), machine)
+    rows = _rows_read(windows, depth, depth)
     read = inside * x.call_bytes * (rows / x.extents["r"]) + w.call_bytes
     held = read + y.call_bytes * (depth / lines)
     turns, across = -(-lines // depth), held

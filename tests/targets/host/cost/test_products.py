@@ -142,6 +142,19 @@ def test_lines_whose_sums_exceed_the_registers_load_their_rows_each() -> None:
     assert float(window_sums_cycles(on, call)) == 20 + 5 + loads * 9
 
 
+def test_short_blocks_load_their_rows_and_all_factors_once_a_turn() -> None:
+    """Five lines of 6 windows of 3 x 3 points with 16 registers: 3 lines and 2, by 2 windows each,
+    read 5 rows and 4 of 4 pixels, and 9 factors; with stride 2, of 2 lines and 1 by 3 windows, 5, 5
+    and 3 rows of 7 pixels.
+    """
+    given = {"primitives.vector.load_cycles": 9.0, "primitives.gemm.f32.call_cycles": 100}
+    on, dims = load_machine("host_avx2", given), {"t": 6, "u": 5, "elements": 5 * 6 * 8, "k": 1}
+    for stride, turns, pixels in ((1, 2 * 3, 3 * (5 + 4) * 4), (2, 3 * 2, 2 * (5 + 5 + 3) * 7)):
+        windows = WindowSums(rows=3, cols=3, stride=stride, row_stride=stride)
+        found = float(window_sums_cycles(on, PricedCall(windows, dims, "f32")))
+        assert found == 100 + turns + (pixels + 9 * turns + 30) * 9
+
+
 @pytest.mark.parametrize(("stride", "row"), [(1, 16 + 8), (2, 29 + 13)])
 def test_windows_of_one_term_load_each_pixel_of_a_row_once_for_a_block(stride, row):
     """Of a block of 14 pixels and one of 6: the rest is as where each point loads its own."""

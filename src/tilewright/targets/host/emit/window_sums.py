@@ -27,10 +27,12 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 from tilewright.targets.host.vectors.window_text import (
     EVERYWHERE,
     WindowFunction,
     block_pixels,
+    is_short,
     row_pixels,
     shares_pixels,
     summed_lines,
@@ -57,10 +59,8 @@ def window_function(
     column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     steps, lines = (windows.row_stride, windows.row_step, isa.registers), _extent(y, "u")
     shared = summed_lines(windows.rows, windows.cols, terms, *steps) if lines > 1 else 1
-    pixels = block_pixels(isa.registers, shared)
-    row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * terms
-    part = _part(call, program, machine, windows.rows * row)
-    apart = lines > 1 and shared == 1
+    pixels = block_pixels(isa.registers, shared, windows.rows * windows.cols)
+    part, order = _walk(call, program, machine, shared, pixels)
     return WindowFunction(
         kind,
         isa.lanes(kind),
@@ -80,15 +80,35 @@ def window_function(
         x_line=_step(x, "r") * windows.row_stride,
         y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
-        summed=1 if part else shared,
+        summed=1 if part and not is_short(pixels, shared) else shared,
         part=part,
-        by_lines=apart and _is_short(call, program, machine, row * column),
+        order=order,
         behind=windows.row_stride // windows.row_step if shared > 1 else 0,
         x_rows=_inside(call.operands[1], "r", program),
         x_columns=_inside(call.operands[1], "c", program),
         whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
+
+
+def _walk(
+    call: Call, program: Program, machine: Machine, lines: int, pixels: int
+) -> tuple[int, str]:
+    """Channels of a part, and the order of the loops around blocks that have the sums of so many
+    lines, and pixels of each.
+    """
+    windows, (y, x) = call.primitive, (as_view(o, program) for o in call.operands[:2])
+    assert isinstance(windows, WindowSums)
+    row = row_pixels(pixels, windows.cols, windows.stride, windows.col_step) * _extent(x, "k")
+    if is_short(pixels, lines):
+        rows = int(row_pixels(lines, windows.rows, windows.row_stride, windows.row_step))
+        elements = int(rows * row) + lines * pixels + windows.rows * windows.cols
+        size = dtype(program.element_type(call.operands[1])).size_bytes
+        return _near_part(x, machine, size, rows, elements), "cut"
+    part = _part(call, program, machine, windows.rows * row)
+    apart = lines == 1 and _extent(y, "u") > 1
+    afar = apart and _is_narrow(call, program, machine, row * _step(x, "ct"))
+    return part, "utc" if afar else "tcu"
 
 
 def _part(call: Call, program: Program, machine: Machine, pixels: int) -> int:
@@ -101,7 +121,21 @@ def _part(call: Call, program: Program, machine: Machine, pixels: int) -> int:
     return max(1, int(caches.l1.capacity_bytes * _NEAR // held)) * lanes
 
 
-def _is_short(call: Call, program: Program, machine: Machine, elements: int) -> bool:
+def _near_part(x: View, machine: Machine, size: int, rows: int, elements: int) -> int:
+    """Channels of a part whose rows of pixels, so many of a block, stay in the first cache until
+    the next ones; 0 where it holds what a block takes of all channels, so many elements of each.
+    """
+    caches, channels = machine.find_section(Caches), x.ranges[-1].extent
+    if caches is None or not isinstance(channels, Const):
+        return 0
+    held, line = caches.l1.capacity_bytes // size, LINE_BYTES // size
+    if channels.value * elements <= held:
+        return 0
+    parts = -(-channels.value // max(1, held // (rows * _extent(x, "c"))))
+    return -(-channels.value // (parts * line)) * line
+
+
+def _is_narrow(call: Call, program: Program, machine: Machine, elements: int) -> bool:
     """True if so many elements, a block's of a row of pixels, are less than a page of an image that
     comes from afar: going down such columns it is no stream.
     """

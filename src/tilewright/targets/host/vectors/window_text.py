@@ -4,10 +4,11 @@ In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. 
 function for lines of windows. A block is one vector of channels by some windows of every line: rows
 of pixels go by, each pixel is loaded once and multiplied by the factors of all points at which
 windows of the block have it, in as many lines as share a row; those in a border of zeros are left
-out. Where pixels come from far, or sums of several lines exceed the registers, it is the windows of
-one line, row by row; where a row of factors does, too, two vectors by as many windows, point by
-point. Windows and channels that are left take smaller blocks, the last channels with masks. The
-epilogue is applied to complete sums.
+out. Where registers are few, a block is short: a few windows of the lines that share a row, all
+factors in registers, in a loop over the channels. Where pixels come from far, or sums of several
+lines exceed the registers, it is the windows of one line, row by row; where a row of factors does,
+too, two vectors by as many windows, point by point. Windows and channels that are left take smaller
+blocks, the last channels with masks. The epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
@@ -45,14 +46,26 @@ networks are multiples of 7 wide.
 """
 
 
-def block_pixels(registers: int | None, lines: int = 1) -> int:
-    """Pixels of each line of a block that has the sums of so many at once.
+def block_pixels(registers: int | None, lines: int = 1, points: int = 0) -> int:
+    """Pixels of each line of a block that has the sums of so many at once, of windows of so many
+    points. A short block of several lines, where registers are few, has as many as these hold
+    beside all factors and a pixel.
 
     >>> [block_pixels(16, lines) for lines in (1, 2)], [block_pixels(32, n) for n in (1, 2, 3)]
     ([7, 7], [14, 7, 7])
+    >>> [block_pixels(registers, 2, points) for registers, points in ((16, 9), (16, 12), (32, 9))]
+    [3, 7, 7]
     """
     own = registers or _REGISTERS
-    return _PIXELS if lines > 1 else max(1, own // _REGISTERS) * _PIXELS
+    if lines > 1:
+        held = (own - points - 1) // lines
+        return held if points and held > 1 and own <= _REGISTERS else _PIXELS
+    return max(1, own // _REGISTERS) * _PIXELS
+
+
+def is_short(pixels: int, lines: int) -> bool:
+    """True if a block of so many pixels of each of so many lines has all factors in registers."""
+    return lines > 1 and pixels < _PIXELS
 
 
 def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
@@ -69,19 +82,22 @@ def summed_lines(
     rows: int, columns: int, terms: int, row_stride: int, row_step: int, registers: int | None
 ) -> int:
     """Lines of windows that a row of pixels is in, whose sums a block has at once; 1 where rows
-    are not shared, or registers do not hold these sums beside a pixel and a factor: blocks of fewer
-    pixels would load most of them twice.
+    are not shared, or registers hold neither these sums, of all pixels of a long block, beside a
+    pixel and a factor, nor those of a short one.
 
     >>> [summed_lines(3, 3, 1, *steps, 32) for steps in ((1, 1), (2, 1), (1, 2), (3, 1))]
     [3, 2, 1, 1]
     >>> [summed_lines(5, 5, 1, *steps, 32) for steps in ((1, 1), (2, 1))]
     [1, 3]
+    >>> [summed_lines(side, side, 1, 1, 1, 16) for side in (3, 4)]
+    [3, 1]
     """
     behind, between = divmod(row_stride, row_step)
     if between or not behind or not shares_pixels(columns, terms, registers):
         return 1
     lines = -(-rows // behind)
-    return lines if lines * _PIXELS + 2 <= (registers or _REGISTERS) else 1
+    sums = lines * block_pixels(registers, lines, rows * columns)
+    return lines if sums + 2 <= (registers or _REGISTERS) else 1
 
 
 def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
@@ -103,13 +119,10 @@ class WindowFunction:
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. A block has the sums
-    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Where
-    pixels are a stream from afar, channels go in parts of `part`, each of all lines, and a line is
-    a block of its own; 0 where they are near. Lines that share no sums may go one after the other,
-    `by_lines`, each with all its windows, instead of the windows one after the other, each with all
-    lines. Pixels that are so many elements down or across hold
-    zeros if these are not in `x_rows` or `x_columns`. Channels that are `whole` vectors need no
-    masks.
+    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Loops
+    over parts of channels, c, of `part` channels each or all where it is 0, lines, u, and windows,
+    t, follow in this `order`. Pixels that are so many elements down or across hold zeros if these
+    are not in `x_rows` or `x_columns`. Channels that are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -133,7 +146,7 @@ class WindowFunction:
     summed: int = 1
     behind: int = 0
     part: int = 0
-    by_lines: bool = False
+    order: str = "tcu"
     x_rows: range = EVERYWHERE
     x_columns: range = EVERYWHERE
     whole: bool = False
@@ -149,6 +162,13 @@ class WindowFunction:
         """True if no pixel of a border of zeros is read."""
         return self.shares_pixels and EVERYWHERE not in (self.x_rows, self.x_columns)
 
+    @property
+    def is_short(self) -> bool:
+        """True if registers hold all factors of a window beside the sums of a block, which is a
+        turn of the loop over channels.
+        """
+        return is_short(self.pixels, self.summed)
+
 
 _Points = tuple[range, ...]
 """The points in a row, or a column, of each window of a block that are not zeros."""
@@ -157,7 +177,7 @@ _Points = tuple[range, ...]
 def _down(one: WindowFunction) -> dict[_Points, list[range]]:
     """The lines at which blocks begin, by the rows of points of each."""
     inside = one.x_rows if one.shares_pixels else EVERYWHERE
-    size = one.lines if one.summed > 1 else 1
+    size = one.lines if one.summed > 1 and not one.is_short else one.summed
     return _runs(one.lines, size, one.x_line, one.rows, one.x_row, inside)
 
 
@@ -211,19 +231,26 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
     with writer.block():
-        if one.by_lines:
-            for i, lines in _in_order(down):
-                with writer.block(_loop("u", lines)):
-                    for j, windows in _in_order(across):
-                        with writer.block(_loop("t", windows)), _part(one, writer):
-                            _write_channels(one, f"{name}_{i}_{j}", writer)
-        else:
-            for j, windows in _in_order(across):
-                with writer.block(_loop("t", windows)), _part(one, writer):
-                    for i, lines in _in_order(down):
-                        with writer.block(_loop("u", lines)):
-                            _write_channels(one, f"{name}_{i}_{j}", writer)
+        _write_nest(one, name, one.order, {}, writer)
     return writer.text()
+
+
+def _write_nest(
+    one: WindowFunction, name: str, order: str, kinds: Mapping[str, int], writer: CWriter
+) -> None:
+    """The loops that are left of the order, around the calls of blocks; `kinds` are those of the
+    lines and windows of the loops around.
+    """
+    if not order:
+        _write_channels(one, f"{name}_{kinds['u']}_{kinds['t']}", writer)
+    elif order[0] == "c":
+        with _part(one, writer):
+            _write_nest(one, name, order[1:], kinds, writer)
+    else:
+        blocks = _down(one) if order[0] == "u" else _across(one)
+        for kind, run in _in_order(blocks):
+            with writer.block(_loop(order[0], run)):
+                _write_nest(one, name, order[1:], {**kinds, order[0]: kind}, writer)
 
 
 def _in_order(blocks: Mapping[_Points, list[range]]) -> list[tuple[int, range]]:
@@ -299,8 +326,9 @@ def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter)
     kind, vector, c = one.dtype, f"tw_vector_{one.dtype}", one.dtype.c_name
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     operands += epilogue_parameters(one.epilogue, kind)
+    how = "inline __attribute__((always_inline))" if one.is_short else "__attribute__((noinline))"
     writer.head(
-        f"static __attribute__((noinline)) void {block.function}",
+        f"static {how} void {block.function}",
         [*operands, *([f"long {block.tail}"] if block.tail else [])],
     )
     with writer.block():
@@ -328,6 +356,10 @@ def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter)
     results.
     """
     before, count = one.rows - one.behind, len(block.rows)
+    if one.is_short:
+        for i, j in product(range(one.rows), range(one.columns)):
+            at = f"w + {(i * one.columns + j) * one.w_point}"
+            writer.line(f"const tw_vector_{one.dtype} f{i}_{j} = {block.load(one.dtype, at)};")
     for i in (i for i in block.rows[0] if i < before):
         _write_taps(one, "0", i, count, block, writer)
 
@@ -371,15 +403,16 @@ def _write_row(
             pixel = window * one.x_window + point * one.x_column
             users.setdefault(pixel, []).append((window, point))
     used = sorted({point for pairs in users.values() for _, point in pairs})
-    for (line, row), point in product(rows.items(), used):
+    for (line, row), point in product({} if one.is_short else rows.items(), used):
         at = f"w + {row} * {one.columns * one.w_point} + {point * one.w_point}"
         writer.line(f"const {vector} w{line}_{point} = {block.load(kind, at)};")
     for number, (pixel, pairs) in enumerate(sorted(users.items())):
         x = block.load(kind, f"x + {first} + {pixel}")
         writer.line(f"const {vector} x{number} = {x};")
-        for line, (window, point) in product(rows, pairs):
+        for (line, row), (window, point) in product(rows.items(), pairs):
             s = f"s{line * block.width + window}_0"
-            writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{line}_{point}, {s});")
+            factor = f"f{row}_{point}" if one.is_short else f"w{line}_{point}"
+            writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, {factor}, {s});")
 
 
 def _write_results(one: WindowFunction, name: str, u: str, block: _Block, writer: CWriter) -> None:
