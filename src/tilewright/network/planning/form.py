@@ -33,7 +33,7 @@ class StoredDim(Struct, frozen=True):
     extent: int
 
 
-class Form(Struct, frozen=True):
+class Form(Struct, frozen=True, cache_hash=True):
     """Dimensions of memory, slowest first, dense. Along an axis the index of an element is the sum
     of place times step over the axis' dimensions, less `before`; places whose index lies outside
     the shape hold zeros.
