@@ -14,11 +14,11 @@ from tilewright.machine import Machine
 
 if TYPE_CHECKING:
     from tilewright.codegen.c import elementwise_text
-    from tilewright.targets.sw26010.emit import kernel
+    from tilewright.targets.sw26010.emit import launch
     from tilewright.targets.sw26010.emulation import build, run
 else:  # heavy: what writes code, the assembler, and what builds and runs code
     elementwise_text = Deferred("tilewright.codegen.c.elementwise_text")
-    kernel = Deferred("tilewright.targets.sw26010.emit.kernel")
+    launch = Deferred("tilewright.targets.sw26010.emit.launch")
     build = Deferred("tilewright.targets.sw26010.emulation.build")
     run = Deferred("tilewright.targets.sw26010.emulation.run")
 
@@ -34,7 +34,7 @@ class Sw26010Code:
         the scratchpad or a transfer exceeds the DMA descriptor, ScheduleError for a matrix product
         that the primitive cannot do.
         """
-        return kernel.emit_kernel(program, machine)
+        return launch.kernel_artifact(program, machine)
 
     def run(self, artifact: Artifact, machine: Machine, inputs: Arrays) -> dict[str, Array]:
         """Run the code on the emulated cores.
