@@ -1,6 +1,6 @@
 """The managing core's side of a program: `<name>.h` with the parameter structure and the entry
-point, and `<name>_host.c`; all files of a kernel; and programs that a host file launches beside
-others: a network's stages, what arranges operands.
+point, and `<name>_host.c`; and programs that a host file launches beside others: a
+network's stages, what arranges operands.
 
 The entry function takes the input and output tensors, provides scratch tensors, starts the kernel
 on all cores and waits for them. `spm_gemm.h` declares the matrix kernels in the interface of swATOP
@@ -11,26 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
-from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo, require_bound
-from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
+from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
-from tilewright.targets.sw26010.emit.build import build_steps, emit_makefile
+from tilewright.targets.sw26010.calls.expressions import expression_headers
 from tilewright.targets.sw26010.emit.slave import emit_slave
-from tilewright.targets.sw26010.gemm.assembly import (
-    chain_prototype,
-    emit_gemm_assembly,
-    emit_gemm_dispatch,
-    gemm_prototype,
-)
-from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
+from tilewright.targets.sw26010.gemm.assembly import chain_prototype, gemm_prototype
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
@@ -263,49 +254,3 @@ def write_group_threads(
                 writer.line("return;")
         writer.line(f"{name}_started = 1;")
     writer.line()
-
-
-def kernel_artifact(program: Program, machine: Machine) -> Artifact:
-    """Generate the sources of an explicit program without parameters.
-
-    Raises ProgramError for a program of another stage, CapacityError where buffers do not fit
-    the scratchpad or a transfer exceeds the DMA descriptor, ScheduleError for a matrix product
-    that the primitive cannot do.
-    """
-    require_bound(program)
-    program = instantiate(program, mesh_bindings(machine))
-    naming = name_launch(program)
-    instances, kinds = gemm_instances(program, machine), gemm_types(program)
-    slave = emit_slave(program, machine, naming)
-    routines = routine_texts([program])
-    chains = has_chains(instances)
-    plan = build_steps(naming, has_gemm=bool(kinds), chains=chains, routines=[*routines])
-    files = {
-        f"{naming.artifact}.h": emit_header(program, naming),
-        f"{naming.artifact}_host.c": emit_host(program, machine, naming),
-        f"{naming.artifact}_slave.c": slave,
-        "spm_gemm.h": gemm_header(chains=chains),
-        "tw_primitives.h": primitives_header(),
-        "tw_primitives.c": primitives_source(),
-        "Makefile": emit_makefile(plan, [*routines]),
-        **routines,
-        **expression_headers([program]),
-    }
-    if kinds:
-        products = naming.artifact, instances
-        files[f"{naming.artifact}_gemm.S"] = ROUTINES.text(
-            products, partial(emit_gemm_assembly, *products)
-        )
-        files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
-    spm, available = machine.spm, {SCRATCHPAD: machine.spm_available_bytes}
-    tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)
-    return Artifact(
-        naming.artifact,
-        machine.target,
-        files,
-        plan,
-        tensors,
-        buffers,
-        spm.capacity_bytes,
-        spm.alignment_bytes,
-    )
