@@ -75,6 +75,14 @@ def test_help_of_a_command_reads_no_options(capsys: pytest.CaptureFixture[str]) 
     assert "'--help'" in capsys.readouterr().err
 
 
+def test_plain_options_are_read_without_pydantic() -> None:
+    made = "from tilewright.cli.commands import command\n"
+    read = "command('compile').make_context('compile', [{}])"
+    plain = "'lenet5', '--batch', '2', '-m', 'sw26010', '-o', 'out', '--check'"
+    assert "pydantic" not in imported(made + read.format(plain))
+    assert "pydantic" in imported(made + read.format("'lenet5', '--max-error', '1e-3'"))
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["machines"], ["--version"]])
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     call = (

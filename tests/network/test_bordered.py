@@ -92,6 +92,19 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     assert planner.bordered(candidate, own, own) is None
 
 
+def test_what_a_border_adds_is_kept(monkeypatch):
+    plan = build_plan(two_convolutions(), GROUP, Search(algorithm="implicit", keep=4), fuse=False)
+    candidate = next(s.candidate for s in plan.stages if s.name == "conv1")
+    own, single = Forms().of(candidate)["y"], one_group(GROUP)
+    around = with_border(own, (0, 0, 1, 2), (0, 0, 2, 1))
+    first = bordered(candidate, own, around, single)
+    with monkeypatch.context() as patch:
+        patch.setattr("tilewright.network.planning.bordered.estimate", None)
+        assert bordered(candidate, own, around, single).cycles == first.cycles
+    monkeypatch.setattr("tilewright.network.planning.bordered.keeps", lambda _: False)
+    assert bordered(candidate, own, around, single).cycles == first.cycles
+
+
 def test_who_needs_no_border_reads_inside_it_and_is_exact():
     """Of three readers one needs places around the pixels: the others get no copy without."""
     net = NetworkBuilder("readers", "f64")

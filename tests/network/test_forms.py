@@ -82,11 +82,17 @@ def test_a_form_is_held_against_every_portion_of_the_numbers(
             form_of(SHAPE, wrong)
 
 
-def test_orders_without_zeros_are_copied_as_places_say() -> None:
+def test_orders_without_zeros_are_copied_as_places_say(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(48.0).reshape(2, 6, 4)
     dims = [StoredDim(1, 3, 2), StoredDim(2, 1, 4), StoredDim(0, 1, 2), StoredDim(1, 1, 3)]
     form = canonical(x.shape, dims, (0, 0, 0))
-    np.testing.assert_array_equal(form.stored(x), x.reshape(-1)[form.places()].reshape(-1))
+    stored = x.reshape(-1)[form.places()].reshape(-1)
+    np.testing.assert_array_equal(form.stored(x), stored)
+    for most, sizes in ((48, [48]), (24, [24, 24]), (1, [24, 24])):
+        monkeypatch.setattr("tilewright.network.planning.form._PORTION", most)
+        parts = [*form.stored_parts(x)]
+        assert [part.size for part in parts] == sizes
+        np.testing.assert_array_equal(np.concatenate(parts), stored)
 
 
 def test_equal_memory_has_equal_forms() -> None:

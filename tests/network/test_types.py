@@ -6,7 +6,7 @@ import pytest
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
 from support.plans import GROUP, quick_search
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.rewriting import simplified
@@ -66,6 +66,14 @@ def require_equal(found, inputs, weights):
     for name, array in expected(inputs, weights).items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
+
+
+def test_weights_of_another_size_are_refused():
+    network = mixed()
+    planned = PlannedNetwork(network, build_plan(network, GROUP, quick_search(network)))
+    with pytest.raises(ShapeError) as caught:
+        planned.run(**numbers()[0], weights={"w": np.zeros((24, 23), np.float32)})
+    assert str(caught.value) == "'w' takes 576 numbers, 24 are missing"
 
 
 def test_each_tensor_has_the_type_that_it_is_given():

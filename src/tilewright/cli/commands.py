@@ -11,6 +11,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -42,6 +43,12 @@ class Command(TyperCommand):
             ctx.exit()
         return super().parse_args(ctx, args)
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option that asks for help; it has a value, which nothing has to read."""
+        found: Any = super().get_help_option(ctx)
+        found.default = False
+        return found
+
 
 def command(name: str) -> TyperCommand:
     """The command with its options."""
@@ -53,7 +60,32 @@ def command(name: str) -> TyperCommand:
     )
     found = typer.main.get_command(single)
     assert isinstance(found, TyperCommand)
+    kinds = {p.name: get_args(p.annotation)[0] for p in _parameters(declared)}
+    for option in found.params:
+        option.process_value = partial(_read, option, kinds[option.name], option.process_value)  # type: ignore[method-assign]  # typer makes the options
     return found
+
+
+def _read(
+    option: Any, kind: Any, usual: Callable[[Any, Any], Any], context: Any, given: Any
+) -> Any:
+    """The value of an option. What is missing, a text, a path or a number within its limits needs
+    none of pydantic, by which typer reads all values, and which takes longer to load than all else.
+    """
+    if given is None:
+        missing = () if option.nargs < 0 or getattr(option, "multiple", False) else None
+        return usual(context, given) if option.required else missing
+    if given is option.default:
+        return given
+    if isinstance(given, str):
+        kinds = {kind, *get_args(kind)}
+        if kinds & {str, Path}:
+            return Path(given) if Path in kinds else given
+        if int in kinds and given.isascii() and given.isdecimal():
+            low, high = option.min, option.max
+            if (low is None or low <= int(given)) and (high is None or int(given) <= high):
+                return int(given)
+    return usual(context, given)
 
 
 def _function(name: str, declared: type[Any]) -> Callable[..., None]:

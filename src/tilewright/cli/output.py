@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,10 +115,11 @@ def _fitting(renderable: RenderableType, console: Console) -> RenderableType:
         whole = console.options.update(no_wrap=True, overflow="ignore")
         for width in range(console.width, console.width * 3 // 4, -1):
             options = whole.update(width=width)
-            lines = segment.Segment.split_lines(console.render(renderable, options))
+            begun, rendered = tee(console.render(renderable, options))
+            lines = segment.Segment.split_lines(begun)
             first = next(islice(lines, int(bool(renderable.title)), None), [])
             if segment.Segment.get_line_length(first) <= console.width:  # all lines have one length
-                return segment.Segments(console.render(renderable, options))
+                return segment.Segments(rendered)
     return renderable
 
 

@@ -19,7 +19,7 @@ from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewrites.images import batch_of, fewer_images
 from tilewright.graph.rewriting import simplified
-from tilewright.graph.weights import random_inputs, random_weights
+from tilewright.graph.weights import RandomWeights, random_inputs
 from tilewright.network.explain import explained as explained_run
 from tilewright.network.explain import measured_explanation
 from tilewright.network.plans import NativeNetwork, Other, Search, Session, require_networks
@@ -75,7 +75,7 @@ class CompiledWhole(Compiled[NativeNetwork]):
         return self.plan.session(states)
 
     def draw_weights(self) -> None:
-        self.plan.weights.update(random_weights(self.workload.whole))
+        self.plan.know(RandomWeights(self.workload.whole))
 
     def figures(self, progress: Progress = silent) -> NetworkRun:
         if not self.toolchain.executes_here:
@@ -104,7 +104,7 @@ class CompiledWhole(Compiled[NativeNetwork]):
         if few is not network:
             how = replace(self.settings, progress=progress)
             plan = self.planned(Workload.of(few), self.toolchain, how)
-            plan.weights.update(self.plan.weights)
+            plan.know(self.plan.weights)
         progress("check", 0, 1)
         found, _ = plan.measured(
             few,
@@ -127,9 +127,10 @@ class CompiledWhole(Compiled[NativeNetwork]):
         """The run of the network on these inputs. Without a comparison the weights are dropped,
         since the plan has constants of its own.
         """
-        network, weights = self.workload.whole, dict(self.plan.weights)
+        network = self.workload.whole
+        weights = {} if compare is None else dict(self.plan.weights)
         if compare is None:
-            network, weights = replace(network, values={}), {}
+            network = replace(network, values={})
         given = random_inputs(network) if inputs is None else inputs
         progress("run", 0, 1)
         return self.plan.measured(

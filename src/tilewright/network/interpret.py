@@ -15,15 +15,17 @@ import numpy as np
 
 from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.dtypes import converted, dtype
-from tilewright.common.errors import GraphError, SimulationError
+from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.constants import WithAhead
+from tilewright.graph.weights import in_parts
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
 from tilewright.network.plan import Plan, Stage, Value
 from tilewright.network.planning.epilogues import Finished
+from tilewright.network.planning.form import row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.ops.mapping import InMemory
 
@@ -52,7 +54,8 @@ def interpret_groups(
     """The outputs of groups with `inputs` of their own, all of which run a stage before any runs
     the next. Raises as `interpret_plan` does.
     """
-    known = {**dict(constants(plan, weights)), **dict(_filled(plan))}
+    known = {n: np.concatenate([*parts]) for n, parts in constants(plan, weights)}
+    known |= dict(_filled(plan))
     memories = [{**known, **_stored_inputs(plan, own)} for own in inputs]
     seen = [(n, v.origin) for n, v in enumerate(plan.values) if v.origin is not None]
     last = {
@@ -99,29 +102,52 @@ def _stored_inputs(plan: Plan, inputs: Arrays) -> dict[int, Array]:
     return {value: plan.values[value].form.stored(inputs[name]) for name, value in plan.inputs}
 
 
-def constants(plan: Plan, weights: Arrays) -> Iterator[tuple[int, Array]]:
-    """(number, elements in memory order) of each constant, computed from the weights."""
-    weights = WithAhead(weights, plan.ahead)
-    for number, value in enumerate(plan.values):
-        if value.role == "constant":
-            stored, kind = value.form.stored(_constant_values(value, weights)), dtype(value.dtype)
-            if kind.kind == "fixed":
-                stored = converted(stored, kind)
-            yield number, np.asarray(stored, kind.numpy)
+def constants(plan: Plan, weights: Arrays) -> Iterator[tuple[int, Iterator[Array]]]:
+    """(number, elements in memory order, part by part) of each constant, computed from the
+    weights.
+    """
+    known = WithAhead(weights, plan.ahead)
+    return (
+        (number, _constant_parts(value, known))
+        for number, value in enumerate(plan.values)
+        if value.role == "constant"
+    )
 
 
-def _constant_values(value: Value, weights: Arrays) -> Array:
+def _constant_parts(value: Value, weights: Arrays) -> Iterator[Array]:
+    kind, left = dtype(value.dtype), value.form.elements
+    for stored in _stored_parts(value, weights):
+        yield np.asarray(converted(stored, kind) if kind.kind == "fixed" else stored, kind.numpy)
+        left -= stored.size
+    if left:
+        raise ShapeError(
+            f"{quoted(value.name)} takes {value.form.elements} numbers, {left} are missing"
+        )
+
+
+def _stored_parts(value: Value, weights: Arrays) -> Iterator[Array]:
+    """The elements of a constant in memory order, in double precision if made of weights."""
+    form = value.form
     if value.numbers is not None:
-        return value.numbers
+        yield from form.stored_parts(value.numbers)
+        return
     assert value.made is not None
     expression, names = value.made
-    bits = dtype(value.dtype).fraction_bits
-    operands = [np.asarray(weights[name], np.float64) for name in names]
+    if len(names) == 1 and form == row_major(form.shape):
+        for part in in_parts(weights, names[0]):
+            yield _evaluated(expression, [part], value.dtype)
+        return
+    found = _evaluated(expression, [weights[name] for name in names], value.dtype)
+    yield from form.stored_parts(found.reshape(form.shape))
+
+
+def _evaluated(expression: str, operands: Sequence[Array], kind: str) -> Array:
+    bits = dtype(kind).fraction_bits
+    reals = [np.asarray(operand, np.float64) for operand in operands]
     if bits:  # elsewhere a copy, of up to most of a gigabyte
-        operands = [operand / 2.0**bits for operand in operands]
+        reals = [real / 2.0**bits for real in reals]
     with np.errstate(all="ignore"):  # constants may be infinite or NaN
-        found: Array = np.asarray(parse_scalar(expression).value(operands))
-    return found.reshape(value.form.shape)
+        return np.asarray(parse_scalar(expression).value(reals))
 
 
 def _run_stage(

@@ -21,6 +21,7 @@ from tilewright.codegen.folder import new_folder
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.graph.graph import Network
+from tilewright.graph.weights import FirstOf
 from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_groups, interpret_plan
 from tilewright.network.plan import Plan
@@ -71,7 +72,7 @@ class PlannedNetwork:
 
     network: Network
     plan: Plan
-    weights: dict[str, Array] = field(default_factory=dict)
+    weights: Arrays = field(default_factory=dict)
     code: PlanCode | None = None
     arranged: Callable[[Arrays], Arrays] | None = None
     """Lays the inputs out as the plan reads them; None where they are C arrays."""
@@ -90,8 +91,11 @@ class PlannedNetwork:
         outputs.saturated = found.saturated
         return outputs
 
-    def _known(self, weights: Arrays | None) -> dict[str, Array]:
-        return {**self.weights, **(weights or {})}
+    def know(self, weights: Arrays) -> None:
+        self.weights = FirstOf(self.weights, weights)
+
+    def _known(self, weights: Arrays | None) -> Arrays:
+        return FirstOf(weights or {}, self.weights)
 
     def session(self, states: Arrays) -> PlannedSession:
         return PlannedSession(self, dict(states))
@@ -204,7 +208,7 @@ class PlannedNetwork:
             return found, outputs
         if compare == "reference" and dtype(self.plan.dtype).kind == "fixed":
             # the plan states how often it rounds; each operator would round once
-            meant = self._on_arranged(self._meaning({**self.weights, **weights}))(inputs)
+            meant = self._on_arranged(self._meaning(self._known(weights)))(inputs)
             exact = compared("meaning", outputs, meant, 0.0)
             return structs.replace(found, comparison=exact), outputs
         other = compare_outputs(compare, network, weights, inputs, outputs, bound)

@@ -71,8 +71,11 @@ class NativeNetwork(Protocol):
         """The machine it was compiled for."""
 
     @property
-    def weights(self) -> dict[str, Array]:
+    def weights(self) -> Arrays:
         """The known numbers of weights whose constants are not computed yet."""
+
+    def know(self, weights: Arrays) -> None:
+        """Take numbers for weights without any; they may be looked up more than once."""
 
     def run(
         self, *inputs: Array, weights: Arrays | None = None, **named: Array

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, combinations, product
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from tilewright.common.errors import ScheduleError
@@ -420,9 +421,10 @@ def takes_whole_depth(kind: str, name: str) -> bool:
     return kind in CONTRACTIONS and (kind, name) in _RULES and _RULES[kind, name].whole
 
 
+@lru_cache(maxsize=1 << 10)
 def parameters(op: Op) -> Mapping[str, int]:
     """Values of the extents that the operator's seeds name."""
-    return interface(op.kind).parameters(op)
+    return MappingProxyType({**interface(op.kind).parameters(op)})
 
 
 def bindings(op: Op, seed: Seed) -> tuple[Mapping[str, int], ...]:

@@ -6,7 +6,7 @@ removed from the network, to be computed once the numbers are given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from math import prod
 
@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import quoted
+from tilewright.graph.weights import InParts, in_parts
 from tilewright.ops.op import Array, Arrays
 
 _LARGEST_ELEMENTS = 1 << 20
@@ -49,7 +50,7 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
     return replace(network, weights=tuple(t for t in weights if t.name in read), nodes=kept), ahead
 
 
-class WithAhead(Mapping[str, Array]):
+class WithAhead(InParts):
     """Weights, and results of nodes over them, which are computed on each look-up."""
 
     def __init__(self, weights: Arrays, ahead: Iterable[Node]) -> None:
@@ -60,16 +61,22 @@ class WithAhead(Mapping[str, Array]):
         for node in reversed(self._nodes.values()):
             if node.output in needed:
                 needed.update(node.inputs)
-        known = {each: self._given(each) for each in sorted(needed - self._nodes.keys())}
+        known = {each: self._given(each)[each] for each in sorted(needed - self._nodes.keys())}
         for node in self._nodes.values():
             if node.output in needed:
                 known[node.output] = _result(node, known)
         return known[name]
 
-    def _given(self, name: str) -> Array:
+    def parts(self, name: str) -> Iterator[Array]:
+        if name in self._nodes:
+            return iter([self[name].reshape(-1)])
+        return in_parts(self._given(name), name)
+
+    def _given(self, name: str) -> Arrays:
+        """The weights, among which this one has to be."""
         if name not in self._weights:
             raise GraphError(f"no numbers are given for {quoted(name)}")
-        return self._weights[name]
+        return self._weights
 
     def __contains__(self, name: object) -> bool:
         return name in self._nodes or name in self._weights

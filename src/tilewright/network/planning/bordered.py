@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
+from tilewright.common.cache import CacheStore
 from tilewright.common.expr import Const, evaluate, substitute
 from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Call, For, Program, Range, Stmt, Tensor, Tile, Transfer
@@ -36,7 +36,9 @@ from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
+from tilewright.tune.prepared import keeps
 
+_KEPT = CacheStore("estimates")
 _NAMES = {2: "rows", 3: "cols"}
 """Dimensions of a convolution's tensors that may have a border, by axis."""
 _Kind = TypeVar("_Kind", bound=Candidate)
@@ -114,7 +116,7 @@ def nests_by(
         staged = change(nest.structure.staged, {**candidate.values, **nest.factors})
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, text, candidate.values, machine))
+        nests.append(_priced_anew(candidate, nest, staged, text, machine))
     return tuple(nests)
 
 
@@ -197,10 +199,10 @@ def range_behind(r: Range, places: int) -> Range:
 
 
 def _priced_anew(
+    candidate: Candidate,
     nest: NestChoice,
     staged: Program,
     change: str,
-    values: Mapping[str, int],
     machine: Machine,
     factors: Mapping[str, int] | None = None,
 ) -> NestChoice:
@@ -209,20 +211,25 @@ def _priced_anew(
     """
     if staged is nest.structure.staged:
         return nest
-    own = nest.factors if factors is None else factors
-    before = _estimated(nest, tuple(values.items()), machine)
-    after = float(estimate(staged, machine, {**values, **own}).cycles.min())
     changes = (*nest.structure.changes, change)
     structure = replace(nest.structure, program=lambda: staged, changes=changes)
-    cycles = nest.cycles + after - before
-    return replace(nest, structure=structure, factors=own, cycles=cycles)
+    moved = replace(nest, structure=structure, factors=nest.factors if factors is None else factors)
+    before, after = (
+        _estimated(Candidate(candidate.op, candidate.seed, (own,), candidate.blocks), machine)
+        for own in (nest, moved)
+    )
+    return replace(moved, cycles=nest.cycles + after - before)
 
 
-@lru_cache(maxsize=1 << 10)
-def _estimated(nest: NestChoice, values: tuple[tuple[str, int], ...], machine: Machine) -> float:
-    """The estimate of a nest, cached because many forms of its tensors are compared with it."""
-    bound = {**dict(values), **nest.factors}
-    return float(estimate(nest.structure.staged, machine, bound).cycles.min())
+def _estimated(candidate: Candidate, machine: Machine) -> float:
+    """The estimate of a candidate's only nest, cached for machines that ship with tilewright."""
+
+    def find() -> float:
+        (nest,) = candidate.nests
+        bound = {**candidate.values, **nest.factors}
+        return float(estimate(nest.structure.staged, machine, bound).cycles.min())
+
+    return _KEPT.value(candidate.key(machine), float, find) if keeps(machine) else find()
 
 
 MovedInside = Callable[[Candidate, Form, Form], Bordered | None]
@@ -381,5 +388,5 @@ def _by_rows(candidate: Candidate, copy: InMemory, form: Form, machine: Machine)
         body=rewrite(staged.body, lambda s: (put,) if s is puts[0] else None),
     )
     factors, text = {**nest.factors, factor: width}, f"rows in {form}"
-    by_rows = _priced_anew(nest, moved, text, candidate.values, machine, factors)
+    by_rows = _priced_anew(candidate, nest, moved, text, machine, factors)
     return Bordered(candidate.op, candidate.seed, (by_rows,), candidate.blocks, form=form)

@@ -6,7 +6,7 @@ without a copy exactly if their forms are equal, so forms are kept canonical.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.integer]
 
 
 _PORTION = 1 << 20
-"""Places compared at once."""
+"""Places compared, or elements reordered, at once."""
 
 
 class StoredDim(Struct, frozen=True):
@@ -33,7 +33,7 @@ class StoredDim(Struct, frozen=True):
     extent: int
 
 
-class Form(Struct, frozen=True):
+class Form(Struct, frozen=True, cache_hash=True):
     """Dimensions of memory, slowest first, dense.
 
     The index of an element along an axis is the sum of place times step over the axis' dimensions,
@@ -69,16 +69,26 @@ class Form(Struct, frozen=True):
     def stored(self, array: Array) -> Array:
         """The elements of `array` in memory order, zeros between them."""
         if not self.has_zeros:
-            return self._permuted(array)
+            return self._permuted(array).reshape(-1)
         places = self.places()
         return np.where(places < 0, 0, array.reshape(-1)[np.maximum(places, 0)]).reshape(-1)
 
+    def stored_parts(self, array: Array) -> Iterator[Array]:
+        """`stored` in parts, where a copy of all of it may be most of a gigabyte."""
+        if self.has_zeros or self.elements <= _PORTION:
+            yield self.stored(array)
+            return
+        blocks = self._permuted(array)
+        step = max(1, _PORTION * len(blocks) // self.elements)
+        for first in range(0, len(blocks), step):
+            yield blocks[first : first + step].reshape(-1)
+
     def _permuted(self, array: Array) -> Array:
-        """`stored` for a form without zeros: a permutation of axis blocks."""
+        """A view of `array` in the order of a form without zeros: axis blocks, permuted."""
         numbers = range(len(self.dims))
         cut = sorted(numbers, key=lambda i: (self.dims[i].axis, -self.dims[i].step))
         blocks = array.reshape([self.dims[i].extent for i in cut])
-        return blocks.transpose([cut.index(i) for i in numbers]).reshape(-1)
+        return blocks.transpose([cut.index(i) for i in numbers])
 
     def read(self, memory: Array) -> Array:
         """The tensor read back from memory."""

@@ -6,6 +6,7 @@ In: a machine. Out: a `Planner`, which `network.build` consults.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from tilewright.common.progress import Steps
@@ -149,6 +150,7 @@ class Planner:
         return found | faster
 
 
+@lru_cache(maxsize=1 << 14)
 def _moved_parts(held: Form, wanted: Form) -> int:
     """The number of runs of adjacent dimensions that a copy moves. An axis of extent 1, which has
     no dimension without a border, counts as unmoved.

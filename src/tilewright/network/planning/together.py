@@ -130,9 +130,9 @@ def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
 
 def _lies(piece: Candidate, share: Share, forms: Forms) -> bool:
     """True if the piece's tensors lie as parts of the whole ones."""
-    extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
+    extents, values = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}, piece.values
     for name, form in forms.of(piece).items():
-        stored = prod(int(evaluate(e, piece.values)) for e in extents[name])
+        stored = prod(int(evaluate(e, values)) for e in extents[name])
         if form.elements != stored or share.whole_form(name, form) is None:
             return False
     return True

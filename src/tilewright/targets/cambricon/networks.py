@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import product, takewhile
+from itertools import chain, product, takewhile
 from math import prod
+
+import numpy as np
 
 from tilewright.asm import Object
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
@@ -176,7 +178,7 @@ class CambriconNetworks:
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
     ) -> tuple[Artifact, Iterator[Array]]:
         """The program, and its constants in order."""
-        return dla_source(plan), (numbers for _, numbers in constants(plan, weights))
+        return dla_source(plan), chain.from_iterable(parts for _, parts in constants(plan, weights))
 
     def computed(
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
@@ -294,8 +296,8 @@ class DeviceNetwork:
         for value, tensor in zip(plan.values, tensors, strict=True):
             if value.ahead and value.filled:
                 device.initialise(tensor.identifier, raw_number(value.filled, bits))
-        for number, numbers in constants(plan, weights):
-            device.upload(tensors[number].identifier, numbers)
+        for number, parts in constants(plan, weights):
+            device.upload(tensors[number].identifier, np.concatenate([*parts]))
         for name, number in plan.inputs:
             if name not in inputs:
                 raise GraphError(f"no numbers are given for {quoted(name)}")

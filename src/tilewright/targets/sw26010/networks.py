@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tilewright.codegen.artifact import Array, Arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress
@@ -50,8 +48,8 @@ class Sw26010Networks:
         return code.emit_network(plan, plan.machine, images), code.constant_parts(plan, weights)
 
     def computed(self, plan: Plan, images: tuple[slice, ...], weights: Arrays) -> Compute:
-        artifact, parts = self.assembled(plan, images, weights)
-        block = np.concatenate([*parts])
+        artifact = code.emit_network(plan, plan.machine, images)
+        block = code.constant_block(plan, weights)
         # The code has an output as its last stage sees it, with the images of all groups.
         shapes = {n: (-1, *form.shape[1:]) if form.shape else () for n, _, form in plan.outputs}
         mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)

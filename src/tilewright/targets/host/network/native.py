@@ -118,6 +118,9 @@ class HostNetwork:
         self.__dict__["_constants"] = made
         self.__dict__["_bound"] = self.loaded.bind(made)
 
+    def know(self, weights: Arrays) -> None:
+        self.weights.update(weights)
+
     def given(self, inputs: Sequence[Array], named: Arrays) -> dict[str, Array]:
         """Inputs by name; raises GraphError for more, or other ones, than there are."""
         names = self.code.given

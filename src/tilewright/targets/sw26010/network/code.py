@@ -216,22 +216,20 @@ def _described(
 
 def constant_block(plan: Plan, weights: Arrays) -> Array:
     """The block of constants that the code takes, made of the weights."""
-    return np.concatenate([*constant_parts(plan, weights)])
+    return np.concatenate([*constant_parts(plan, weights)]).view(dtype(plan.dtype).numpy)
 
 
 def constant_parts(plan: Plan, weights: Arrays) -> Iterator[Array]:
-    """The block part by part: each constant, then zeros up to where the next one may begin."""
-    element = dtype(plan.dtype)
-    unit = plan.machine.main.alignment_bytes // element.size_bytes
-    for _, part in constants(plan, weights):
-        if part.dtype == element.numpy:
-            yield part.reshape(-1)
-            yield np.zeros(-part.size % unit, element.numpy)
-        else:
-            own = part.reshape(-1).view(np.uint8)
-            yield np.pad(own, (0, -own.size % (unit * element.size_bytes))).view(element.numpy)
+    """The bytes of the block part by part: those of each constant, then zeros up to where the next
+    one may begin.
+    """
+    for number, parts in constants(plan, weights):
+        yield from (part.view(np.uint8) for part in parts)
+        yield np.zeros(
+            -plan.values[number].size_bytes % plan.machine.main.alignment_bytes, np.uint8
+        )
     if not any(v.role == "constant" for v in plan.values):
-        yield np.zeros(1, element.numpy)
+        yield np.zeros(dtype(plan.dtype).size_bytes, np.uint8)
 
 
 def _elements(value: Value, size_bytes: int) -> int:
