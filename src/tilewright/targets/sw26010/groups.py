@@ -213,7 +213,7 @@ class Sw26010Groups:
             kernel.buffers,
             kernel.scratchpad_bytes,
             kernel.scratchpad_alignment_bytes,
-            (kernel, *(mover.described(single) for mover in movers)),
+            kernels=(kernel, *(mover.described(single) for mover in movers)),
         )
 
 

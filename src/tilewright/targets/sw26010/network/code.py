@@ -177,9 +177,9 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
         (),
         spm.capacity_bytes,
         spm.alignment_bytes,
-        tuple(_described(kernel, plan, kernels, single) for kernel in distinct),
-        code.described(),
-        block,
+        kernels=tuple(_described(kernel, plan, kernels, single) for kernel in distinct),
+        stages=code.described(),
+        block=block,
     )
 
 
