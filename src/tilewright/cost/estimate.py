@@ -584,7 +584,7 @@ def _by_least(
                 play = partial(pipeline.play, first_of(state))
         found = np.full((len(wanted), len(tiles)), np.inf)
         places = now // width * len(tiles) + places
-        play(tables, places, least[:, tiles], best, found)
+        play(tables, places, least.take(tiles, axis=1), best, found)
         cycles.ravel()[now] = found.ravel()[places]
         order = order[flat[order] <= limit[nest.contest[order % width]]]
         count *= 2
