@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tilewright.common.classes import FEW_ROWS, classes_of_table
 from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value
-from tilewright.cost.buffers import doubled_buffers, scratchpad_bytes
+from tilewright.cost.buffers import doubled_buffers
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import Prepared, take_apart
 from tilewright.cost.moments import BoundLoops, Costed
@@ -417,8 +417,7 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine; scratchpad
-    bytes per core.
+    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine.
 
     Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other
     everything else. A single candidate has one element.
@@ -427,7 +426,6 @@ class Estimate:
     cycles: Floats
     compute_cycles: Floats
     dma_cycles: Floats
-    scratchpad_bytes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,9 +558,8 @@ def _played(
     else:
         cycles = _by_least(nest, costs, wanted, machine, best, sums.least)
     compute, busy = (np.where(wanted, own, np.inf) for own in sums[:2])
-    bytes_used = scratchpad_bytes(prepared.program, nest.env)
-    cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
-    return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
+    elapsed = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, cycles))
+    return Estimate(elapsed, compute, busy)
 
 
 def _by_least(
