@@ -176,7 +176,10 @@ def _with_alike(nest: Sequence[Structure], priced: Iterator[list[_Priced]]) -> l
     """The prices of all structures of a nest by those of `_firsts`."""
     known = dict(zip(_firsts(nest), priced, strict=False))
     return [
-        [replace(own, structure=structure) for own in known[structure.alike or structure]]
+        [
+            own if own.structure is structure else replace(own, structure=structure)
+            for own in known[structure.alike or structure]
+        ]
         for structure in nest
     ]
 
