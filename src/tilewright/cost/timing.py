@@ -153,8 +153,7 @@ class _Along(NamedTuple):
     touch: Value
 
 
-_ALONE = _Along(1, 0, 0, True)
-"""The one core of a dimension along which none have regions of their own."""
+_ALONE = _Along(1, 0, 0, True)  # where no other core has a region of its own
 
 
 def _along(extent: Value, distance: Value, cores: Value, before: Value, stride: Value) -> _Along:
@@ -180,10 +179,9 @@ def _alignment(blocks: Blocks, along: Sequence[_Along]) -> tuple[Value, Value]:
         alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
     apart: Value = 0
     for line in along:
-        if line is _ALONE:
-            continue
-        alignment = np.gcd(alignment, np.where(line.touch, 0, line.away_bytes))
-        apart = np.gcd(apart, np.where(line.touch, line.away_bytes, 0))
+        if line is not _ALONE:
+            alignment = np.gcd(alignment, np.where(line.touch, 0, line.away_bytes))
+            apart = np.gcd(apart, np.where(line.touch, line.away_bytes, 0))
     return alignment, apart
 
 
@@ -289,11 +287,10 @@ def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size:
     end: Value = (start & g - 1) + length
     for move, count in shape.moves:
         shifts = np.greater(count, 1) & np.greater(move & g - 1, 0)
-        if not shifts.any():  # most moves are by whole transactions
-            continue
-        least = _largest_power(least | np.where(shifts, move, 0))
-        turns = turns * np.where(shifts, count, 1)
-        end = end + np.where(shifts, move * (count - 1), 0)
+        if shifts.any():  # most moves are by whole transactions
+            least = _largest_power(least | np.where(shifts, move, 0))
+            turns = turns * np.where(shifts, count, 1)
+            end = end + np.where(shifts, move * (count - 1), 0)
     turns = np.where(end <= g, 1, turns)
     places = g // least
     turns = np.minimum(turns, places)
@@ -376,19 +373,20 @@ def call_dims(
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
     of `multiply_accumulate`, the loops of the code (`nests.nest_dims`), and for `reduce` those that
-    gather (`reductions.gathered_axes`); for `repack` `elements` and `run` are those of the whole
-    new tile,
-    `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
-    tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
-    is executed costs all of them. What the others keep of a tile is in the entries that
-    `RepackedAxis` names; those that do not change are taken together, and there are no others.
+    gather (`reductions.gathered_axes`). A `repack` has others: `elements` and `run` of the whole
+    new tile, `source_elements` and `source_run` of the old one. Extents are those of core (0, 0),
+    whose tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing
+    that is executed costs all of them. What the others keep of a tile is in the entries that
+    `RepackedAxis` names; axes that do not change are taken together.
     """
     if isinstance(call.primitive, Repack):
         return _repack_dims(call)
     first = call.operands[0]
     dims: dict[str, Expr] = {}
     for operand in call.operands:
-        dims = {**_letters(operand), **dims}
+        pairs = [*zip(operand.roles, operand.ranges, strict=True)]
+        letters = dict.fromkeys(role for role in operand.roles if role != ".")
+        dims = {a: product(r.extent for role, r in pairs if role == a) for a in letters} | dims
     dims["operands"] = Const(len(call.operands))
     dims["elements"] = product(r.extent for r in first.ranges)
     dims["run"] = _run(first)
@@ -407,12 +405,6 @@ def chain_dims(chain: Chain) -> dict[str, Expr]:
     """`call_dims` for a chain of products in one call: k of all its links, `links` of them."""
     dims, links = call_dims(chain.call), chain.links
     return {**dims, "k": dims["k"] * links, "links": links}
-
-
-def _letters(operand: Operand) -> dict[str, Expr]:
-    letters = dict.fromkeys(role for role in operand.roles if role != ".")
-    pairs = list(zip(operand.roles, operand.ranges, strict=True))
-    return {a: product(r.extent for role, r in pairs if role == a) for a in letters}
 
 
 def _run(operand: Operand) -> Expr:
