@@ -15,6 +15,7 @@ from tilewright.common.expr import (
     BinaryExpr,
     Const,
     Expr,
+    Values,
     Var,
     binary,
     ceil_div,
@@ -94,6 +95,19 @@ def test_arrays_give_the_values_of_their_elements(e: Expr, envs: list[dict[str, 
     arrays = {name: np.array([env[name] for env in envs]) for name in SYMBOLS}
     together = np.broadcast_to(evaluate(e, arrays), len(envs))
     assert together.tolist() == [evaluate(e, env) for env in envs]
+
+
+@given(expressions(), expressions(), environments)
+def test_remembered_values_are_those_of_the_symbols(e: Expr, f: Expr, env: dict[str, int]) -> None:
+    values = Values(env)
+    assert [evaluate(x, values) for x in (e, f, e)] == [evaluate(x, env) for x in (e, f, e)]
+
+
+def test_values_are_computed_once_for_all_who_ask() -> None:
+    values = Values({"n": np.arange(3)})
+    inner = Var("n") * 2
+    assert evaluate(inner + 1, values).tolist() == [1, 3, 5]
+    assert evaluate(inner, values) is evaluate(Var("n") * 2, values)
 
 
 @given(expressions(), environments, st.sets(st.sampled_from(SYMBOLS)))

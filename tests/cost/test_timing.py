@@ -372,6 +372,19 @@ def test_repack_costs_loads_of_the_old_and_stores_of_the_new_tile() -> None:
     assert _cycles(Call(Repack(), (new, old))) == 6 * 3 * 1 + 8 * 4 * (1 + 2)
 
 
+def test_axes_that_a_repack_leaves_alone_are_taken_together() -> None:
+    """So tiles of any rank that change along as many axes are priced side by side."""
+    new, old = (2, 3, 8, 5, 7, 16), (2, 3, 6, 5, 7, 10)
+    flat_new, flat_old = (6, 8, 35, 16), (6, 6, 35, 10)
+    dims = [
+        call_dims(Call(Repack(), (_view(n, n, "." * len(n)), _view(o, o, "." * len(o)))))
+        for n, o in ((new, old), (flat_new, flat_old))
+    ]
+    assert dims[0] == dims[1]
+    axes = {name: evaluate(e, {}) for name, e in dims[0].items() if name.startswith("axis_")}
+    assert axes == {"axis_0": 6, "axis_1": 8, "axis_2": 35, "axis_3": 16, "axis_4": 1}
+
+
 def test_repack_costs_a_core_whose_own_tile_is_whole_as_much_as_the_others() -> None:
     """Cores run in lockstep: the tile of the last core is the one that has a boundary."""
     whole = _view((8, 16), (8, 16), "ab")

@@ -375,6 +375,16 @@ def all_of(conditions: Iterable[Expr]) -> Expr:
     return result
 
 
+class Values(dict[str, Value]):
+    """Values of symbols, and of the expressions that were evaluated under them: many programs ask
+    for the same ones.
+    """
+
+    def __init__(self, symbols: Mapping[str, Value]) -> None:
+        super().__init__(symbols)
+        self.found: dict[Expr, Value] = {}
+
+
 def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
     """Value of `e` under `env`: an int, or an array where any symbol is bound to an array.
 
@@ -383,6 +393,8 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
     # Called millions of times per search: testing exact classes is twice as fast as `match`, and
     # half of all nodes are leaves, which need no call.
     if type(e) is BinaryExpr:
+        if type(env) is Values and e in env.found:
+            return env.found[e]
         a, b = e.a, e.b
         try:
             left = (
@@ -391,11 +403,14 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
             right = (
                 b.value if type(b) is Const else env[b.name] if type(b) is Var else evaluate(b, env)
             )
-            return OPERATIONS[e.op](left, right)
+            found = OPERATIONS[e.op](left, right)
         except ZeroDivisionError:
             raise ProgramError(f"division by zero in {e}") from None
         except KeyError as missing:
             raise ProgramError(f"symbol {missing.args[0]!r} has no value") from None
+        if type(env) is Values:
+            env.found[e] = found
+        return found
     if type(e) is Const:
         return e.value
     try:

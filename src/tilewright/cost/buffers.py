@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import Buffer, Program, View
@@ -42,3 +45,11 @@ def is_whole_view(view: View) -> bool:
 
 def buffer_bytes(buffer: Buffer, env: Mapping[str, Value]) -> Value:
     return evaluate(buffer.elements * buffer.copies, env) * dtype(buffer.dtype).size_bytes
+
+
+def doubled_buffers(program: Program, env: Mapping[str, Value]) -> npt.NDArray[np.bool_]:
+    """(copies, buffers): which buffers are double in each combination of copies."""
+    columns = [np.asarray(evaluate(b.copies, env)).reshape(-1) == 2 for b in program.buffers]
+    if not columns:
+        return np.zeros((1, 0), np.bool_)
+    return np.stack(np.broadcast_arrays(*columns), axis=1)

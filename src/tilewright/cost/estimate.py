@@ -12,7 +12,7 @@ NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from tilewright.common.classes import FEW_ROWS, classes_of_table
 from tilewright.common.deferred import Deferred
-from tilewright.common.expr import Value, evaluate
-from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.common.expr import Value
+from tilewright.cost.buffers import doubled_buffers
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import Prepared, take_apart
 from tilewright.cost.moments import BoundLoops, Costed
@@ -405,11 +405,6 @@ def _filled(found: npt.NDArray[Any], **values: Any) -> npt.NDArray[Any]:
     return found
 
 
-def _width(env: Env) -> int:
-    sizes = (v.size for v in env.values() if isinstance(v, np.ndarray) and v.ndim == 1)
-    return max(sizes, default=1)
-
-
 def _together(step: CallStep | TransferStep) -> bool:
     return isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct)
 
@@ -422,8 +417,7 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine; scratchpad
-    bytes per core.
+    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine.
 
     Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other
     everything else. A single candidate has one element.
@@ -432,7 +426,6 @@ class Estimate:
     cycles: Floats
     compute_cycles: Floats
     dma_cycles: Floats
-    scratchpad_bytes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,6 +468,8 @@ def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
     from the best need not be played then.
     """
     prices = prices_of(machine)
+    if not all(_in_order(case.prepared, prices) for case in cases):
+        _playback(machine)  # Numba, which is needed later: equal rows are found faster with it
     envs = {id(case.values): {**case.values, **first_core(machine)} for case in cases}
     nests = [_bound(case, envs[id(case.values)], machine) for case in cases]
     every = [*zip(nests, costs_of(nests, machine, prices), strict=True)]
@@ -489,8 +484,9 @@ def _bound(case: PricedNest, env: Env, machine: Machine) -> BoundNest:
     division = case.prepared.division
     if division is not None:
         env = env | division.values(env, machine.thread_count)
-    contest = np.zeros(_width(env), np.int64) if case.contest is None else case.contest
-    return BoundNest(case.prepared, env, contest, _doubles(case.prepared.program, env))
+    widths = (v.size for v in env.values() if isinstance(v, np.ndarray) and v.ndim == 1)
+    contest = np.zeros(max(widths, default=1), np.int64) if case.contest is None else case.contest
+    return BoundNest(case.prepared, env, contest, doubled_buffers(case.prepared.program, env))
 
 
 class _Sums(NamedTuple):
@@ -513,12 +509,22 @@ def _sums(
         units = unit_sums(prepared, costs, prices, width)
         least = np.broadcast_to(window.least_in_window(units), shape)
         return _Sums(units.cycles.calls, units.cycles.transfers, least)
-    if all(_kind(i.step, prices) <= COPY for i in prepared.items):
+    if _in_order(prepared, prices):
         own = item_sums(prepared, costs, uniform_loops(costs, width))
         left_out = own.calls * (1 - prices.kept_share(prepared, machine, nest.env))
         every, calls = own.every - left_out, own.calls - left_out
         return _Sums(calls, 0 * calls, np.broadcast_to(every, shape), exact=True)
     return _engine_sums(nest, sums_of_items(prepared, costs, width, known), machine)
+
+
+def _in_order(prepared: Prepared, prices: Prices) -> bool:
+    """True if nothing overlaps: the core makes all transfers itself."""
+    return all(_kind(i.step, prices) <= COPY for i in prepared.items)
+
+
+def _playback(machine: Machine) -> Callable[..., None]:
+    """The compiled function that plays candidates."""
+    return window.play_window if machine.has_window else pipeline.play
 
 
 def _engine_sums(nest: BoundNest, sums: Sequence[Floats], machine: Machine) -> _Sums:
@@ -552,9 +558,8 @@ def _played(
     else:
         cycles = _by_least(nest, costs, wanted, machine, best, sums.least)
     compute, busy = (np.where(wanted, own, np.inf) for own in sums[:2])
-    bytes_used = scratchpad_bytes(prepared.program, nest.env)
-    cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
-    return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
+    elapsed = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, cycles))
+    return Estimate(elapsed, compute, busy)
 
 
 def _by_least(
@@ -577,23 +582,13 @@ def _by_least(
         tables = tables_of(replace(nest, contest=nest.contest[tiles]), costs.of(tiles))
         if state is None:
             state = records_of(prepared, tables, prices, machine)
+            play = partial(_playback(machine), first_of(state))
             if machine.has_window:
-                empty = operation_window(prepared, nest.env, machine, prices)
-                play = partial(window.play_window, first_of(state), empty)
-            else:
-                play = partial(pipeline.play, first_of(state))
+                play = partial(play, operation_window(prepared, nest.env, machine, prices))
         found = np.full((len(wanted), len(tiles)), np.inf)
         places = now // width * len(tiles) + places
-        play(tables, places, least[:, tiles], best, found)
+        play(tables, places, least.take(tiles, axis=1), best, found)
         cycles.ravel()[now] = found.ravel()[places]
         order = order[flat[order] <= limit[nest.contest[order % width]]]
         count *= 2
     return cycles
-
-
-def _doubles(program: Program, env: Env) -> Flags:
-    """(copies, buffers): which buffers are double in each combination of copies."""
-    columns = [np.asarray(evaluate(b.copies, env)).reshape(-1) == 2 for b in program.buffers]
-    if not columns:
-        return np.zeros((1, 0), np.bool_)
-    return np.stack(np.broadcast_arrays(*columns), axis=1)

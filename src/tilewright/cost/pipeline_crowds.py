@@ -106,7 +106,7 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
             others.free, served.asked_last = served.free, _NEVER
 
 
-@piece
+@hot_piece
 def meet(s: PipelineState) -> None:
     """Let all cores wait for the last of them."""
     if parted(s):
@@ -118,7 +118,7 @@ def meet(s: PipelineState) -> None:
         crowd.share, crowd.spared = 1.0 - number, 0.0
 
 
-@piece
+@hot_piece
 def spend(s: PipelineState, cost: Cost) -> None:
     """Let all cores make a call, or a copy of their own."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
@@ -144,7 +144,7 @@ def _in_both(part: float, until: float, other: float, other_until: float) -> flo
     return least
 
 
-@piece
+@hot_piece
 def ask(s: PipelineState, row: int, place: int) -> None:
     """Make a transfer's requests, which the engine serves in the order in which they come."""
     cost = at(s.costs, row)
@@ -163,7 +163,7 @@ def ask(s: PipelineState, row: int, place: int) -> None:
     go_on(s, False)
 
 
-@piece
+@hot_piece
 def wait(s: PipelineState, place: int) -> None:
     """Wait for the transfer of a slot, if one is under way."""
     served = at(s.served, place)
@@ -259,7 +259,7 @@ def _share(clock: Clock, cost: Cost) -> float:
     return cost.service / cost.own / (requests * clock.cores)
 
 
-@piece
+@hot_piece
 def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served) -> None:
     """Serve the requests that a crowd makes now, first come first served."""
     clock, own = s.clock, at(s.crowds, crowd)
@@ -285,7 +285,7 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     served.free = clock.free = start + service
 
 
-@piece
+@hot_piece
 def _go_between(s: PipelineState, crowd: int, first: float, last: float, service: float) -> float:
     """Serve the first requests of a transfer before the last ones of those that the crowd asks for
     before: the last cores come to them later. Returns the service of these last ones.

@@ -5,19 +5,19 @@ All of it runs inside `pipeline.play`.
 
 from __future__ import annotations
 
-from tilewright.common.compiled import at, piece
+from tilewright.common.compiled import at, hot_piece
 from tilewright.cost.pipeline_crowds import ask, meet, spend, wait
 from tilewright.cost.pipeline_rows import iterations_of, next_row_of, row_at
 from tilewright.cost.pipeline_types import COPY, GET, PLACES, PUT, Item, PipelineState
 
 
-@piece
+@hot_piece
 def fetched(item: Item) -> int:
     """The place of the tile that an item fetches."""
     return PLACES * item.buffer
 
 
-@piece
+@hot_piece
 def _stored(s: PipelineState, item: Item, before: int) -> int:
     """The place of the latest store of an item's buffer, or of the one `before` from the other
     slot.
@@ -27,7 +27,7 @@ def _stored(s: PipelineState, item: Item, before: int) -> int:
     return PLACES * item.buffer + 2 + 2 * slot
 
 
-@piece
+@hot_piece
 def play_items(s: PipelineState, first: int, end: int, looped: int) -> None:
     """Play the items of a span."""
     for number in range(first, end):
@@ -53,7 +53,7 @@ def play_items(s: PipelineState, first: int, end: int, looped: int) -> None:
                 ask(s, row, _stored(s, item, 0))
 
 
-@piece
+@hot_piece
 def _reuse(s: PipelineState, first: int, end: int) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for number in range(first, end):
@@ -62,7 +62,7 @@ def _reuse(s: PipelineState, first: int, end: int) -> None:
             wait(s, _stored(s, item, 1))
 
 
-@piece
+@hot_piece
 def begin_iteration(s: PipelineState, level: int) -> int:
     """Play one run of the body at `level` up to the loop inside. Loops of one iteration dissolve;
     returns the first real one inside, or the number of loops.
@@ -81,7 +81,7 @@ def begin_iteration(s: PipelineState, level: int) -> int:
     return deep
 
 
-@piece
+@hot_piece
 def end_iteration(s: PipelineState, level: int, deep: int) -> None:
     """Play the rest of a run of the body at `level`, behind the loop inside."""
     for d in range(deep, level - 1, -1):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.common.compiled import at, piece
+from tilewright.common.compiled import at, hot_piece
 from tilewright.cost.pipeline_types import Cost, Item, PipelineState, Stride
 
 
-@piece
+@hot_piece
 def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
     """The row of a value for the present kinds of iterations; `base` of the first kinds."""
     loops, row = s.clock.loops, base
@@ -21,7 +21,7 @@ def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
     return row
 
 
-@piece
+@hot_piece
 def row_at(s: PipelineState, item: Item, number: int) -> Any:
     """Row of an item's cost in iterations of the present kinds."""
     row = item.base
@@ -30,13 +30,13 @@ def row_at(s: PipelineState, item: Item, number: int) -> Any:
     return row
 
 
-@piece
+@hot_piece
 def cost_of(s: PipelineState, item: Item, number: int) -> Cost:
     """Cost of an item in iterations of the present kinds."""
     return at(s.costs, row_at(s, item, number))
 
 
-@piece
+@hot_piece
 def next_row_of(s: PipelineState, item: Item, number: int) -> int:
     """The row of an item's cost in the next iteration, -1 where there is none: the innermost loop
     that goes on has its next kind of iteration, the loops inside it start again.
@@ -55,7 +55,7 @@ def next_row_of(s: PipelineState, item: Item, number: int) -> int:
     return row
 
 
-@piece
+@hot_piece
 def iterations_of(s: PipelineState, loop: int) -> Any:
     """Number of iterations of a loop in the present kinds of the loops around it."""
     level = at(s.levels, loop)
@@ -65,7 +65,7 @@ def iterations_of(s: PipelineState, loop: int) -> Any:
     return at(s.counts, row).iterations
 
 
-@piece
+@hot_piece
 def times_of(s: PipelineState, loop: int, kind: int) -> Any:
     """Number of iterations of one kind in a loop."""
     count, level = iterations_of(s, loop), at(s.levels, loop)
@@ -79,7 +79,7 @@ def times_of(s: PipelineState, loop: int, kind: int) -> Any:
     return 1.0 if count - back + (kind - front - period) >= front else 0.0
 
 
-@piece
+@hot_piece
 def period_of(s: PipelineState, loop: int) -> Any:
     """After how many iterations those of a loop repeat, where it is at one that does."""
     level = at(s.levels, loop)
@@ -87,7 +87,7 @@ def period_of(s: PipelineState, loop: int) -> Any:
     return 1 if level.uniform or place < 0 or place >= level.period else level.period
 
 
-@piece
+@hot_piece
 def times_in_turn(s: PipelineState, loop: int) -> Any:
     """Number of iterations of a loop's present kind and of those that come in turn with it."""
     level = at(s.levels, loop)
@@ -96,7 +96,7 @@ def times_in_turn(s: PipelineState, loop: int) -> Any:
     return iterations_of(s, loop) - level.front - level.back
 
 
-@piece
+@hot_piece
 def kind_in_turn(s: PipelineState, loop: int) -> int:
     """The kind of the iteration after the present one of those that repeat."""
     level, period = at(s.levels, loop), period_of(s, loop)
@@ -104,7 +104,7 @@ def kind_in_turn(s: PipelineState, loop: int) -> int:
     return level.kind if period == 1 else level.front + (place + 1) % period
 
 
-@piece
+@hot_piece
 def kind_behind(s: PipelineState, loop: int) -> int:
     """The kind of the iteration after the last of those that repeat, -1 where that is the loop's
     last.
@@ -113,7 +113,7 @@ def kind_behind(s: PipelineState, loop: int) -> int:
     return kind_after(s, loop, level.kind if period == 1 else level.front + period - 1)
 
 
-@piece
+@hot_piece
 def kind_after(s: PipelineState, loop: int, kind: int) -> int:
     """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
     for other in range(kind + 1, at(s.levels, loop).kinds):
@@ -122,7 +122,7 @@ def kind_after(s: PipelineState, loop: int, kind: int) -> int:
     return -1
 
 
-@piece
+@hot_piece
 def first_kinds(s: PipelineState) -> None:
     """Put every loop at its first kind of iteration."""
     for d in range(s.clock.loops):

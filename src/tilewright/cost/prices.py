@@ -167,7 +167,6 @@ class Prices:
         prepared: Prepared,
         machine: Machine,
         env: Mapping[str, Value],
-        buffer_bytes: Value,
         cycles: Value,
     ) -> Value:
         """Cycles of a nest, given the `cycles` of its calls and transfers."""

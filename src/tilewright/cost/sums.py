@@ -220,6 +220,7 @@ def of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
     kinds = np.arange(edges.kinds).reshape(axes)
     place = kinds - front
     ends = np.where(place < 0, kinds < count, count - back + (place - turns) >= front)
-    middle = np.maximum(count - front - back - place + turns - 1, 0) // turns
+    middle = np.maximum(count - front - back - place + turns - 1, 0)
+    middle = middle // turns if turns > 1 else middle
     told_apart = np.where((place >= 0) & (place < turns), middle, ends)
     return np.where(alike, np.where(kinds == 0, count, 0.0), told_apart)

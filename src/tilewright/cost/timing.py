@@ -153,8 +153,13 @@ class _Along(NamedTuple):
     touch: Value
 
 
+_ALONE = _Along(1, 0, 0, True)  # where no other core has a region of its own
+
+
 def _along(extent: Value, distance: Value, cores: Value, before: Value, stride: Value) -> _Along:
     """The cores of a line; windows of several distances lie in as many rows, side by side."""
+    if isinstance(cores, int) and cores == 1 and isinstance(before, int) and before == 0:
+        return _ALONE
     rows, last = extent // np.maximum(distance, 1), np.greater(before, 0)
     beside = np.equal(distance * rows, extent) | last
     return _Along(
@@ -174,8 +179,9 @@ def _alignment(blocks: Blocks, along: Sequence[_Along]) -> tuple[Value, Value]:
         alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
     apart: Value = 0
     for line in along:
-        alignment = np.gcd(alignment, np.where(line.touch, 0, line.away_bytes))
-        apart = np.gcd(apart, np.where(line.touch, line.away_bytes, 0))
+        if line is not _ALONE:
+            alignment = np.gcd(alignment, np.where(line.touch, 0, line.away_bytes))
+            apart = np.gcd(apart, np.where(line.touch, line.away_bytes, 0))
     return alignment, apart
 
 
@@ -257,8 +263,8 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
     others moves what the run of all has more than these.
     """
     size, before, block = transaction_bytes, shape.before_bytes, shape.block_bytes
-    g, start = np.gcd(shape.alignment_bytes, size), shape.offset_bytes
-    single = _in_turns(shape, start + before, block, np.gcd(g, shape.beside_bytes), size)
+    g, start = _largest_power(shape.alignment_bytes | size), shape.offset_bytes
+    single = _in_turns(shape, start + before, block, _largest_power(g | shape.beside_bytes), size)
     joined = np.greater(shape.adjoining, 1) & np.greater_equal(block, size)
     if not np.any(joined):
         return _plain(single)
@@ -272,24 +278,32 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
 def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size: int) -> Value:
     """Bytes of the transactions that a run of this length touches, starts of one turn being g
-    apart. Turns that all end before the next of these touch as many as the first one.
+    apart. Turns that all end before the next of these touch as many as the first one. The distance
+    divides `size` and is a power of two: masks of bits take a tenth of the time of divisions.
     """
-    first = (length - 1 + start % g) // g * g + size
+    first = (length - 1 + (start & g - 1) & -g) + size
     least: Value = g
     turns: Value = 1
-    end: Value = start % g + length
+    end: Value = (start & g - 1) + length
     for move, count in shape.moves:
-        shifts = np.greater(count, 1) & np.greater(move % g, 0)
-        least, turns = np.gcd(least, np.where(shifts, move, 0)), turns * np.where(shifts, count, 1)
-        end = end + np.where(shifts, move * (count - 1), 0)
+        shifts = np.greater(count, 1) & np.greater(move & g - 1, 0)
+        if shifts.any():  # most moves are by whole transactions
+            least = _largest_power(least | np.where(shifts, move, 0))
+            turns = turns * np.where(shifts, count, 1)
+            end = end + np.where(shifts, move * (count - 1), 0)
     turns = np.where(end <= g, 1, turns)
     places = g // least
     turns = np.minimum(turns, places)
     if np.all(np.equal(turns, 1)):
         return first
-    mean = (length - 1 + start % least) // least * least + size
+    mean = (length - 1 + (start & least - 1) & -least) + size
     others = (mean * places - first) / np.maximum(places - 1, 1)
     return first / turns + others * (1 - 1 / turns)
+
+
+def _largest_power(value: Value) -> Value:
+    """The largest power of two that divides integers; of `a | b` it is their gcd if b is one."""
+    return value & -value
 
 
 def of_all_cores(
@@ -359,20 +373,21 @@ def call_dims(
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
     of `multiply_accumulate`, the loops of the code (`nests.nest_dims`), and for `reduce` those that
-    gather (`reductions.gathered_axes`); for `repack` `elements` and `run` are those of the whole
-    new tile,
-    `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
-    tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
-    is executed costs all of them. What the others keep of a tile is in the entries that
-    `RepackedAxis` names.
+    gather (`reductions.gathered_axes`). A `repack` has others: `elements` and `run` of the whole
+    new tile, `source_elements` and `source_run` of the old one. Extents are those of core (0, 0),
+    whose tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing
+    that is executed costs all of them. What the others keep of a tile is in the entries that
+    `RepackedAxis` names; axes that do not change are taken together.
     """
+    if isinstance(call.primitive, Repack):
+        return _repack_dims(call)
     first = call.operands[0]
     dims: dict[str, Expr] = {}
     for operand in call.operands:
-        dims = {**_letters(operand), **dims}
+        pairs = [*zip(operand.roles, operand.ranges, strict=True)]
+        letters = dict.fromkeys(role for role in operand.roles if role != ".")
+        dims = {a: product(r.extent for role, r in pairs if role == a) for a in letters} | dims
     dims["operands"] = Const(len(call.operands))
-    if isinstance(call.primitive, Repack):
-        return dims | _repack_dims(call)
     dims["elements"] = product(r.extent for r in first.ranges)
     dims["run"] = _run(first)
     if not isinstance(call.primitive, MatrixProduct):
@@ -390,12 +405,6 @@ def chain_dims(chain: Chain) -> dict[str, Expr]:
     """`call_dims` for a chain of products in one call: k of all its links, `links` of them."""
     dims, links = call_dims(chain.call), chain.links
     return {**dims, "k": dims["k"] * links, "links": links}
-
-
-def _letters(operand: Operand) -> dict[str, Expr]:
-    letters = dict.fromkeys(role for role in operand.roles if role != ".")
-    pairs = list(zip(operand.roles, operand.ranges, strict=True))
-    return {a: product(r.extent for role, r in pairs if role == a) for a in letters}
 
 
 def _run(operand: Operand) -> Expr:
@@ -538,9 +547,15 @@ def _repack_dims(call: Call) -> dict[str, Expr]:
         "source_elements": product(source.shape),
         "source_run": source.shape[-1] if source.shape else Const(1),
     }
-    for d, (new, old) in enumerate(zip(target.shape, source.shape, strict=True)):
-        dims |= {f"axis_{d}": new} if new == old else _repacked_axis(d, new, old)
-    return dims
+    beside: Expr = Const(1)  # indices of the axes between those that change, which are as one
+    number = 0
+    for new, old in zip(target.shape, source.shape, strict=True):
+        if new == old:
+            beside = beside * new
+        else:
+            dims |= {f"axis_{number}": beside} | _repacked_axis(number + 1, new, old)
+            beside, number = Const(1), number + 2
+    return dims | {f"axis_{number}": beside}
 
 
 def _repacked_axis(d: int, new: Expr, old: Expr) -> dict[str, Expr]:

@@ -84,8 +84,8 @@ def split_region(
     along = zip(repeats, beside, before or [0] * len(repeats), strict=True)
     for repeat, adjoining, others in reversed([*along]):
         several, single = repeat.count != one, blocks.count == one
-        has_neighbours = np.greater(adjoining, 1)
-        if several is False and not np.any(has_neighbours):
+        has_neighbours = adjoining > 1
+        if several is False and not _anywhere(has_neighbours):
             continue
         first, later = several & single, several & (blocks.count != one)
         follows = single & (repeat.stride == blocks.length)
@@ -113,7 +113,7 @@ def _around(
     """The repetitions with `repeat` added outside if `repeated`, merged with the outermost one if
     the strides allow it.
     """
-    if not np.any(repeated):
+    if not _anywhere(repeated):
         return outer
     added = Repeat(_where(repeated, repeat.count, one), repeat.stride)
     if outer and np.all(added.stride == outer[0].count * outer[0].stride):
@@ -123,6 +123,13 @@ def _around(
 
 def _where(condition: Size, a: Size, b: Size) -> Size:
     """`a` if the condition holds, else `b`; element by element for arrays."""
-    if isinstance(condition, np.ndarray) and condition.any():
-        return a if condition.all() else np.where(condition, a, b)
-    return a if np.any(condition) else b
+    if isinstance(condition, np.ndarray):
+        count = np.count_nonzero(condition)
+        if 0 < count < condition.size:
+            return np.where(condition, a, b)
+    return a if _anywhere(condition) else b
+
+
+def _anywhere(condition: Size) -> bool:
+    """True if a condition holds for any element; `np.any` takes long for a plain bool."""
+    return bool(condition.any() if isinstance(condition, np.ndarray) else condition)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import Values
 from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared
 from tilewright.cost.estimate import Estimate, PricedNest, estimates
@@ -175,7 +176,10 @@ def _with_alike(nest: Sequence[Structure], priced: Iterator[list[_Priced]]) -> l
     """The prices of all structures of a nest by those of `_firsts`."""
     known = dict(zip(_firsts(nest), priced, strict=False))
     return [
-        [replace(own, structure=structure) for own in known[structure.alike or structure]]
+        [
+            own if own.structure is structure else replace(own, structure=structure)
+            for own in known[structure.alike or structure]
+        ]
         for structure in nest
     ]
 
@@ -371,7 +375,7 @@ def _price_all(
     """
     waiting: list[_Grids] = []
     bests: dict[tuple[int, int, frozenset[Layout]], Floats] = {}
-    known = _Known({}, {})
+    known = _Known({}, {}, {})
     for structure, own, nest in asked:
         rivals = id(own), nest, structure.layouts
         first = np.full((len(own.cases), keep if keep < _TOGETHER else 0), np.inf)
@@ -379,14 +383,17 @@ def _price_all(
         waiting.append(_grids(structure, own, machine, best, known))
         if sum(grids.fits.shape[1] for grids in waiting) > _TOGETHER:
             yield from _priced(waiting, machine)
-            waiting, known = [], _Known({}, {})
+            waiting, known = [], _Known({}, {}, {})
     yield from _priced(waiting, machine)
 
 
 class _Known(NamedTuple):
-    """Tiles by all that decides them, and those that fit with the values of their candidates."""
+    """Tiles by all that decides them, the values of their candidates, and those that fit with
+    theirs.
+    """
 
     tiles: dict[Hashable, TileColumns]
+    values: dict[Hashable, Values]
     fitting: dict[Hashable, tuple[TileColumns, Columns]]
 
 
@@ -402,7 +409,10 @@ def _grids(
         operators = [{**parameters(case.op), **case.blocks} for case in cases]
         known.tiles[tiling] = factor_grids(structure, operators, blocks)
     grids = known.tiles[tiling]
-    at = {**grids.values, **copies, **mesh_values(machine)}
+    if (tiling, id(copies)) not in known.values:
+        every = {**grids.values, **copies, **mesh_values(machine)}
+        known.values[tiling, id(copies)] = Values(every)
+    at = known.values[tiling, id(copies)]
     room = prices_of(machine).has_room(structure.staged, machine, at)
     counts = np.diff(grids.ends, prepend=0)
     fits = np.broadcast_to(room, (grids.grid(copies).copy_count, counts.sum()))

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from tilewright.common.dtypes import F32, F64, dtype
 from tilewright.common.expr import Value, evaluate, free_vars
+from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
@@ -286,11 +287,11 @@ class HostPrices(Prices):
         prepared: Prepared,
         machine: Machine,
         env: Mapping[str, Value],
-        buffer_bytes: Value,
         cycles: Value,
     ) -> Value:
         """With what the core waits for caches, for other threads, and for main memory."""
-        busy, exposed = cycles, exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
+        taken = scratchpad_bytes(prepared.program, env)
+        busy, exposed = cycles, exposed_cycles(prepared, machine, env, taken, cycles)
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
         cycles = cycles + copied_cycles(prepared, machine, env)
         cycles = cycles + meeting_cycles(prepared, machine, env)

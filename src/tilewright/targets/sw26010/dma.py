@@ -18,7 +18,7 @@ from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.transfer_plan import TransferPlan
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError
-from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
+from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars, substitute
 from tilewright.cost.prices import RequestField
 from tilewright.ir.chains import memory_of
 from tilewright.ir.matrix import matrix_form
@@ -94,14 +94,12 @@ def request_fields(
 def _largest(e: Expr, env: Mapping[str, Value]) -> int:
     if isinstance(e, Const):
         return max(0, e.value)
-    return int(np.max(first_value(e, env), initial=0))
+    return int(np.asarray(first_value(e, env)).max(initial=0))
 
 
 def first_value(e: Expr, env: Mapping[str, Value]) -> Value:
     """The value in the first iteration of loops and on the first core, if `env` has none."""
-    if free_vars(e) <= env.keys():
-        return evaluate(e, env)
-    return evaluate(e, {**dict.fromkeys(free_vars(e), 0), **env})
+    return evaluate(substitute(e, dict.fromkeys(free_vars(e) - env.keys(), 0)), env)
 
 
 def _fields(
