@@ -193,7 +193,7 @@ def test_borders_are_filled_unless_sums_of_windows_alone_read_them(
 def test_constants_from_afar_come_in_walks_of_one_row_or_at_the_start_of_blocks(
     pixels: int, channels: tuple[int, int], fetches: str
 ) -> None:
-    """Those that the first cache holds are not fetched."""
+    """Panels that the first cache holds are not fetched."""
     net, (inputs, outputs) = NetworkBuilder("far", "f32"), channels
     op = conv2d(batch=1, in_channels=inputs, out_channels=outputs, height=1, width=pixels,
                 kernel=1, dtype="f32")  # fmt: skip

@@ -226,7 +226,7 @@ def _product(
 
 
 def _under_way(machine: Machine) -> UnderWay:
-    """What the machine has under way while a product goes on."""
+    """Multiply-adds, lines and prefetches that the machine overlaps during a product."""
     caches = machine.find_section(Caches)
     sums = round(multiply_adds(machine) * (machine.core.multiply_add_latency_cycles or 1))
     if caches is None:

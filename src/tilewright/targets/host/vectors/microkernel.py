@@ -33,10 +33,10 @@ VARYING = -1
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What a processor has under way: at once `sums`, multiply-adds that wait for none of the
-    others, and `lines` that the first cache fetches beside what is loaded. A block that loads rows
-    in place fetches them `lines_ahead`, one that loads a stream of panels `steps_ahead` of k. Main
-    memory delivers within `latency_steps`: the block before one of fewer fetches its part of C.
+    """Overlap of a processor: `sums` independent multiply-adds at once, and `lines` that the first
+    cache fetches beside loads. A block that loads rows in place fetches them `lines_ahead`, one
+    that loads a stream of panels `steps_ahead` of k. Main memory delivers within `latency_steps`:
+    a block of fewer steps has its part of C fetched by the block before it.
     """
 
     sums: int = 1
