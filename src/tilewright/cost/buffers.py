@@ -1,6 +1,6 @@
-"""Memory that a program's buffers take on each core.
+"""Bytes that a program's buffers occupy on each core, in total and per memory.
 
-In: a program and the values of its parameters. Out: bytes, of the values' form.
+In: a program and values for its parameters, integers or arrays. Out: bytes of the same form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.machine import Machine
 
 
 def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
-    """Bytes that the program's buffers take on each core, in all its memories."""
+    """Bytes that the program's buffers occupy on each core, summed over its memories."""
     total: Value = 0
     for b in program.buffers:
         total = total + buffer_bytes(b, env)
@@ -27,8 +27,8 @@ def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
 def bytes_by_space(
     program: Program, env: Mapping[str, Value], machine: Machine | None = None
 ) -> dict[str, Value]:
-    """Bytes that the program's buffers take on each core, by memory; on a machine each begins where
-    its memory is aligned.
+    """Bytes that the program's buffers occupy on each core, per memory. With a `machine`, every
+    buffer is padded to the alignment of its memory.
     """
     totals: dict[str, Value] = {}
     for b in program.buffers:
@@ -48,7 +48,7 @@ def buffer_bytes(buffer: Buffer, env: Mapping[str, Value]) -> Value:
 
 
 def doubled_buffers(program: Program, env: Mapping[str, Value]) -> npt.NDArray[np.bool_]:
-    """(copies, buffers): which buffers are double in each combination of copies."""
+    """Mask (copies, buffers) of the buffers that are double in each combination of copy counts."""
     columns = [np.asarray(evaluate(b.copies, env)).reshape(-1) == 2 for b in program.buffers]
     if not columns:
         return np.zeros((1, 0), np.bool_)

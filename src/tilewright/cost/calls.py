@@ -1,8 +1,8 @@
-"""Cost of one call of a primitive on the core: a table from kinds of primitives to cycles.
+"""Cost of one primitive call on a core, from a table of one cost function per primitive class.
 
-In: the machine and a `PricedCall`. Out: cycles, not rounded, of the extents' form. The table of a
-machine is its family's (`cost.prices`); an experiment passes `{**call_costs(machine), Kind:
-its_function}` in its place. `cost.elementwise` has what simple loops over vectors cost.
+In: the machine and a `PricedCall`. Out: unrounded cycles, of the extents' form. A machine's family
+supplies the table (`cost.prices`); an experiment overrides entries with
+`{**call_costs(machine), Kind: its_function}`. `cost.elementwise` prices loops over vectors.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ P = TypeVar("P", bound=Primitive, covariant=True)
 
 @dataclass(frozen=True)
 class PricedCall(Generic[P]):
-    """All that the time of a call depends on: the primitive with its attributes, the extents
-    (`timing.call_dims`), the element type that it computes in and those of its operands, and of a
-    product whether both factors lie `packed`, in panels in buffers.
+    """Everything that determines the time of a call: the primitive with its attributes, the
+    extents (`timing.call_dims`), the element types of the computation and of the operands, and
+    whether both factors of a product are `packed` in panels in buffers.
     """
 
     primitive: P
@@ -41,7 +41,7 @@ class PricedCall(Generic[P]):
 
     @property
     def kind(self) -> Hashable:
-        """All that its time depends on but the extents."""
+        """Everything that determines the time except the extents."""
         return self.primitive, self.dtype, self.packed, self.operand_dtypes
 
 
@@ -50,9 +50,9 @@ Costs: TypeAlias = Mapping[type[Primitive], CallCost]
 
 
 def call_cycles(machine: Machine, call: PricedCall[Any], costs: Costs) -> Value:
-    """Cycles of one call, not rounded; 0 where any extent is 0.
+    """Unrounded cycles of one call; 0 where any extent is 0.
 
-    Raises ProgramError for a primitive that `costs` lack.
+    Raises ProgramError for a primitive that is missing from `costs`.
     """
     cost = costs.get(type(call.primitive))
     if cost is None:
@@ -74,8 +74,9 @@ def _least(extent: Value) -> int:
 
 
 def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitive]:
-    """The call as it is priced. (Copying constants, which are in panels already, was measured to
-    gain nothing: they do not count as packed.)
+    """The call with `dims` and everything else that its price depends on. Copies of constants do
+    not count as packed: constants are in panels already, and copying them was measured to gain
+    nothing.
     """
     primitive = call.primitive
     dtype = primitive.computed_in or program.element_type(call.operands[0])
@@ -92,7 +93,7 @@ def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitiv
 
 
 def _is_matrix(operand: Operand) -> TypeGuard[View]:
-    """True if a factor is a buffer with one dimension along k and one across."""
+    """True if a factor is a whole buffer with at most one dimension along k and one across."""
     if isinstance(operand, Tile):
         return False
     plain = [r for r, size in zip(operand.roles, operand.shape, strict=True) if size != Const(1)]

@@ -1,7 +1,8 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
 In: a staged program of one nest. Out: `Prepared`, made once and priced many times: the loops, the
-transfers and calls around the loop inside at each level, and on which loops each cost depends.
+transfers and calls before and after the inner loop at each level, and the loops that each cost
+depends on.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _NOTHING = Const(0)
 
 @dataclass(frozen=True)
 class ChainItem:
-    """A call or transfer, the condition it stands under, and where it stands in the chain of loops;
-    `buffer` is the number of a transfer's buffer.
+    """A call or transfer with its guard `condition` and its position: inside `level` loops, before
+    or `after` the next one. `buffer` is the number of a transfer's buffer.
     """
 
     step: CallStep | TransferStep
@@ -51,8 +52,8 @@ class ChainItem:
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """Symbols that the cost depends on: extents and conditions, never addresses, but how far
-        apart those of neighbouring cores are.
+        """Symbols that the cost depends on: those of the condition, of a call's extents, and of a
+        transfer's extents and `numbers`. The addresses in a transfer's ranges are not among them.
         """
         found = free_vars(self.condition)
         match self.step:
@@ -65,8 +66,8 @@ class ChainItem:
 
 @dataclass(frozen=True)
 class Outline:
-    """Item numbers at each level before and after its loop; the rows of the items' costs and of the
-    loops' numbers of iterations.
+    """Spans (level, first and end) of item numbers `before` and `after` the inner loop; the rows of
+    the items' costs and of the loops' iteration counts.
     """
 
     before: Ints
@@ -77,8 +78,9 @@ class Outline:
 
 @dataclass(frozen=True)
 class _Division:
-    """How threads may divide the loops: how often all threads together run each, the symbol of
-    its parts where it can be divided, and how many outermost loops other nests share.
+    """How threads may divide the loops. Per loop: the iterations of all threads in `extents`, and
+    the symbol of its number of parts, None if it is indivisible. Other nests share the outermost
+    `together` loops.
     """
 
     extents: tuple[Expr, ...]
@@ -87,12 +89,12 @@ class _Division:
 
     @property
     def shared(self) -> tuple[tuple[Expr, str], ...]:
-        """How often the loops that nests share run, and the symbols of their parts."""
+        """(extent, symbol of the number of parts) of each loop that nests share."""
         pairs = zip(self.extents[: self.together], self.parts, strict=False)
         return tuple((extent, parts) for extent, parts in pairs if parts is not None)
 
     def values(self, env: Mapping[str, Value], threads: int) -> dict[str, Value]:
-        """The values of the symbols."""
+        """The number of parts of each divisible loop, by symbol."""
         at_start = {**env, **dict.fromkeys((p for p in self.parts if p), 1)}
         counts = [evaluate(e, at_start) for e in self.extents]
         found = parts_of(counts, [p is not None for p in self.parts], self.together, threads)
@@ -101,10 +103,10 @@ class _Division:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A nest ready to be priced; `edges[d]`: which iterations of loop d may each cost something of
-    their own. The loops `inside` are those of a chain that one call takes. With a `division` the
-    loops are those of one thread. In a turn of the loops that other nests share, their products
-    touch so many elements `beside`.
+    """A nest ready to be priced. `edges[d]` tells which iterations of loop d may each have a cost
+    of their own. The loops `inside` belong to a chain of products that one call computes. With a
+    `division` the loops run over the share of one thread. `beside` counts the elements that
+    products of other nests touch in one turn of the loops that the nests share.
     """
 
     program: Program
@@ -119,12 +121,12 @@ class Prepared:
 
     @property
     def kinds(self) -> tuple[int, ...]:
-        """How many kinds of iterations each loop has."""
+        """Number of kinds of iterations of each loop."""
         return tuple(own.kinds for own in self.edges)
 
     @cached_property
     def calls(self) -> tuple[PricedCall[Primitive] | None, ...]:
-        """The call of each item as it is priced, without its extents; None of transfers."""
+        """The `PricedCall` of each item, without extents; None for transfers."""
         steps = (item.step for item in self.items)
         return tuple(
             priced_call(s.stmt, {}, self.program) if isinstance(s, CallStep) else None
@@ -132,7 +134,7 @@ class Prepared:
         )
 
     def marked(self, program: Program) -> Prepared:
-        """The nest of a program that differs in which of its tensors are shared alone."""
+        """This nest for a `program` that differs only in which tensors are shared."""
         items = tuple(replace(i, step=_marked(i.step, program)) for i in self.items)
         steps = zip(self.moments.items, items, strict=True)
         numbers = tuple(replace(own, step=item.step) for own, item in steps)
@@ -140,12 +142,14 @@ class Prepared:
         return replace(self, program=program, items=items, moments=moments)
 
     def engines(self, machine: Machine) -> list[Engine]:
-        """The engines that serve the nest's transfers, one for each memory."""
+        """The engines that serve the nest's transfers, one per memory."""
         return [machine.transfer_engine(space) for space in self._spaces]
 
     @cached_property
     def turning(self) -> frozenset[int]:
-        """The buffers whose transfers stand where the program has them, in slots of its own."""
+        """Numbers of the buffers whose slots the program chooses itself: their transfers stay where
+        the program has them.
+        """
         return frozenset(
             i.buffer
             for i in self.items
@@ -154,7 +158,7 @@ class Prepared:
 
     @cached_property
     def _spaces(self) -> frozenset[str]:
-        """The memories that transfers fill or empty."""
+        """The memories that the nest's transfers fill or drain."""
         moved = {s.buffer for s in walk(self.program.body) if isinstance(s, Transfer)}
         return frozenset(b.space for b in self.program.buffers if b.name in moved)
 
@@ -172,11 +176,11 @@ def take_apart(
     together: Collection[str] | None = None,
     places: bool = True,
 ) -> Prepared:
-    """Take a nest apart; ProgramError where its loops are not one chain.
+    """Take a nest apart. Raises ProgramError unless its loops form one chain.
 
-    `chains` are those of products that the primitive takes in one call (`ir.chains`), None for
-    none. With `together`, the names of the loops that nests share, the nest is divided among
-    threads. Without `places` transfers take what they take wherever they lie.
+    `chains` says which chains of products one call computes (`ir.chains`), None for none. With
+    `together`, the names of the loops that nests share, the nest is divided among threads. Without
+    `places` the time of a transfer is independent of its address.
     """
     loops, inside, found = _taken_apart(steps_of(program, chains=chains))
     if not places:
@@ -214,7 +218,7 @@ def _division(program: Program, loops: Sequence[For], together: Collection[str])
 
 
 def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], list[ChainItem]]:
-    """The loops of a nest, outermost first, those inside a call, and the items at every level."""
+    """The loops of a nest, outermost first; the loops inside a call; the items of every level."""
     loops: list[For] = []
     inside: tuple[For, ...] = ()
     items: list[ChainItem] = []
@@ -272,7 +276,7 @@ def _outline(items: Sequence[ChainItem], loops: Sequence[For], kinds: Sequence[i
 def _rows(
     values: Sequence[tuple[frozenset[str], int]], loops: Sequence[For], kinds: Sequence[int]
 ) -> Rows:
-    """Rows for values of which the symbols and the level are given."""
+    """Rows of values, each given by its symbols and its level."""
     base, strides, row = [], [], 0
     for symbols, level in values:
         used = _with_extents(symbols, loops)
@@ -289,7 +293,7 @@ def _rows(
 
 
 def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[str]:
-    """The symbols and those that decide how long their loops are: where the last iteration is."""
+    """`symbols`, and those of their loops' extents, which decide where the last iteration is."""
     for f in reversed(loops):
         if f.var in symbols:
             symbols |= free_vars(f.extent)

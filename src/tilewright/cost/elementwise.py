@@ -1,7 +1,7 @@
 """Cost of primitives that are simple loops over vectors: filling, copying, Winograd's transforms.
 
-In: how a family's compiled loops run (`LoopForm`). Out: costs as `cost.calls` takes them, from the
-cycles that the machine's description gives to a vector (`[primitives.vector]`).
+In: how a family's compiled loops run (`LoopForm`). Out: a cost table for `cost.calls`, from the
+cycles per vector of the machine's description (`[primitives.vector]`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _REQUANTISE_OPERATIONS = 6
 
 
 def matrix_operations(matrix: Matrix) -> int:
-    """Vector operations of one product of a transform matrix with a column.
+    """Vector operations that multiply a transform matrix by one column.
 
-    Each non-zero entry is one addition or fused multiply-add, except the first of a row, which is
-    free where the row has an entry of magnitude 1 to start from and one multiplication otherwise.
+    Each non-zero entry is one addition or fused multiply-add, except the first of a row: free where
+    the row has an entry of magnitude 1 to start from, one multiplication otherwise.
     """
     nonzero = np.count_nonzero(matrix, axis=1)
     starts_free = np.any(np.abs(matrix) == 1, axis=1)
@@ -52,9 +52,9 @@ def matrix_operations(matrix: Matrix) -> int:
 class LoopForm:
     """How compiled loops over vectors run.
 
-    `overlapped`: cores that run out of order hide the pipeline of memory behind that of arithmetic,
-    or the other way round. Others take one after the other, which is the pessimistic reading of
-    swDNN section VI. `operations` are those of a product of a transform matrix with a column.
+    `overlapped`: an out-of-order core hides the shorter of its memory and arithmetic pipelines
+    behind the longer one. On other cores the two add up, the pessimistic reading of swDNN section
+    VI. `operations` counts the vector operations that multiply a transform matrix by one column.
     """
 
     overlapped: bool = False
@@ -63,7 +63,9 @@ class LoopForm:
     def cycles(
         self, machine: Machine, vectors: Value, *, memory: Value, arithmetic: Value = 0
     ) -> Value:
-        """A loop over vectors: loads and stores, operations, loop control."""
+        """Cycles of a loop over `vectors`, each with so many loads and stores (`memory`), so many
+        operations (`arithmetic`), and loop control.
+        """
         vector = machine.section(VectorPrimitive)
         pipelines = memory * vector.load_cycles, arithmetic * vector.arithmetic_cycles
         busy = np.maximum(*pipelines) if self.overlapped else pipelines[0] + pipelines[1]
@@ -71,7 +73,7 @@ class LoopForm:
 
 
 def elementwise_costs(form: LoopForm) -> Costs:
-    """The costs of all shipped primitives but the matrix product."""
+    """The costs of all shipped primitives except the matrix product."""
 
     def fill(machine: Machine, call: PricedCall[Fill]) -> Value:
         return form.cycles(machine, _vectors(machine, call), memory=1)
@@ -96,7 +98,7 @@ def elementwise_costs(form: LoopForm) -> Costs:
         return form.cycles(machine, _vectors(machine, call), memory=memory, arithmetic=work)
 
     def reduce(machine: Machine, call: PricedCall[Reduce]) -> Value:
-        """For each element of the result one vector after the other is loaded and taken in."""
+        """Per vector of results: load and combine k vectors, then load and store the result."""
         work = operations(call.primitive.scalar) + 1
         vectors = _vectors(machine, call)
         taken = form.cycles(machine, vectors * call.dims["k"], memory=1, arithmetic=work)
@@ -127,7 +129,7 @@ def _ceil_div(a: Value, b: Value) -> Value:
 
 
 def _vectors(machine: Machine, call: PricedCall[Primitive], source: str = "") -> Value:
-    """Vectors of `lanes` elements in runs that each start a new vector."""
+    """Vectors in a call's elements; each contiguous run starts a new vector."""
     elements, run = call.dims[f"{source}elements"], np.maximum(call.dims[f"{source}run"], 1)
     return elements // run * _ceil_div(run, machine.core.lanes(call.dtype))
 
@@ -140,7 +142,7 @@ def _repack(machine: Machine, call: PricedCall[Repack]) -> Value:
 
 
 def _transform_vectors(machine: Machine, call: PricedCall[WinogradTransform]) -> Value:
-    """Vectors over the tiles and every axis that the transform leaves alone."""
+    """Vectors over the tiles and the axes that the transform does not touch."""
     elements: Value = 1
     for name, extent in call.dims.items():
         if len(name) == 1 and name not in "xrc":

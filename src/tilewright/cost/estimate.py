@@ -1,13 +1,12 @@
 """Price a staged program for one candidate, or for every candidate of a space at once.
 
-In: a staged-stage program (after boundary handling), a machine and the values of its parameters:
+In: a staged program (after boundary handling), a machine, and values for the program's parameters:
 integers, or arrays with one element per candidate. Out: an `Estimate` of the same form. The walk
 prices each transfer and call once per kind of iteration it depends on (first, middle, last: only a
 last tile is smaller, only a first step initialises), as arrays over the tiles; `cost.pipeline`
 composes them loop by loop (swATOP 4.6, with the loop's real pipeline in place of its "maximum of
 two sums"). Nests of one seed hold the same few kinds of calls and transfers on small arrays of
-tiles: those that are priced alike are one array, or most of the time would be that of calling
-NumPy.
+tiles. Items of one kind are priced as one array; otherwise NumPy's call overhead would dominate.
 """
 
 from __future__ import annotations
@@ -80,17 +79,18 @@ else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
 _FIRST_PLAYED = 128
-"""Candidates of a nest that are played first; then twice as many each time."""
+"""Candidates of a nest in the first batch that is played; each later batch is twice as large."""
 _ROUNDING = 1.0 - 1e-9
-"""Factor that allows for the rounding of sums in another order."""
+"""Factor on a lower bound: sums in another order round differently."""
 _EXTRAPOLATED = 0.99
-"""Factor that allows for iterations that are multiplied before they come back."""
+"""Factor on a lower bound: iterations may be extrapolated before they reach a steady state."""
 
 
 @dataclass(frozen=True, eq=False)
 class PricedItem:
-    """A call or transfer: whether it happens, and the `numbers` that its cost depends on: integers,
-    arrays of tiles, or (kinds of each loop, tiles). Of a call `call` is all else.
+    """A call or transfer to price: whether it happens, and the `numbers` that its cost depends on,
+    each an integer or an array of shape (tiles,) or (kinds of each loop, tiles). `call` is
+    everything else that a call's cost depends on.
     """
 
     step: Costed
@@ -100,8 +100,8 @@ class PricedItem:
 
     @property
     def alike(self) -> Hashable:
-        """Key of the items that are priced together: they differ in their numbers alone, calls of
-        code that an integer may decide in their arrays.
+        """Key of the items that are priced together, which differ only in their numbers. Calls may
+        differ only in arrays, since integers may decide their code; re-packings in all numbers.
         """
         step = self.step
         if isinstance(step, CallStep):
@@ -115,7 +115,7 @@ class PricedItem:
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
-    """The cycles of each item where it happens; zero of those that never do."""
+    """Cycles of each item where it happens; zeros for an item that never does."""
     found: list[Cycles] = [(0.0,) * (9 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
@@ -137,8 +137,8 @@ def _priced_once(
     machine: Machine,
     prices: Prices,
 ) -> Cycles:
-    """The cycles of items that are priced alike, side by side; equal numbers are priced once: most
-    factors of a tile have nothing to do with most of its items.
+    """Cycles of items that are priced alike, concatenated. Equal numbers are priced once: most of
+    a tile's factors do not affect most items.
     """
     columns = list(zip(*(item.numbers for item in items), strict=True))
     varying = [c for c, column in enumerate(columns) if _varies(column)]
@@ -161,7 +161,7 @@ def _priced_once(
 
 
 def _varies(column: Sequence[Value]) -> bool:
-    """True unless a number is one and the same integer."""
+    """True unless all items have the same integer in a column."""
     first = column[0]
     return any(isinstance(n, np.ndarray) or n != first for n in column)
 
@@ -175,7 +175,7 @@ def _happens(holds: Value) -> bool:
 
 
 def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
-    """The shape that arrays broadcast to, mostly that of all."""
+    """The shape that all arrays broadcast to; a shortcut where all are tails of the longest."""
     shapes = {n.shape for n in numbers if isinstance(n, np.ndarray)}
     longest = max(shapes, key=len, default=())
     if all(shape == longest[len(longest) - len(shape) :] for shape in shapes):
@@ -188,7 +188,7 @@ def _part(cycles: Value, span: tuple[int, int], shape: tuple[int, ...]) -> Value
 
 
 def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices: Prices) -> Cycles:
-    """The cycles of an item with these numbers."""
+    """Cycles of an item with `numbers` in place of its own."""
     step = item.step
     if isinstance(step, CallStep):
         assert item.call is not None
@@ -206,8 +206,8 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
 def _repack_cycles(
     call: PricedCall[Primitive], machine: Machine, prices: Prices
 ) -> tuple[Value, ...]:
-    """The cycles of all cores, of the first, of those that have any data, and of others, priced as
-    one array.
+    """Cycles of all cores, of the first core, of the cores that have data, and of the others, in
+    the order of `by_cores`; priced as one array.
     """
     shape = np.broadcast_shapes(*map(np.shape, call.dims.values()))
     found = call_cycles(machine, replace(call, dims=by_cores(call.dims)), prices.costs)
@@ -233,8 +233,8 @@ def _transfer_cycles(
 
 
 def _alone(machine: Machine, cycles: Value, count: Value, first: Value, last: Value) -> Value:
-    """The cycles of an item's operations beside which none of another item is in flight, as slots
-    are freed in order and operations of the item fill them.
+    """Cycles in which only this item's operations are in flight: slots are freed in order, so in
+    the middle of a long item its own operations fill the window.
     """
     rules = machine.issue
     assert rules is not None
@@ -250,8 +250,8 @@ Env = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class BoundNest:
-    """A nest with values for its parameters, arrays of tiles; `contest` and `doubles` as in
-    `Tables`.
+    """A nest with values for its parameters, integers or arrays of tiles; `contest` and `doubles`
+    as in `Tables`.
     """
 
     prepared: Prepared
@@ -261,8 +261,8 @@ class BoundNest:
 
 
 def costs_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[NestCosts]:
-    """The costs of the items of each nest, of which those that are priced alike are one array.
-    Nests with the same values and loops, in any order, share items with the same numbers.
+    """The costs of each nest's items; items of all nests that are priced alike are one array.
+    Nests with the same values and loops, in any order, share items that have the same numbers.
     """
     alike: dict[Hashable, list[int]] = {}
     for i, nest in enumerate(nests):
@@ -284,8 +284,8 @@ def costs_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> li
 def _numbered(
     prepared: Prepared, loops: BoundLoops, items: list[PricedItem], marks: dict[Hashable, int]
 ) -> tuple[list[int], list[Value], list[int]]:
-    """Places of a nest's items among all `items`, which those are added to that have no `marks` of
-    earlier ones; the extents of the nest's loops, and the axes along which their kinds lie.
+    """Indices of a nest's items in `items`, the extents of its loops, and the axes along which the
+    loops' kinds lie. Items without a mark in `marks` are appended to `items`.
     """
     moments, own = prepared.moments, list[int]()
     found, extents = moments.numbers(loops)
@@ -298,7 +298,7 @@ def _numbered(
 
 
 def tables_of(nest: BoundNest, costs: NestCosts) -> Tables:
-    """The tables of a nest, in which each item has a row for every kind of iteration."""
+    """The tables of a nest, with a row for every item and kind of iteration."""
     moments, width = nest.prepared.moments, nest.contest.size
     rows = list(accumulate((prod(item.kinds) for item in moments.items), initial=0))
     fields = len(costs.items[0][1]) if costs.items else 4
@@ -322,7 +322,7 @@ def tables_of(nest: BoundNest, costs: NestCosts) -> Tables:
 def records_of(
     prepared: Prepared, tables: Tables, prices: Prices, machine: Machine
 ) -> StateRecords:
-    """The nest; what differs from tile to tile is filled in while it is played."""
+    """The records of a nest; fields that differ from tile to tile are set during playback."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
     engines = prepared.engines(machine)
     return StateRecords(
@@ -359,7 +359,7 @@ def records_of(
 
 
 def _held(prepared: Prepared, machine: Machine) -> list[bool]:
-    """Which transfers cores wait for before the next product, where their buffer is single."""
+    """Mask of the transfers that cores wait for before the next product if the buffer is single."""
     products = [i.level for i in prepared.items if _together(i.step)]
     if machine.has_window or not products:
         return [False] * len(prepared.items)
@@ -397,7 +397,7 @@ def _strides(rows: Rows, loops: int) -> npt.NDArray[Any]:
 
 
 def _filled(found: npt.NDArray[Any], **values: Any) -> npt.NDArray[Any]:
-    """The records with values for some of their fields; of no values one record is left at zero."""
+    """Set fields of the records; an empty value leaves its field at zero."""
     for name, value in values.items():
         flat = np.ravel(value)
         if flat.size:
@@ -419,7 +419,7 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
 class Estimate:
     """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine.
 
-    Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other
+    Each is an array (copies, tiles): the first axis varies the numbers of buffer copies, the second
     everything else. A single candidate has one element.
     """
 
@@ -433,11 +433,10 @@ class PricedNest:
     """A nest to be priced with its parameters bound to `values`.
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
-    (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
-    tile takes part in the `contest` of that number, None: all in one. `best` (contests, keep) has
-    the fewest cycles of each contest so far, of all nests that share it; those that are none of
-    them by their bound have infinite cycles, too, but those of calls and transfers. Without it all
-    matter.
+    (tiles,). Candidates outside `wanted` (copies, tiles; None: all) keep infinite cycles. `contest`
+    (tiles,) numbers the contest that each tile competes in, None: all in one. `best` (contests,
+    keep) holds the fewest cycles of each contest so far, over all nests that share it; a candidate
+    whose lower bound exceeds them keeps infinite `cycles`. Without it every candidate is played.
     """
 
     prepared: Prepared
@@ -456,7 +455,7 @@ def estimate(
     contest: Ints | None = None,
     best: Floats | None = None,
 ) -> Estimate:
-    """Price `program` as a `PricedNest`; one that is priced often is taken apart once."""
+    """Price `program` as a `PricedNest`; pass a `Prepared` nest to price it repeatedly."""
     if isinstance(program, Program):
         places = prices_of(machine).told_by_place
         program = take_apart(program, chains=lowering_of(machine).chains, places=places)
@@ -464,8 +463,8 @@ def estimate(
 
 
 def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
-    """Price several nests together, and play them in the order of their least cycles: what is far
-    from the best need not be played then.
+    """Price several nests together. They are played in the order of their lower bounds, so that
+    candidates far from the best need not be played.
     """
     prices = prices_of(machine)
     if not all(_in_order(case.prepared, prices) for case in cases):
@@ -490,8 +489,8 @@ def _bound(case: PricedNest, env: Env, machine: Machine) -> BoundNest:
 
 
 class _Sums(NamedTuple):
-    """The cycles of all calls and of all transfers of each tile, and those that candidates (copies,
-    tiles) take at least. Where nothing overlaps these are `exact`.
+    """Cycles of all calls and of all transfers of each tile (tiles,), and a lower bound `least` of
+    each candidate (copies, tiles), which is `exact` where nothing overlaps.
     """
 
     calls: Floats
@@ -518,18 +517,19 @@ def _sums(
 
 
 def _in_order(prepared: Prepared, prices: Prices) -> bool:
-    """True if nothing overlaps: the core makes all transfers itself."""
+    """True if nothing overlaps because the core itself makes all transfers."""
     return all(_kind(i.step, prices) <= COPY for i in prepared.items)
 
 
 def _playback(machine: Machine) -> Callable[..., None]:
-    """The compiled function that plays candidates."""
+    """The compiled function that plays a machine's candidates."""
     return window.play_window if machine.has_window else pipeline.play
 
 
 def _engine_sums(nest: BoundNest, sums: Sequence[Floats], machine: Machine) -> _Sums:
-    """The sums of calls with an engine's transfers beside them. Calls in which cores exchange data
-    and the transfers between them that all cores wait for, from single buffers, do not overlap.
+    """Sums and lower bounds where an engine transfers while the cores compute. No overlap is
+    possible between calls that exchange data and transfers that all cores wait for, to and from
+    single buffers; their cycles add up to a bound.
     """
     prepared, prices = nest.prepared, prices_of(machine)
     calls, transfers, together = np.zeros((3, nest.contest.size))
@@ -549,7 +549,7 @@ def _engine_sums(nest: BoundNest, sums: Sequence[Floats], machine: Machine) -> _
 def _played(
     nest: BoundNest, costs: NestCosts, sums: _Sums, case: PricedNest, machine: Machine
 ) -> Estimate:
-    """The estimate of a nest by its costs and their sums."""
+    """The estimate of a nest, from its costs and their sums."""
     prepared, prices, shape = nest.prepared, prices_of(machine), sums.least.shape
     wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     best = np.empty((0, 0)) if case.best is None or prices.waits else case.best
@@ -565,8 +565,8 @@ def _played(
 def _by_least(
     nest: BoundNest, costs: NestCosts, wanted: Flags, machine: Machine, best: Floats, least: Floats
 ) -> Floats:
-    """The cycles of candidates, played in the order of their `least`, some at a time, until none is
-    left that may be among the best.
+    """Cycles of candidates, played in batches in the order of their `least`, until no candidate is
+    left that could be among the best.
     """
     prepared, prices, width = nest.prepared, prices_of(machine), wanted.shape[1]
     limit = best[:, -1] if best.size else np.full(1 + np.max(nest.contest, initial=0), np.inf)

@@ -1,7 +1,7 @@
-"""Cache lines of instructions that a core fetches again because its routines evict each other.
+"""Instruction cache lines that a core refetches because its routines evict each other.
 
-In: the lines that each call executes, and the calls in their order. Out: the cycles
-of fetching those that the core's instruction cache lacks.
+In: the lines that each call executes, and the calls in program order. Out: the cycles that
+instruction cache misses cost each call.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from tilewright.isa.table import InstructionCache
 
 _Round: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]
-"""Sets of lines, the lines as a column, and the shares of the calls that execute them."""
+"""Lines that no two of which share a set: set numbers, lines as a column, shares of the calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class CodeLines:
-    """Routines that do not fit a cache together: `lines` that calls execute, ascending, with the
-    share of the calls that execute each, and which of them by the number of a call's statement and
-    its extents.
+    """Routines that together exceed the instruction cache. Per routine: its `lines`, ascending, and
+    the share of calls that execute each line. `calls` maps (number of a call's statement, extents)
+    to the routine.
     """
 
     cache: InstructionCache
@@ -33,8 +33,8 @@ class CodeLines:
 
 
 class Fetches:
-    """Lines that calls lack, from one content of the cache to the next; equal contents have one
-    number, 0 is the empty cache.
+    """Misses of calls, from one content of the cache to the next. Contents are numbered, equal ones
+    alike; 0 is the empty cache.
     """
 
     def __init__(self, code: CodeLines) -> None:
@@ -46,7 +46,7 @@ class Fetches:
         self._rounds = [_rounds(lines, shares, code.cache.sets) for lines, shares in every]
 
     def cycles(self, content: int, call: int, dims: tuple[int, ...]) -> tuple[int, int]:
-        """Cycles of fetching what a call lacks, and the content after it; 0 without a routine."""
+        """Cycles of a call's misses, and the content after it; 0 for a call without a routine."""
         routine = self._code.calls.get((call, dims))
         if routine is None:
             return 0, content
@@ -56,6 +56,7 @@ class Fetches:
         return self._known[key]
 
     def _called(self, content: int, routine: int) -> tuple[int, int]:
+        # each row of `held` lists a set's lines, the most recently used first
         held, ways, missing = self._contents[content].copy(), self._code.cache.ways, 0.0
         for sets, lines, shares in self._rounds[routine]:
             own = held[sets]
@@ -75,7 +76,7 @@ class Fetches:
 
 
 def _rounds(lines: Sequence[int], shares: Sequence[float], sets: int) -> list[_Round]:
-    """Lines in rounds, no two lines of one of which share a set."""
+    """Ascending `lines` in rounds; within a round no two lines share a set."""
     every, of_calls = np.array(lines, np.int64), np.array(shares)
     ends = np.flatnonzero(np.diff(every // sets)) + 1
     rounds = zip(np.split(every, ends), np.split(of_calls, ends), strict=True)

@@ -1,8 +1,8 @@
 """Numbers that the cost of each item of a nest depends on, in every kind of iteration.
 
 In: the items and loops of a nest. Out: `Moments`, made once, whose numbers are evaluated for all
-kinds and all tiles at once: a loop's index has an axis of its own, as long as the loop has kinds of
-iterations, in front of that of the tiles.
+kinds and all tiles at once. Each loop's index has an axis of its own, one element per kind of
+iteration; the last axis is that of the tiles.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from tilewright.ir.primitives import MatrixProduct
 
 Costed: TypeAlias = CallStep | TransferStep
 Kinds: TypeAlias = tuple[int, ...]
-"""The kinds of iterations of each loop that something depends on, 1 of the others."""
+"""Number of kinds of iterations of each loop that a value depends on, 1 for the other loops."""
 
 _MOST_KEPT = 1 << 14
 _PLACES_TOLD_APART = 7
-"""Iterations of a loop over a kernel's rows or columns, each of which is a kind of its own: as many
-as usual kernels have. Of more only the last is told from the others.
+"""Most iterations of a constant loop that are each a kind of their own: the rows or columns of
+usual convolution kernels. In longer loops only the last iteration is told apart.
 """
 
 
 class Edges(NamedTuple):
-    """How many of a loop's first and last iterations may each cost something of their own, and of
-    the others as many as repeat one after the other.
+    """Kinds of a loop's iterations: the first `front` and the last `back` may each have a cost of
+    their own; the costs of those between repeat with `period`.
     """
 
     front: int
@@ -54,15 +54,15 @@ class Edges(NamedTuple):
 
     @property
     def kinds(self) -> int:
-        """How many kinds of iterations there are."""
+        """Number of kinds of iterations."""
         return self.front + self.period + self.back
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A call or transfer in its `kinds` of iterations. `places` says where among the numbers of
-    `Moments` its own are: whether it happens, then the extents of a call, or shape and numbers of a
-    transfer.
+    """A call or transfer in its `kinds` of iterations. `places` are the indices of its numbers in
+    the results of `Moments.code`: whether it happens, then the extents of a call, or the tensor's
+    shape and the numbers of a transfer.
     """
 
     step: Costed
@@ -71,8 +71,8 @@ class Numbers:
 
 
 class BoundLoops(NamedTuple):
-    """Loops of nests that have the same ones in any order, with values for all symbols: the kinds
-    of `order[d]` lie along axis d. `made` are the operations on these values so far.
+    """The loops of nests that have the same ones in any order, with values for all symbols. The
+    kinds of loop `order[d]` lie along axis d. `made` caches operations on these values.
     """
 
     order: tuple[str, ...]
@@ -83,8 +83,8 @@ class BoundLoops(NamedTuple):
 
 @dataclass(frozen=True)
 class Moments:
-    """The numbers of a nest: `items` in the order of `Outline.costs`, `counts` are the kinds of
-    iterations that each loop's extent depends on.
+    """The numbers of a nest: `items` in the order of `Outline.costs`; `counts[d]` are the kinds of
+    iterations that the extent of loop d depends on.
     """
 
     loops: tuple[For, ...]
@@ -95,12 +95,12 @@ class Moments:
 
     @cached_property
     def alike(self) -> frozenset[tuple[str, Expr, Edges]]:
-        """The loops, whatever their order."""
+        """Key of nests with the same loops in any order."""
         pairs = zip(self.loops, self.edges, strict=True)
         return frozenset((loop.var, loop.extent, edges) for loop, edges in pairs)
 
     def bind(self, env: Mapping[str, Value]) -> BoundLoops:
-        """The loops in this nest's order."""
+        """Values of the loops' extents and indices under `env`, in this nest's order of loops."""
         extents, at = dict[str, Value](), dict(env)
         for d, (loop, edges) in enumerate(zip(self.loops, self.edges, strict=True)):
             extents[loop.var] = evaluate(loop.extent, at)
@@ -110,17 +110,17 @@ class Moments:
         return BoundLoops(tuple(extents), extents, at, {})
 
     def numbers(self, loops: BoundLoops) -> tuple[list[list[Value]], list[Value]]:
-        """(the numbers of each item, the loops' extents): integers, arrays of tiles, or (kinds of
-        each loop, tiles) with one kind where they do not depend on a loop.
+        """(numbers of each item, extents of the loops): integers or arrays of shape (tiles,) or
+        (kinds of each loop, tiles), with one kind for a loop that they do not depend on.
         """
         values = self.code.sharing(loops.values, loops.made)
         numbers = [[values[place] for place in item.places] for item in self.items]
         return numbers, [loops.extents[loop.var] for loop in self.loops]
 
     def product_changes(self, env: Mapping[str, Value]) -> Value:
-        """Products in a run whose extents, and so their routines, are not those of the one before,
-        at most: where those of some turn of a loop differ, there are two in each turn of the loops
-        around it.
+        """Upper bound on how often a product's extents, and so its routine, differ from those of
+        the product before: where the extents differ in some turn of a loop, twice in each turn of
+        the loops around it.
         """
         items, counts = self.numbers(self.bind(env))
         turns = [*accumulate((np.max(c, axis=_kinds_of(c)) for c in counts), mul, initial=1)]
@@ -142,7 +142,7 @@ def moments_of(
     costs: Rows,
     counts: Rows,
 ) -> Moments:
-    """The numbers of items, which stand under conditions, and of the loops' extents."""
+    """The `Moments` of (step, condition) `items` inside `loops`, with the rows of their costs."""
     numbered: dict[Expr, int] = {}
     kinds = [own.kinds for own in edges]
     found = [
@@ -161,16 +161,16 @@ def moments_of(
 def edges_of(
     loop: For, loops: Sequence[For], items: Sequence[tuple[frozenset[str], Expr]]
 ) -> Edges:
-    """The edges of a loop by the symbols that items' costs depend on, and their conditions.
+    """The edges of a loop, from the symbols that each item's cost depends on, and its condition.
 
-    (0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
-    more last ones where as many conditions ask for one iteration each, or one asks for a later
-    iteration's sake. Where a kernel stands on an image's edge may differ in each of its places.
-    What repeats after several iterations begins behind as many.
+    (0, 0): all iterations cost the same; (0, 1): the last may differ; (1, 1): the first, too. There
+    are more last kinds where several conditions select one iteration each, or where one looks ahead
+    to a later iteration. In a short constant loop, such as one over a convolution kernel, every
+    iteration is a kind. Costs that repeat with a period have as many first kinds.
 
     A condition on the difference of two loops holds for a window of the one that moves with the
-    other: every iteration of the shorter one is a kind of its own, of the other as many at both
-    ends.
+    other. Then every iteration of the shorter loop is a kind, and as many at both ends of the
+    longer one.
     """
     touched = [condition for symbols, condition in items if loop.var in symbols]
     others = [f for f in loops if any(_meet(c, loop, f) for c in touched if f != loop)]
@@ -191,7 +191,7 @@ def edges_of(
 
 
 def _meet(condition: Expr, one: For, other: For) -> bool:
-    """True if the condition compares sums of which both loops are terms."""
+    """True if the condition compares sums in which both loops' indices are terms."""
     if not {one.var, other.var} <= free_vars(condition):
         return False
     match condition:
@@ -228,7 +228,7 @@ def _tested(condition: Expr, var: str) -> frozenset[Expr]:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _ahead(condition: Expr, var: str) -> int:
-    """How many iterations ahead of `var` the one is that the condition asks for."""
+    """Number of iterations that the condition looks ahead of `var`, as in `var + 1 < n`."""
     match condition:
         case BinaryExpr("<", BinaryExpr("+", Var(name), Const(more)), _) if name == var:
             return more
@@ -239,19 +239,19 @@ def _ahead(condition: Expr, var: str) -> int:
 
 
 def _kinds_of(value: Value) -> tuple[int, ...]:
-    """The axes of the kinds of loops' iterations."""
+    """The axes of the loops' kinds: all except the last, that of the tiles."""
     return tuple(range(np.ndim(value) - 1))
 
 
 def _differ(extent: Value, loop: int) -> Value:
-    """True for tiles of which an extent is not the same in all turns of a loop."""
+    """(tiles,): true where an extent differs between turns of a loop."""
     axes = _kinds_of(extent)
     return (extent != extent.take([0], axis=loop)).any(axis=axes) if axes else False
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
-    """Indices of a loop of `count` iterations, one for each kind of iteration, along the axis that
-    is -1: the first ones, those in the middle of the others, the last ones.
+    """One iteration index for each kind, in a loop of `count` iterations: the first ones, one
+    period in the middle, the last ones. `axes` is their shape, with -1 at the loop's axis.
     """
     front, back, turns = edges
     if edges.kinds == 1 or np.all(np.equal(count, 1)):

@@ -1,11 +1,11 @@
-"""The loops of an elementwise call as its code has them, before neighbours are joined.
+"""The loops of an elementwise call as its code has them, before neighbouring loops are joined.
 
-In: a call on buffers, and which symbols are known where code is generated. Out: the extents that
-its time depends on. The code's loops are those of `codegen.c.elementwise_calls`: axis by axis in
-the order of the result's, each with a distance for every operand. Which of them vanish or become
-one depends on the factors, so that is found in their values, where a call is priced. So are the
-axes along which a reduction gathers joined, and of its operands, and of a product's by factors, it
-is said how often they start with a whole vector.
+In: a call on buffers, and the symbols that are known when code is generated. Out: the extents that
+its time depends on. The loops are those of `codegen.c.elementwise_calls`: axis by axis in the order
+of the result, each with a stride for every operand. Which loops vanish or join depends on the
+values of the tile factors, so it is decided when a call is priced; likewise for the axes along
+which a reduction gathers. For operands of reductions and of products by factors, further entries
+say how often they start on a vector boundary.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tilewright.ir.primitives import (
 from tilewright.ir.regions import strides_of
 
 ALIGNED_ELEMENTS = 4
-"""Elements of a vector, which a row that is done by vectors starts at a multiple of."""
+"""Elements of a vector: rows that are computed by vectors start at multiples of it."""
 _MESH = ("mesh_rows", "mesh_columns")
 
 
@@ -65,17 +65,16 @@ def nest_dims(
     known: Collection[str] | None = None,
     turns: Mapping[str, Expr] = MappingProxyType({}),
 ) -> dict[str, Expr]:
-    """Of each loop, from the innermost one, number 0: `loop_0`, its extent; `open_0`, one more than
-    whether the code knows it only as it runs and so joins no loop around to it; `step_0_1`: one
-    more than the elements from one iteration to the next in operand 1. `loops`: one more than there
-    are.
-    `start_1`: one more than how many elements behind a whole vector operand 1 starts, where that is
-    known to the code.
+    """Entries for the code's loops, numbered from the innermost, 0. All but the extents are stored
+    plus one, as an extent of 0 means that nothing is done.
 
-    `known` are the symbols with a value where code is generated; without them all have one. An
-    extent that is the same in the first and in the last of the `turns` of the loops around the call
-    is known, too.
-    Nothing for a call that has no such loops, or whose operands divide an axis differently.
+    `loops`: their number. `loop_0`: the extent. `open_0`: 1 if the extent is known only at run
+    time, so that no outer loop joins this one. `step_0_1`: elements of operand 1 from one iteration
+    to the next. `start_1`: elements from a vector boundary to operand 1, where the code knows them.
+
+    `known` are the symbols with a value when code is generated, None for all. An extent is known,
+    too, if it is the same in the first and in the last of the `turns` of the loops around the call.
+    Empty for a call without such loops, or whose operands divide an axis differently.
     """
     views = [operand for operand in call.operands if isinstance(operand, View)]
     if len(views) < len(call.operands):
@@ -100,9 +99,7 @@ def _is_known(e: Expr, known: set[str] | None) -> bool:
 
 
 def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
-    """1 where an extent differs from the first turn of the loops to the last one, or from core to
-    core.
-    """
+    """1 where an extent differs between the loops' first and last turns, or between cores."""
     if not turns or free_vars(e) & set(CORE_SYMBOLS):
         return Const(1)
     last = {name: count - 1 for name, count in turns.items()}
@@ -110,7 +107,7 @@ def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
 
 
 def _run_as_one(inner: _Loop, outer: _Loop) -> bool:
-    """True if two loops are contiguous: each outer stride is the inner extent times stride."""
+    """True if two loops can join: every outer stride is the inner extent times the inner stride."""
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(o == inner.extent * i for o, i in pairs)
 
@@ -126,7 +123,9 @@ def _starts(views: Sequence[View], known: set[str] | None) -> dict[str, Expr]:
 
 
 def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
-    """Innermost first; of a reduction those over its results."""
+    """The loops of a call, innermost first; for a reduction, the loops over its results. None for a
+    call without loops of this form.
+    """
     axes = [_axes(view) for view in views]
     match call.primitive:
         case Fill() | Copy() | ScaleAdd() | Map() | MultiplyAccumulate() | Reduce():
@@ -152,7 +151,7 @@ _Pairs = list[tuple[str, list[list[_Axis]]]]
 
 
 def _of_windows(windows: Windows, axes: list[_Axes]) -> _Pairs:
-    """The loops over the points of a window overlap in the pixels."""
+    """The axes of result and pixels; the loops over a window's points overlap in the pixels."""
     result, pixels = axes
     row, column = (_stride_of(pixels.pop(letter, [])) for letter in "rc")
     counts, own = (Const(windows.rows), Const(windows.cols)), result.get("x", [])
@@ -170,7 +169,7 @@ def _of_windows(windows: Windows, axes: list[_Axes]) -> _Pairs:
 
 
 def _of_transform(transform: WinogradTransform, axes: list[_Axes]) -> _Pairs:
-    """Tiles, then every axis that the transform leaves alone."""
+    """The tiles, then the axes that the transform does not touch."""
     flat = 1 if isinstance(transform, WinogradOutput) else 0
     space = axes[1 - flat]
     _, column = (_stride_of(space.pop(letter, [])) for letter in "rc")
@@ -188,7 +187,7 @@ def _stride_of(axes: Sequence[_Axis]) -> Expr:
 
 
 def _axes(view: View) -> _Axes:
-    """The dimensions of more than one index by role letter, outermost first."""
+    """Dimensions of more than one index, outermost first, by role letter."""
     axes: _Axes = {}
     for role, r, stride in zip(view.roles, view.ranges, strides_of(view.shape), strict=True):
         mine = axes.setdefault(role, [])
@@ -199,8 +198,8 @@ def _axes(view: View) -> _Axes:
 
 
 def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
-    """Loops over one axis, outermost first, divided as in the operand that divides it most. In
-    others it is one dimension, or divided alike, or it is not there.
+    """Loops over one axis, outermost first, divided as in the operand with the most dimensions
+    along it. Other operands have as many, one or none; otherwise None.
     """
     most = max(operands, key=len)
     inside = [product(a.extent for a in most[i + 1 :]) for i in range(len(most))]
@@ -218,8 +217,8 @@ def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
 
 
 def gathered_axes(call: Call) -> dict[str, Expr]:
-    """`gathered_n`, the extent of axis n of those along which a reduction gathers, innermost first,
-    and `gathered_apart_n`, one more than the elements from one index of it to the next.
+    """For each axis along which a reduction gathers, numbered from the innermost: `gathered_n`, its
+    extent, and `gathered_apart_n`, its stride in elements plus one.
     """
     found: dict[str, Expr] = {}
     source = call.operands[1]
@@ -233,9 +232,9 @@ def gathered_axes(call: Call) -> dict[str, Expr]:
 
 
 def starts_of_vectors(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
-    """`y_starts` and `x_starts`: in one of so many iterations of the loops around the call, which
-    have `turns`, does the operand start with a vector of four, 1, 2 or 4. Of a product by factors
-    `x_turns` are the iterations in which x starts elsewhere within a vector.
+    """`y_starts` and `x_starts`: the operand starts on a boundary of four elements in one of 1, 2
+    or 4 iterations of the loops around the call, which have `turns`. For a product by factors,
+    `x_turns` counts the iterations in which x starts elsewhere within a vector.
     """
     names = ("y_starts", "x_starts")
     found = {n: _vector_starts(o, turns.keys()) for n, o in zip(names, call.operands, strict=False)}
@@ -262,7 +261,7 @@ def _vector_starts(operand: Operand, loops: Set[str]) -> Expr:
 
 
 def _shifting_turns(operand: Operand, turns: Mapping[str, Expr]) -> Expr:
-    """The iterations of the loops that move a view by other than whole vectors."""
+    """Number of iterations of the loops that move a view by a fraction of a vector."""
     found: Expr = Const(1)
     if not isinstance(operand, View):
         return found

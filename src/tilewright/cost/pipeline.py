@@ -1,11 +1,11 @@
 """How a nest's loops overlap: the compiled composition of item costs into elapsed cycles.
 
-In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by
-level), what each costs for every kind of iteration, and how often each loop runs. Out: cycles of
-every candidate. Each level is played through for a few iterations with the cores' clocks, the
-engine's queue and the arrival of what was fetched ahead, until what is under way is as it was
-before; the steady state is extrapolated. So fill, steady state and drain come from the order of the
-generated code, not from a maximum of two sums.
+In: the items of a chain of loops (calls, gets and puts before and after the inner loop, level by
+level), their costs for every kind of iteration, and the loops' iteration counts. Out: cycles of
+every candidate. Each level is played for a few iterations with the cores' clocks, the engine's
+queue and the arrival of prefetched tiles, until the state in flight repeats; the steady state is
+then extrapolated. So fill, steady state and drain follow from the order of the generated code, not
+from a maximum of two sums.
 """
 
 from __future__ import annotations
@@ -40,14 +40,12 @@ from tilewright.cost.pipeline_types import (
 )
 
 _NEAR = 1e-3
-"""Cycles by which equal moments differ at most, by rounding."""
+"""Tolerance in cycles: moments this close are equal but for rounding."""
 
 
 @piece
 def mark_looped(s: PipelineState) -> None:
-    """Mark the levels inside a loop that runs more than once; elsewhere there is nothing to
-    overlap.
-    """
+    """Mark the levels inside a loop that runs more than once; only these can overlap iterations."""
     looped = 0
     for d in range(s.clock.loops):
         at(s.levels, d).looped = looped
@@ -58,9 +56,9 @@ def mark_looped(s: PipelineState) -> None:
 
 @piece
 def _loop(s: PipelineState, loop: int) -> None:
-    """Play all iterations of a loop, a few of each kind in full, until what is under way comes
-    back: the rest is multiplied. The last one of a kind is played apart: what it fetches is of the
-    next kind, or the end.
+    """Play all iterations of a loop: a few of each kind in full, until the state in flight repeats;
+    the rest is extrapolated. The last iteration of a kind is always played, as it fetches for the
+    next kind, or nothing at the loop's end.
     """
     level, start = at(s.levels, loop), _mark(s, loop, 0.0)
     for kind in range(level.kinds):
@@ -81,8 +79,8 @@ def _loop(s: PipelineState, loop: int) -> None:
 
 @piece
 def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float:
-    """Multiply the latest iterations of a loop up to the `end` if what is under way is as it was
-    before them, or if many are `played`; returns how many are left out.
+    """Extrapolate a loop up to iteration `end` from its latest ones, if they left the state in
+    flight as it was, or if many are `played`. Returns the number of iterations skipped.
     """
     now, period, settled = _mark(s, loop, played), 0.0, at(s.levels, loop).settled
     if parted(s) and not at(s.levels, loop).meets:
@@ -106,7 +104,9 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
 
 @piece
 def _alike(now: Mark, before: Mark, even: bool) -> bool:
-    """True if the same is under way at two marks, or less where the iterations are `even`."""
+    """True if the state in flight is equal at two marks, or, where iterations are `even`, if less
+    is in flight now.
+    """
     more = now.free - now.own - (before.free - before.own)
     longer = now.waits - before.waits
     alike = max(abs(more), abs(longer)) < _NEAR or (even and more < 0.0 and longer < _NEAR)
@@ -115,13 +115,15 @@ def _alike(now: Mark, before: Mark, even: bool) -> bool:
 
 @piece
 def _mark(s: PipelineState, loop: int, played: float) -> Mark:
-    """The mark after an iteration of a loop, of the latest ones."""
+    """The mark after one of the loop's latest iterations, in a ring of `MARKS`."""
     return at(s.marks, loop * MARKS + int(played) % MARKS)
 
 
 @piece
 def _set_mark(s: PipelineState, mark: Mark) -> None:
-    """Note the present state; the moment is a sum in which no two terms make up for each other."""
+    """Record the present state. `moment` and `waits` are hashes of several clocks: irrational
+    weights keep changes of two terms from cancelling.
+    """
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     mark.own, mark.apart, mark.free = own.last, apart.last, s.clock.free
     mark.moment = own.first - own.last + 1.3247179572 * (own.start - own.last)
@@ -139,8 +141,8 @@ def _set_mark(s: PipelineState, mark: Mark) -> None:
 
 @piece
 def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> None:
-    """Repeat so often what happened since a mark: what is under way ends later, if it was asked
-    for `since` the engine was free.
+    """Advance all clocks by `times` the cycles since a mark. Transfers that the engine served after
+    cycle `since` shift along.
     """
     clock, shift = s.clock, 0.0
     for crowd in range(2):
@@ -159,8 +161,8 @@ def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> 
 
 @piece
 def _stores_twice(s: PipelineState, level: int) -> bool:
-    """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
-    slots: both have been stored from after two iterations.
+    """True if the body at `level`, with inner loops of one iteration dissolved, stores from two
+    slots. Then the steady state needs two iterations, until both slots have been stored from.
     """
     for d in range(level, s.clock.loops + 1):
         body = at(s.levels, d)
@@ -184,7 +186,7 @@ def _has_double_put(s: PipelineState, first: int, end: int) -> bool:
 
 @piece
 def _fill(s: PipelineState) -> None:
-    """Fetch the tiles that are fetched ahead of the loops."""
+    """Prefetch the first tiles, ahead of the loops."""
     for d in range(1, s.clock.loops + 1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
@@ -197,9 +199,7 @@ def _fill(s: PipelineState) -> None:
 
 @piece
 def _play_candidate(s: PipelineState) -> None:
-    """Play one candidate from its start to its end, its outermost loop of several iterations on the
-    clock of all.
-    """
+    """Play one candidate from start to end; outer loops of a single iteration are dissolved."""
     mark_looped(s)
     first_kinds(s)
     for d in range(s.clock.loops):
@@ -223,7 +223,7 @@ def _play_candidate(s: PipelineState) -> None:
 
 @piece
 def enter(s: PipelineState, best: Floats, contest: int) -> None:
-    """Enter a candidate among the best of its contest."""
+    """Insert a candidate's cycles into the ascending `best` of its contest."""
     place = best.shape[1]
     while place > 0 and s.clock.now < best[contest, place - 1]:
         if place < best.shape[1]:
@@ -234,7 +234,7 @@ def enter(s: PipelineState, best: Floats, contest: int) -> None:
 
 @piece
 def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
-    """Take the numbers of tile j, but for the issue cycles."""
+    """Load the numbers of tile j, except the issue cycles, into the records."""
     for row in range(tables.iterations.shape[0]):
         at(s.counts, row).iterations = tables.iterations[row, j]
     for row in range(tables.service.shape[0]):
@@ -249,9 +249,9 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
 def play(
     s: PipelineState, tables: Tables, order: Ints, least: Floats, best: Floats, cycles: Floats
 ) -> None:
-    """Fill `cycles[c, j]` for copies c and tiles j in this `order`, one number for both.
-    `best[n]`, infinite at first, becomes the fewest cycles in contest n: a candidate that takes
-    more by its `least` cycles is not played. Of none there is no contest.
+    """Fill `cycles[c, j]` for copies c and tiles j, in the `order` of flat indices. `best[n]`,
+    infinite at first, collects the fewest cycles of contest n; a candidate whose lower bound
+    `least` exceeds all of them is not played. With an empty `best` every candidate is.
     """
     keep, taken = best.shape[1], -1
     for i in order:

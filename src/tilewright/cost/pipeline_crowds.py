@@ -1,7 +1,7 @@
-"""Crowds of cores: what each does and asks of the engine, in the order of time.
+"""Crowds of cores: their calls and their requests to the engine, in the order of time.
 
-The rules are those of the kernel simulation (`simulate.kernel.state`), on shares of the cores. All
-of it runs inside `pipeline.play`.
+The rules of the kernel simulation (`simulate.kernel.state`), applied to shares of the cores.
+Everything here runs inside `pipeline.play`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tilewright.cost.pipeline_types import (
 
 _SPEND, _ASK, _AWAIT = range(3)
 _NEVER = -1e18
-"""When a slot was served that no transfer is under way for."""
+"""Time of the last transfer of a slot without a transfer in flight."""
 
 
 @hot_piece
 def parted(s: PipelineState) -> bool:
-    """True if cores without a part in a transfer are apart."""
+    """True if the cores without a part in a transfer form a crowd of their own."""
     return at(s.crowds, OWN).share < 1.0
 
 
@@ -52,7 +52,7 @@ def end_of(s: PipelineState) -> Any:
 
 @hot_piece
 def later(crowd: Crowd | Served, cycles: float) -> None:
-    """Move the times of a crowd."""
+    """Shift the times of a crowd or a transfer."""
     crowd.first += cycles
     crowd.last += cycles
     crowd.start += cycles
@@ -60,7 +60,7 @@ def later(crowd: Crowd | Served, cycles: float) -> None:
 
 @hot_piece
 def _until(crowd: Crowd, served: Served) -> None:
-    """Let a crowd wait for what is served, which is no longer under way."""
+    """Let a crowd wait for a transfer, and mark the transfer as done."""
     if served.last > crowd.last:
         crowd.last, crowd.start = served.last, served.start
     crowd.first = max(crowd.first, served.first)
@@ -69,7 +69,7 @@ def _until(crowd: Crowd, served: Served) -> None:
 
 @piece
 def reset(s: PipelineState) -> None:
-    """Set the clocks to zero, with nothing under way."""
+    """Set the clocks to zero, with nothing in flight."""
     s.clock.free = 0.0
     for number in range(2):
         crowd = at(s.crowds, number)
@@ -83,7 +83,9 @@ def reset(s: PipelineState) -> None:
 
 @piece
 def _part(first: float, last: float, until: float, before: float, own: Any, apart: Any) -> None:
-    """Times of those with a part, and of those apart: the cores follow each other evenly."""
+    """Split evenly spaced times: `own` spans the leading share `until` of the cores, `apart` those
+    from the share `before` on.
+    """
     own.first, own.last, own.start = first, first + (last - first) * until, first
     apart.first = apart.start = first + (last - first) * before
     apart.last = last
@@ -91,7 +93,7 @@ def _part(first: float, last: float, until: float, before: float, own: Any, apar
 
 @piece
 def _let_go(s: PipelineState, part: float, until: float) -> None:
-    """Let those go on that have no part in something, of cores that were together."""
+    """Split cores that were together: those without a `part` in a transfer go on by themselves."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     before = until if part == until else 0.0
     own.share, own.until, apart.share = part, until, 1.0 - part
@@ -108,7 +110,7 @@ def _let_go(s: PipelineState, part: float, until: float) -> None:
 
 @hot_piece
 def meet(s: PipelineState) -> None:
-    """Let all cores wait for the last of them."""
+    """Synchronise all cores with the last one."""
     if parted(s):
         go_on(s, True)
     now = now_of(s)
@@ -120,7 +122,7 @@ def meet(s: PipelineState) -> None:
 
 @hot_piece
 def spend(s: PipelineState, cost: Cost) -> None:
-    """Let all cores make a call, or a copy of their own."""
+    """Advance all cores by a call, or by a copy that each core makes itself."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     if own.share == 1.0:
         later(own, cost.service)
@@ -137,7 +139,7 @@ def spend(s: PipelineState, cost: Cost) -> None:
 
 @piece
 def _in_both(part: float, until: float, other: float, other_until: float) -> float:
-    """The share of the cores with a part in two transfers: the shorter rows of the fewer."""
+    """Share of the cores with a part in both transfers: the fewer rows, at the shorter length."""
     least = min(part, other)
     if until > 0.0 and other_until > 0.0:
         least = min(least, part * other_until / until, other * until / other_until)
@@ -146,7 +148,7 @@ def _in_both(part: float, until: float, other: float, other_until: float) -> flo
 
 @hot_piece
 def ask(s: PipelineState, row: int, place: int) -> None:
-    """Make a transfer's requests, which the engine serves in the order in which they come."""
+    """Issue a transfer's requests, which the engine serves in the order of their arrival."""
     cost = at(s.costs, row)
     if cost.own < 1.0 and not parted(s):
         _let_go(s, cost.own, cost.apart)
@@ -165,7 +167,7 @@ def ask(s: PipelineState, row: int, place: int) -> None:
 
 @hot_piece
 def wait(s: PipelineState, place: int) -> None:
-    """Wait for the transfer of a slot, if one is under way."""
+    """Let all cores wait for the transfer of a slot, if one is in flight."""
     served = at(s.served, place)
     if served.part == 0.0:
         return
@@ -190,7 +192,7 @@ def wait(s: PipelineState, place: int) -> None:
 
 @piece
 def _keep_near(s: PipelineState) -> None:
-    """Let neither crowd be further ahead of the other than is told apart."""
+    """Limit the lead of one crowd over the other to `MOST_AHEAD`."""
     least = now_of(s) - MOST_AHEAD
     for number in range(2):
         crowd = at(s.crowds, number)
@@ -199,7 +201,7 @@ def _keep_near(s: PipelineState) -> None:
 
 @piece
 def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, place: int) -> None:
-    """Keep an action back."""
+    """Append an action to a crowd's queue."""
     own = at(s.crowds, crowd)
     action = at(s.actions, crowd * KEPT + own.known % KEPT)
     own.known += 1
@@ -209,14 +211,14 @@ def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, pl
 
 @piece
 def _oldest(s: PipelineState, crowd: int) -> KeptAction:
-    """The action of a crowd that comes next."""
+    """The oldest action in a crowd's queue."""
     return at(s.actions, crowd * KEPT + at(s.crowds, crowd).done % KEPT)
 
 
 @piece
 def go_on(s: PipelineState, whole: bool) -> None:
-    """Let the crowds act, each when no request of the other one can come before; all that is kept
-    back is done where it is the `whole`.
+    """Perform queued actions in the order of time, each once no request of the other crowd can
+    precede it; with `whole`, empty both queues.
     """
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     while own.done < own.known or apart.done < apart.known:
@@ -236,7 +238,7 @@ def go_on(s: PipelineState, whole: bool) -> None:
 
 @piece
 def _perform(s: PipelineState, crowd: int) -> None:
-    """Let a crowd do what it does next."""
+    """Perform the oldest action in a crowd's queue."""
     own, action = at(s.crowds, crowd), _oldest(s, crowd)
     own.done += 1
     if action.kind == _SPEND:
@@ -254,14 +256,14 @@ def _perform(s: PipelineState, crowd: int) -> None:
 
 @hot_piece
 def _share(clock: Clock, cost: Cost) -> float:
-    """Cycles that the engine serves one request of one core."""
+    """Cycles for which the engine serves one request of one core."""
     requests = cost.issue / clock.issue if cost.issue > clock.issue >= 1.0 else 1.0
     return cost.service / cost.own / (requests * clock.cores)
 
 
 @hot_piece
 def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served) -> None:
-    """Serve the requests that a crowd makes now, first come first served."""
+    """Serve the requests that a crowd issues now, first come, first served."""
     clock, own = s.clock, at(s.crowds, crowd)
     first, last = own.first, own.last
     if parted(s):
@@ -287,8 +289,8 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
 
 @hot_piece
 def _go_between(s: PipelineState, crowd: int, first: float, last: float, service: float) -> float:
-    """Serve the first requests of a transfer before the last ones of those that the crowd asks for
-    before: the last cores come to them later. Returns the service of these last ones.
+    """Interleave a transfer with earlier ones of the crowd: the first cores request it before the
+    last cores request those. Returns the service cycles of the requests that it overtakes.
     """
     behind = 0.0
     for place in range(crowd, s.clock.places, 2):
@@ -303,7 +305,7 @@ def _go_between(s: PipelineState, crowd: int, first: float, last: float, service
 
 @piece
 def _serve_earlier(s: PipelineState, crowd: int, cycle: float) -> None:
-    """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
+    """Serve the requests for a crowd's next transfer that some of its cores make before `cycle`."""
     clock, own, action = s.clock, at(s.crowds, crowd), _oldest(s, crowd)
     if own.done == own.known or action.kind != _ASK:
         return

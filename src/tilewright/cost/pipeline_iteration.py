@@ -1,6 +1,6 @@
 """One iteration of a loop's body: its items on the clocks of the cores and in the engine's queue.
 
-All of it runs inside `pipeline.play`.
+Everything here runs inside `pipeline.play`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tilewright.cost.pipeline_types import COPY, GET, PLACES, PUT, Item, Pipelin
 
 @hot_piece
 def fetched(item: Item) -> int:
-    """The place of the tile that an item fetches."""
+    """The place, in `served`, of the transfer that fetches an item's tile."""
     return PLACES * item.buffer
 
 
 @hot_piece
 def _stored(s: PipelineState, item: Item, before: int) -> int:
-    """The place of the latest store of an item's buffer, or of the one `before` from the other
-    slot.
+    """The place, in `served`, of the latest store from an item's buffer, or of the one `before` it
+    from the other slot.
     """
     buffer = at(s.buffers, item.buffer)
     slot = 1 - buffer.slot if buffer.double and before else buffer.slot
@@ -55,7 +55,7 @@ def play_items(s: PipelineState, first: int, end: int, looped: int) -> None:
 
 @hot_piece
 def _reuse(s: PipelineState, first: int, end: int) -> None:
-    """Wait until the slots that the span's stores leave from may be written again."""
+    """Wait until the slots that a span stores from may be overwritten."""
     for number in range(first, end):
         item = at(s.items, number)
         if item.kind == PUT:
@@ -64,8 +64,8 @@ def _reuse(s: PipelineState, first: int, end: int) -> None:
 
 @hot_piece
 def begin_iteration(s: PipelineState, level: int) -> int:
-    """Play one run of the body at `level` up to the loop inside. Loops of one iteration dissolve;
-    returns the first real one inside, or the number of loops.
+    """Play one run of the body at `level` up to the inner loop. Loops of one iteration dissolve:
+    returns the number of the first inner loop with several, or the number of loops.
     """
     loops, deep = s.clock.loops, level
     while deep < loops and iterations_of(s, deep) == 1.0:
@@ -83,7 +83,7 @@ def begin_iteration(s: PipelineState, level: int) -> int:
 
 @hot_piece
 def end_iteration(s: PipelineState, level: int, deep: int) -> None:
-    """Play the rest of a run of the body at `level`, behind the loop inside."""
+    """Play the rest of a run of the body at `level`, after the inner loop `deep`."""
     for d in range(deep, level - 1, -1):
         body = at(s.levels, d)
         play_items(s, body.after, body.after_end, body.looped)

@@ -1,7 +1,7 @@
-"""Where a chain of loops keeps what depends on the kinds of its iterations: costs and counts.
+"""Look-up of the costs and iteration counts that depend on the kinds of a nest's iterations.
 
-In: a candidate, and the kind of iteration of every loop. Out: costs, iterations, kinds.
-All of it runs inside `pipeline.play`.
+In: a candidate, and the present kind of iteration of every loop. Out: costs, iterations, kinds.
+Everything here runs inside `pipeline.play`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewright.cost.pipeline_types import Cost, Item, PipelineState, Stride
 
 @hot_piece
 def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
-    """The row of a value for the present kinds of iterations; `base` of the first kinds."""
+    """Row of number `value` at the present kinds of iterations; `base` is its row at the first."""
     loops, row = s.clock.loops, base
     for d in range(loops):
         row += at(strides, value * loops + d).rows * at(s.levels, d).kind
@@ -23,7 +23,7 @@ def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
 
 @hot_piece
 def row_at(s: PipelineState, item: Item, number: int) -> Any:
-    """Row of an item's cost in iterations of the present kinds."""
+    """Row of an item's cost at the present kinds of iterations."""
     row = item.base
     if item.varies:
         row = row_of(s, s.item_strides, row, number)
@@ -32,14 +32,14 @@ def row_at(s: PipelineState, item: Item, number: int) -> Any:
 
 @hot_piece
 def cost_of(s: PipelineState, item: Item, number: int) -> Cost:
-    """Cost of an item in iterations of the present kinds."""
+    """Cost of an item at the present kinds of iterations."""
     return at(s.costs, row_at(s, item, number))
 
 
 @hot_piece
 def next_row_of(s: PipelineState, item: Item, number: int) -> int:
-    """The row of an item's cost in the next iteration, -1 where there is none: the innermost loop
-    that goes on has its next kind of iteration, the loops inside it start again.
+    """Row of an item's cost in the next iteration, -1 where there is none: the innermost loop that
+    goes on advances to its next kind, and the loops inside it start again.
     """
     last = item.level - 1
     while last >= 0 and at(s.levels, last).following < 0:
@@ -57,7 +57,7 @@ def next_row_of(s: PipelineState, item: Item, number: int) -> int:
 
 @hot_piece
 def iterations_of(s: PipelineState, loop: int) -> Any:
-    """Number of iterations of a loop in the present kinds of the loops around it."""
+    """Number of iterations of a loop at the present kinds of the loops around it."""
     level = at(s.levels, loop)
     row = level.base
     if level.varies:
@@ -81,7 +81,7 @@ def times_of(s: PipelineState, loop: int, kind: int) -> Any:
 
 @hot_piece
 def period_of(s: PipelineState, loop: int) -> Any:
-    """After how many iterations those of a loop repeat, where it is at one that does."""
+    """Period of a loop's present kind of iteration; 1 for kinds that do not come in turn."""
     level = at(s.levels, loop)
     place = level.kind - level.front
     return 1 if level.uniform or place < 0 or place >= level.period else level.period
@@ -89,7 +89,7 @@ def period_of(s: PipelineState, loop: int) -> Any:
 
 @hot_piece
 def times_in_turn(s: PipelineState, loop: int) -> Any:
-    """Number of iterations of a loop's present kind and of those that come in turn with it."""
+    """Number of iterations of a loop's present kind and of the kinds that come in turn with it."""
     level = at(s.levels, loop)
     if period_of(s, loop) == 1:
         return times_of(s, loop, level.kind)
@@ -98,7 +98,7 @@ def times_in_turn(s: PipelineState, loop: int) -> Any:
 
 @hot_piece
 def kind_in_turn(s: PipelineState, loop: int) -> int:
-    """The kind of the iteration after the present one of those that repeat."""
+    """Kind of the next iteration, among the kinds that come in turn with the present one."""
     level, period = at(s.levels, loop), period_of(s, loop)
     place = level.kind - level.front
     return level.kind if period == 1 else level.front + (place + 1) % period
@@ -106,8 +106,8 @@ def kind_in_turn(s: PipelineState, loop: int) -> int:
 
 @hot_piece
 def kind_behind(s: PipelineState, loop: int) -> int:
-    """The kind of the iteration after the last of those that repeat, -1 where that is the loop's
-    last.
+    """Kind of the iteration that follows all iterations of the present kind and of those in turn
+    with it; -1 at the loop's end.
     """
     level, period = at(s.levels, loop), period_of(s, loop)
     return kind_after(s, loop, level.kind if period == 1 else level.front + period - 1)
@@ -115,7 +115,7 @@ def kind_behind(s: PipelineState, loop: int) -> int:
 
 @hot_piece
 def kind_after(s: PipelineState, loop: int, kind: int) -> int:
-    """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
+    """Kind of the iteration that follows the last one of a kind; -1 at the loop's end."""
     for other in range(kind + 1, at(s.levels, loop).kinds):
         if times_of(s, loop, other) > 0.0:
             return other

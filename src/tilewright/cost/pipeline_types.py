@@ -1,4 +1,4 @@
-"""The records that the composition of item costs works on.
+"""Records on which `cost.pipeline` and `cost.window` compose item costs.
 
 Compiled code sees the first record of each array as a plain pointer (`compiled.at` reaches the
 others): a function of a few pointers compiles several times faster than one of nested arrays.
@@ -18,40 +18,38 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 CALL, COPY, GET, PUT = range(4)
-"""Kinds of items; a copy is a transfer that the core itself makes, like a call in its own time."""
+"""Kinds of items. A copy is a transfer that the core makes itself, in its own time, like a call."""
 
 OWN, APART = range(2)
-"""The crowds of cores: those that have a part in every transfer, and those apart."""
+"""The crowds of cores: those with a part in every transfer, and the others."""
 
 MOST_AHEAD = 1 << 13
-"""Cycles that some cores are ahead of others at most, so that loops have a steady state: what was
-asked so long ago is served by then.
+"""Most cycles that one crowd is ahead of the other, so that loops have a steady state: requests
+made so long ago have been served.
 """
 
 MOST_BEHIND = 64
-"""Actions of crowds that are kept back at most."""
+"""Most actions that both crowds together queue."""
 
 TURN_STATEMENTS = 2
-"""Statements of a loop's turn beside those that move places: the counter's and the branch's, each a
-cycle of issue.
-"""
+"""Statements of a loop's turn besides address updates: counter and branch, an issue cycle each."""
 
 MARKS = 8
-"""Iterations of a loop that are played at most before what they take is multiplied."""
+"""Most iterations of a loop that are played before the rest is extrapolated."""
 
 KEPT = MOST_BEHIND + 4
-"""Room for those of each."""
+"""Entries in the queue of each crowd."""
 
 PLACES = 6
-"""Places of a buffer: of the tile fetched, of two stores, each of both crowds."""
+"""Transfers tracked per buffer (`Served`): a fetch and two stores, each for both crowds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Where a table keeps values that depend on the kinds of iterations of some loops.
+    """Rows of a table of values that depend on the kinds of iterations of some loops.
 
-    Value i stands, for kinds of iterations k, in row `base[i] + sum(strides[i, d] * k[d])`; it
-    `varies` where any stride is not zero.
+    For kinds of iterations k, value i is in row `base[i] + sum(strides[i, d] * k[d])`; it `varies`
+    if any of its strides is not zero.
     """
 
     base: Ints
@@ -60,13 +58,12 @@ class Rows:
 
 
 class LoopLevel(Protocol):
-    """Loop d, outermost first, and the body inside d loops; the last record is a body only.
-
-    There are `kinds` kinds of iterations: `front` and `back` of them are one iteration each at the
-    ends, the `period` between come in turn. The kinds are `uniform` where nothing tells them apart.
+    """Loop d, outermost first, and the body inside the d outermost loops; the last record is only a
+    body. Of the loop's `kinds` of iterations, the `front` and `back` ones are single iterations at
+    its ends; the `period` ones between come in turn.
     """
 
-    before: int  # items of the body before the loop inside: first, end
+    before: int  # span of the body's items before the inner loop: first, end
     before_end: int
     after: int  # and after it
     after_end: int
@@ -76,7 +73,7 @@ class LoopLevel(Protocol):
     period: int
     base: int  # row of its number of iterations, which `varies` with the loops around it
     varies: int
-    uniform: int
+    uniform: int  # whether all its iterations cost the same
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
@@ -88,7 +85,7 @@ class Item(Protocol):
     """A call or a transfer."""
 
     kind: int
-    together: int  # whether the cores exchange data in it, so that all start with the last of them
+    together: int  # whether the cores exchange data in it, so that all start with the last core
     level: int
     buffer: int
     base: int  # row of its costs, which `varies` with the loops around it
@@ -96,85 +93,70 @@ class Item(Protocol):
 
 
 class BufferSlots(Protocol):
-    """A buffer of the candidate, and the slot of its latest store."""
+    """Whether a buffer of the candidate is double, and the slot of its latest store."""
 
     double: int
     slot: int
 
 
 class Served(Protocol):
-    """When a transfer of a crowd is done (`Crowd`), and its engine `free` of what was asked up to
-    it; when the first of the crowd `asked` and the last, for so many cycles of `service` of them
-    all. That of the first crowd says which `part` of the cores moves anything, 0 where none is
-    under way, all of them among the part `until`.
-    """
+    """A transfer of one crowd. The record of `OWN` has the `part` of both crowds."""
 
-    first: float
+    first: float  # when it is done at the cores of the crowd, as in `Crowd`
     last: float
     start: float
-    asked: float
+    asked: float  # when the request of the first core arrives, and that of the last
     asked_last: float
-    service: float
-    free: float
-    part: float
-    until: float
+    service: float  # cycles of all requests of the crowd
+    free: float  # when the engine has served everything up to it
+    part: float  # share of the cores that move anything, 0 if none is in flight
+    until: float  # leading share of the cores that contains all of these
 
 
 class Crowd(Protocol):
-    """The clocks of the core that is served first and of the last one, the others evenly from
-    `start` on; its share of the cores, all of them in the share `until`; how far it is ahead of the
-    clock of all before they part, by calls that take it less than others; the numbers of the next
-    action kept back and of new ones.
-    """
+    """Cores with the same actions, one slightly after the other."""
 
-    first: float
-    last: float
+    first: float  # clock of the core that is served first
+    last: float  # clock of the last core; the others lie evenly between `start` and it
     start: float
-    share: float
-    until: float
-    spared: float
-    done: int
-    known: int
+    share: float  # of the cores that are in this crowd
+    until: float  # leading share of the cores that contains all of these
+    spared: float  # lead over the common clock before the crowds part, from cheaper calls
+    done: int  # number of the oldest queued action
+    known: int  # number of the next action to queue
 
 
 class KeptAction(Protocol):
-    """An action of a crowd: the cycles of a call, or the part of the cores that ask for a transfer;
-    the row of its cost, and the place of what it waits for. The first core has called so many
-    cycles `early`; where some asked before the others, it is `served` so many later than its clock.
-    """
+    """A queued action of a crowd: a call, a request or a wait."""
 
     kind: int
-    amount: float
-    row: int
-    place: int
-    early: float
-    served: float
+    amount: float  # cycles of a call, or the share of the cores that request a transfer
+    row: int  # of its cost
+    place: int  # of the transfer requested or waited for
+    early: float  # cycles that a call takes the first core less than the others
+    served: float  # cycles from the first core's clock to its data, if some requests were served
 
 
 class Stride(Protocol):
-    """Distance in rows from a value to that of the next kind of iteration of one loop."""
+    """Distance in rows between the values at consecutive kinds of iterations of one loop."""
 
     rows: int
 
 
 class Cost(Protocol):
-    """The cycles of an item in one kind of iteration. Of a call `issue` are those of the first
-    core, the `own` cycles those of cores that have any data, `apart` of others; of a transfer `own`
-    is the share of the cores that have a part in it, all of them in the share `apart`.
-    Where cores keep a window of operations in flight `issue` counts them, of a transfer `own` are
-    the bytes, `first` and `last` are the cycles of the ends of several, `before` and `behind` those
-    of issue of the statements around them, `paced` those between the issue of both at least.
+    """The cost of an item in one kind of iteration, in cycles unless noted; the fields from `first`
+    on are for cores that keep a window of operations in flight.
     """
 
     service: float
-    issue: float
-    own: float
-    apart: float
-    first: float
-    last: float
-    before: float
-    behind: float
-    paced: float
+    issue: float  # of a transfer; a call's on the first core; with a window: number of operations
+    own: float  # a call's on cores with data; share of cores in a transfer; with a window: bytes
+    apart: float  # a call's on other cores; leading share that contains a transfer's cores
+    first: float  # of the first operation of several
+    last: float  # of the last one
+    before: float  # of issue of the statements before the operations
+    behind: float  # of issue of the statements after them
+    paced: float  # at least, from the issue of the first operation to that of the last
 
 
 class Count(Protocol):
@@ -184,16 +166,13 @@ class Count(Protocol):
 
 
 class Mark(Protocol):
-    """The clocks of both crowds, and when the engine is free, after an iteration of a loop; equal
-    numbers of a `moment` mean that the cores are as far from each other, of `waits` that what is
-    under way is as far ahead of them.
-    """
+    """The state after an iteration of a loop, for comparison with later ones."""
 
-    own: float
+    own: float  # clock of the last core of each crowd
     apart: float
-    free: float
-    moment: float
-    waits: float
+    free: float  # when the engine is free
+    moment: float  # equal numbers: the cores are as far from each other
+    waits: float  # equal numbers: the transfers in flight are as far ahead of the cores
 
 
 class Clock(Protocol):
@@ -201,9 +180,9 @@ class Clock(Protocol):
 
     loops: int
     buffers: int
-    places: int  # of transfers
+    places: int  # of transfers, in `served`
     cores: int
-    columns: int  # in which the cores lie
+    columns: int  # of the mesh of cores
     latency: float  # of a transfer
     issue: float  # of one request
     now: float
@@ -245,33 +224,30 @@ class StateRecords(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Numbers that differ from tile to tile: iterations of the loops, costs of the items, where the
-    kinds of a loop are uniform, the number of its contest; and which buffers are double in each
-    combination of copies; `others` are the other cycles of `Cost`.
-    """
+    """Numbers that differ from tile to tile, and which buffers are double."""
 
-    iterations: Floats
-    service: Floats
+    iterations: Floats  # (rows, tiles), of the loops
+    service: Floats  # (rows, tiles), like `issue` and `own` a field of the items' `Cost`
     issue: Floats
     own: Floats
-    uniform: Flags
-    contest: Ints
-    doubles: Flags
-    others: Floats
+    uniform: Flags  # (loops, tiles)
+    contest: Ints  # (tiles,), number of each tile's contest
+    doubles: Flags  # (copies, buffers)
+    others: Floats  # (fields, rows, tiles), the fields of `Cost` from `apart` or `first` on
 
 
 def first_of(records: StateRecords) -> PipelineState:
-    """Arguments of compiled code, the first record of each array; the arrays live on with them."""
+    """The arguments of compiled code: the first record of each array, which keeps it alive."""
     return PipelineState(*(array[0] for array in records))
 
 
 def records(kind: type, count: int) -> npt.NDArray[Any]:
-    """`count` records, all zero; at least one, so that there is a first."""
+    """`count` records of zeros, at least one so that there is a first."""
     return np.zeros(max(count, 1), _dtype(kind))
 
 
 @cache
 def _dtype(kind: type) -> np.dtype[Any]:
-    """The fields of a record; one object for all arrays, which compiled code then knows at once."""
+    """The record type of `kind`, one object for all arrays, which compiled code recognises fast."""
     formats = {"int": "i8", "float": "f8"}
     return np.dtype([(name, formats[of]) for name, of in kind.__annotations__.items()])

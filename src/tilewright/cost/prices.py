@@ -1,6 +1,6 @@
 """Prices of calls, transfers and waits on a family's machines: one object that a family may refine.
 
-In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
+In: shapes, prepared nests and values for their parameters, of one candidate or arrays of them. Out:
 cycles and truth values of the same form. `Prices` itself prices scratchpads that an engine fills
 while the cores compute; a family with other machines brings a subclass in its module `prices`.
 """
@@ -30,28 +30,28 @@ from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
 
 Ends = tuple[Value, Value, Value, Value, Value]
-"""`first`, `last`, `before`, `behind` and `paced` as of `Cost`."""
+"""The fields `first`, `last`, `before`, `behind` and `paced` of `Cost`."""
 
 
 class Limited(Protocol):
-    """A part of generated code limited by its instructions, for one candidate or arrays of them."""
+    """A number in generated code that an instruction limits, for one candidate or many."""
 
     @property
     def found_bytes(self) -> Value:
-        """Bytes that the candidates need."""
+        """Bytes that each candidate needs."""
 
     @property
     def limit_bytes(self) -> int:
-        """Most bytes that there may be."""
+        """Most bytes that the instruction allows."""
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Error for an operator's nest: even the tile that needs the least exceeds the limit."""
+        """Error for a nest of operator `op` in which even the smallest need exceeds the limit."""
 
 
 @dataclass(frozen=True)
 class RequestField:
-    """Bytes that the largest request of a tensor's transfers has in one field of the engine's
-    descriptor, the number of the machine `key` that limits it, and what else would help.
+    """Bytes in one field (`what`) of the DMA descriptor of a tensor's largest request, the limit
+    that the machine's number `key` sets, and in `other` what else would help.
     """
 
     what: str
@@ -62,7 +62,7 @@ class RequestField:
     other: str
 
     def error(self) -> CapacityError:
-        """Error for one candidate, with the number of the machine that users can set."""
+        """Error for one candidate, which names the machine's number to raise."""
         found = int(self.found_bytes)
         return CapacityError(
             f"tensor {self.tensor!r}: a DMA request has a {self.what} of {found} bytes, "
@@ -71,7 +71,7 @@ class RequestField:
         )
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Error for the tile that asks for the least."""
+        """Error for a nest in which even the tile with the smallest request exceeds the limit."""
         found = int(self.found_bytes)
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one that asks for least has DMA "
@@ -85,33 +85,33 @@ class Prices:
     """Prices of machines whose engines transfer while the cores compute."""
 
     costs: Costs = elementwise_costs(LoopForm())
-    """The cost of a call of each kind of primitive that there is code for."""
+    """Cost functions of the primitives that the family can emit."""
 
     unrolled_turns: int = 1
-    """Turns of a loop that are written out, where cores keep a window of operations."""
+    """Most turns of a loop that are unrolled, on cores with a window of operations."""
 
     told_by_place: bool = True
-    """True if what a transfer takes depends on where in main memory its blocks start."""
+    """True if the time of a transfer depends on where in main memory its blocks start."""
 
     waits: bool = False
-    """True if `elapsed_cycles` exceed those of calls and transfers."""
+    """True if `elapsed_cycles` may exceed the cycles of calls and transfers."""
 
     def transfer_kind(self, direction: Direction) -> int:
-        """How the pipeline plays a transfer (`cost.pipeline_types`)."""
+        """The kind of item as which the pipeline plays a transfer (`cost.pipeline_types`)."""
         return GET if direction == "get" else PUT
 
     def unit(self, step: CallStep | TransferStep) -> int:
-        """The number of the unit of a call or transfer, where cores keep a window of operations."""
+        """Number of the unit that executes a call or transfer, on cores with a window."""
         return int(isinstance(step, CallStep))
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
-        """Operations that a call becomes where cores keep a window of them in flight."""
+        """Number of operations of a call, on cores with a window of them."""
         return 1
 
     def ends(self, machine: Machine, call: PricedCall[Any]) -> Ends:
-        """The cycles of a call's first and last operation, those of issue of the statements before
-        and behind them, and from the first's issue to the last's at least, where cores keep a
-        window of operations in flight.
+        """Cycles of a call's first and last operation, issue cycles of the statements before and
+        after the operations, and the least cycles from the issue of the first operation to that of
+        the last, on cores with a window of operations.
         """
         each = call_cycles(machine, call, self.costs) / np.maximum(
             1, self.operations(machine, call)
@@ -119,27 +119,27 @@ class Prices:
         return each, each, 0, 0, 0
 
     def first_reads(self, primitive: Primitive, count: int) -> Collection[int]:
-        """Which of `count` operands that a call reads its first operation reads."""
+        """Numbers of the operands, of `count` that a call reads, that its first operation reads."""
         return range(count)
 
     def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
-        """Which of `count` operands that a call reads its last operation reads."""
+        """Numbers of the operands, of `count` that a call reads, that its last operation reads."""
         return range(count)
 
     def reads_in_turn(self, primitive: Primitive) -> Collection[int]:
-        """Operands of which each operation of a call reads a part of its own, in order."""
+        """Numbers of the operands that a call's operations read part by part, in order."""
         return ()
 
     def writes_in_turn(self, primitive: Primitive) -> bool:
-        """True if each operation of a call writes a part of its own, in order."""
+        """True if a call's operations write its result part by part, in order."""
         return False
 
     def in_pieces(self, primitive: Primitive) -> bool:
-        """True if each operation of a call takes a part of its own of the first operand read."""
+        """True if each operation of a call reads its own part of the first operand read."""
         return False
 
     def around(self, shape: TransferShape) -> tuple[Value, Value]:
-        """Cycles of issue of the statements before and behind a transfer's operations."""
+        """Issue cycles of the statements before and after a transfer's operations."""
         return 0, 0
 
     def service_cycles(
@@ -151,15 +151,15 @@ class Prices:
         *,
         shared: bool,
     ) -> Value:
-        """Cycles that a transfer of this shape, of a tensor of so many bytes, is served."""
+        """Cycles for which a transfer of this shape is served; its tensor has `tensor_bytes`."""
         return transfer_cycles(machine, direction, shape, shared=shared)
 
     def as_emitted(self, program: Program) -> Program:
-        """An explicit program without what its code leaves out."""
+        """An explicit program without the statements that its emitted code leaves out."""
         return program
 
     def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """The share of its calls' cycles that a nest keeps, where code leaves out some of them."""
+        """Share of the calls' cycles that a nest's code spends; code may leave some calls out."""
         return 1.0
 
     def elapsed_cycles(
@@ -169,15 +169,15 @@ class Prices:
         env: Mapping[str, Value],
         cycles: Value,
     ) -> Value:
-        """Cycles of a nest, given the `cycles` of its calls and transfers."""
+        """Elapsed cycles of a nest, from the `cycles` of its calls and transfers."""
         return cycles
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
-        """Settings of the machine worth simulating a kernel with; if none, faster engines."""
+        """Machine settings worth simulating a kernel with; empty means faster engines."""
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """True if the buffers fit each memory, and generated code the limits of instructions."""
+        """True if the buffers fit their memories and the code the limits of its instructions."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
         for space, needed in bytes_by_space(program, env, machine).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
@@ -186,19 +186,19 @@ class Prices:
         return fits
 
     def code(self, program: Program, machine: Machine) -> CodeLines | None:
-        """The routines of a program, where they do not fit a core's instruction cache together."""
+        """The program's routines if together they exceed a core's instruction cache, else None."""
         return None
 
     def refill_note(self, machine: Machine) -> str:
-        """How refills of the instruction cache are priced where that is not as usual, or that they
-        are not; empty otherwise.
+        """A note where refills of the instruction cache are priced unusually or not at all; empty
+        otherwise.
         """
         return ""
 
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
     ) -> Iterable[Limited]:
-        """Parts of the program's code that may exceed what instructions take; empty if none can."""
+        """Numbers in the program's code that may exceed the limits of its instructions."""
         return ()
 
 
@@ -211,7 +211,7 @@ _ENGINES = Prices()
 
 
 def prices_of(machine: Machine) -> Prices:
-    """Prices of the machine's family, or those of engines and scratchpads."""
+    """Prices of the machine's family; by default those of engines and scratchpads."""
     return PRICES.of(machine) or _ENGINES
 
 

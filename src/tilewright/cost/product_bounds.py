@@ -1,9 +1,8 @@
 """A matrix product on any machine: do its tiles fit the memories, and what bounds its time?
 
-In: extents, tiles by memory and a machine, of which nothing but its description is asked. Out:
-findings that name memory or engine, and a roofline: the time at the peak of the cores beside the
-time that each engine needs for the bytes that pass it. Each core fetches its own tiles; what
-cores exchange among themselves is not counted.
+In: extents, tiles by memory, and a machine's description. Out: errors that name the memory or
+engine, and a roofline: the time at the cores' peak beside each engine's time for the bytes that it
+moves. Each core fetches its own tiles; traffic between cores is not counted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Product:
 
 @dataclass(frozen=True)
 class ProductTile:
-    """The part of a product that is computed from one filling of a memory."""
+    """The part of a product that is computed from one fill of a memory."""
 
     m: int
     n: int
@@ -80,8 +79,8 @@ class ProductRoofline(Struct, frozen=True):
 def require_tile(
     machine: Machine, element: str, tile: ProductTile, memory: str | None = None
 ) -> None:
-    """Raise CapacityError where the tile does not fit `memory`, by default those of one core, or
-    where one request for an operand is more than a descriptor holds.
+    """Raise CapacityError if the tile does not fit `memory` (None: the memories of one core), or if
+    an operand's request exceeds what a descriptor holds.
     """
     sizes = _operand_bytes(machine, element, tile)
     for name, roles in _places(machine, memory).items():
@@ -95,7 +94,9 @@ def require_tile(
 def product_roofline(
     product: Product, machine: Machine, tiles: Mapping[str | None, ProductTile]
 ) -> ProductRoofline:
-    """The roofline with tiles by memory (None: a core's); without one each operand passes once."""
+    """The roofline of a product, with `tiles` by memory (None: those of a core). Towards a memory
+    without a tile, each operand is moved once.
+    """
     peak = machine.peak_flops_of(product.element)
     compute = product.flops * machine.clock_hz / peak
     levels = tuple(
@@ -114,7 +115,7 @@ def product_roofline(
 
 
 def _places(machine: Machine, memory: str | None) -> dict[str, set[str]]:
-    """The memories that hold a tile with the roles that lie in each."""
+    """The memories that hold a tile, each with the roles of the operands that it holds."""
     if memory is not None:
         return {memory: set(machine.space(memory).holds) or {"factors", "sums"}}
     own = {name: space for name, space in machine.memory.items() if space.scope == "core"}
@@ -129,7 +130,7 @@ def _places(machine: Machine, memory: str | None) -> dict[str, set[str]]:
 
 
 def _operand_bytes(machine: Machine, element: str, tile: ProductTile) -> dict[str, tuple[int, str]]:
-    """The operands of a tile: bytes and role."""
+    """(bytes, role) of each operand of a tile."""
     rate = machine.core.of(element)
     size = element_bytes(machine, element)
     sums = element_bytes(machine, rate.sums) if rate.sums else size
@@ -141,7 +142,7 @@ def _operand_bytes(machine: Machine, element: str, tile: ProductTile) -> dict[st
 
 
 def element_bytes(machine: Machine, element: str) -> int:
-    """Bytes of an element, of a type that the machine or tilewright knows."""
+    """Bytes of an element type, which the machine or tilewright defines."""
     rate = machine.core.arithmetic.get(element)
     given = rate.element_bytes if rate else None
     return given or dtype(element).size_bytes
@@ -165,7 +166,7 @@ def _too_large(
 
 
 def _require_descriptors(machine: Machine, memory: str, parts: Mapping[str, int]) -> None:
-    """Each operand is one request to the engines that fill the memory."""
+    """Raise CapacityError if an operand, one request, exceeds a descriptor of a filling engine."""
     for name, engine, direction in _ways(machine):
         limit = engine.limits.size_bytes if engine.limits else None
         if direction.writes != memory or limit is None:
@@ -198,8 +199,8 @@ def _moved_bytes(
     machine: Machine,
     tiles: Mapping[str | None, ProductTile],
 ) -> int:
-    """Bytes that pass an engine: factors towards the cores, results away from them. Sums that
-    leave a memory of the core for another one of it are results, too.
+    """Bytes that an engine moves: factors towards the cores, results away from them. Sums that move
+    between two memories of a core count as results, too.
     """
     reads, writes = machine.space(direction.reads), machine.space(direction.writes)
     inwards = _SCOPES.index(reads.scope) > _SCOPES.index(writes.scope)

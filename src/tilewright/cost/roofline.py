@@ -1,11 +1,11 @@
 """swDNN's three-level model: bandwidth required and available, registers to scratchpad to memory.
 
-In: a staged program, instantiated, and a machine. Out: a `Roofline` of one core group. At each
-level RBW is the bandwidth at which the cores would run at their peak, from the bytes and operations
-that the program's own transfers and calls amount to; MBW is what the machine gives at the program's
-own block sizes; EE is the part of their time in which the primitives compute at the peak. swDNN
-III-D takes peak * EE * min(1, MBW / RBW)^2 for the performance (Fig. 2, Eqs. 1, 2, 4, 5); the plain
-roofline, without the square, stands beside it.
+In: an instantiated staged program and a machine. Out: a `Roofline` of one core group. At each level
+RBW is the bandwidth at which the cores would run at their peak, from the bytes and operations of
+the program's own transfers and calls; MBW is the bandwidth that the machine provides at the
+program's own block sizes; EE is the fraction of their time in which the primitives compute at the
+peak. swDNN III-D models the performance as peak * EE * min(1, MBW / RBW)^2 (Fig. 2, Eqs. 1, 2, 4,
+5); the plain roofline, without the square, stands beside it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tilewright.passes.lowering import lowering_of
 
 MEMORY, REGISTERS, DIRECT = "main <-> scratchpad", "scratchpad <-> registers", "main <-> registers"
 _VECTORS_PER_MULTIPLY_ADD = 3
-"""Vectors that a multiply-add moves without reuse: two factors and the sum (swDNN's 139.2 GB/s)."""
+"""Vectors that a multiply-add moves without reuse: two factors, one sum (swDNN's 139.2 GB/s)."""
 
 
 class Stream(Struct, frozen=True):
     """One kind of traffic of all cores of a group.
 
     Required is RBW, available MBW. `block_bytes` is the mean contiguous block in main memory (0 for
-    registers), and `moved_bytes` counts whole memory transactions.
+    registers); `moved_bytes` counts whole memory transactions.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Stream(Struct, frozen=True):
 
 
 class Level(Struct, frozen=True):
-    """The streams of one level together, which take turns, and the performance that they bound.
+    """The streams of one level, which share its bandwidth, and the performance that they allow.
 
     `share` is MBW / RBW. `squared_flops` is swDNN's peak * EE * min(1, share)^2 and
     `roofline_flops` peak * min(1, share), both in operations per second.
@@ -65,10 +65,11 @@ class Level(Struct, frozen=True):
 class Roofline(Struct, frozen=True):
     """One program on one core group.
 
-    `flops` are the operations of its matrix products, padding included; `useful_fraction` of them
-    are asked for. The two performances count what is asked for: `squared_flops` is the least of
-    the levels' by swDNN's form, `roofline_flops` the least of peak * EE and the levels' rooflines.
-    The level of direct accesses is not in them: the program does not take that way.
+    `flops` are the operations of its matrix products, padding included; the fraction
+    `useful_fraction` of them is asked for. The two performances count only operations asked for:
+    `squared_flops` is the minimum over levels of swDNN's formula, `roofline_flops` the minimum of
+    peak * EE and the levels' rooflines. Neither includes the level of `direct` accesses, which the
+    program does not use.
     """
 
     machine: str
@@ -82,7 +83,7 @@ class Roofline(Struct, frozen=True):
     roofline_flops: float
 
     def level(self, name: str, streams: Iterable[Stream]) -> Level:
-        """Some of the streams as a level of their own: swDNN's Eqs. 1 and 2 count gets alone."""
+        """A level of some streams alone: swDNN's Eqs. 1 and 2 count only gets."""
         return _level(self, name, tuple(streams))
 
 
@@ -105,7 +106,7 @@ class _Work:
 
 
 def _level(work: _Work | Roofline, name: str, streams: tuple[Stream, ...]) -> Level:
-    """Streams that share one way: its time is the sum of theirs."""
+    """The level of streams that share one path: their times add up."""
     required = sum(s.required_bytes_per_second for s in streams)
     seconds = sum(s.bytes / s.available_bytes_per_second for s in streams)
     available = sum(s.bytes for s in streams) / seconds if seconds else math.inf
@@ -188,8 +189,8 @@ def _register_streams(
 ) -> tuple[Stream, ...]:
     """Loads of factors, and loads and stores of results, one vector slot each (swDNN Eq. 5).
 
-    A scalar that is replicated over a vector takes the slot of a vector, and what comes over a bus
-    takes the slot of a load. Results are loaded and stored once per step of the mesh.
+    A scalar replicated over a vector occupies a vector's slot, and a vector received over a bus
+    occupies a load's slot. Results are loaded and stored once per step of the mesh.
     """
     factors = results = 0
     for group in calls:
@@ -210,13 +211,13 @@ def _register_streams(
 
 
 def _blocks(group: CallGroup, product: MatrixProduct, block: tuple[int, int]) -> int:
-    """Register blocks of so many elements along and across that one core's part takes."""
+    """Register blocks in one core's part of a product; `block` is (elements along, across)."""
     along, across = group.dims[product.along], group.dims[product.across]
     return -(-along // block[0]) * -(-across // block[1])
 
 
 def _direct_stream(work: _Work, machine: Machine) -> Stream:
-    """Every multiply-add fetches its factors and its sum from main memory."""
+    """The traffic if every multiply-add fetched its factors and its sum from main memory."""
     multiply_adds = work.flops // (2 * work.lanes)
     size = multiply_adds * _VECTORS_PER_MULTIPLY_ADD * work.vector_bytes
     return work.stream("multiply-adds", size, size / machine.direct_bytes_per_second)

@@ -1,7 +1,7 @@
 """A program for timing: every transfer and call with the values that its time depends on.
 
-In: a program of the staged or the explicit stage. Out: a tree of steps, which `cost.chain` prices
-for every candidate at once, `cost.totals` counts, and the kernel simulator plays.
+In: a staged or explicit program. Out: a tree of steps, which `cost.chain` prices for every
+candidate at once, `cost.totals` counts, and the kernel simulator plays.
 """
 
 from __future__ import annotations
@@ -80,10 +80,11 @@ class BranchStep:
 
 @dataclass(frozen=True, eq=False)
 class TransferStep:
-    """A transfer; `numbers` are extents, steps, distances, cores and what is left of all ranges,
-    one after the other, then (indices, turns) in which the region moves along the dimensions
-    `moved` (`CorePlaces`), and, if it is `placed`, the element at which it starts. `lines` are the
-    cores along whose lines it ends, `space` is the memory of its buffer.
+    """A transfer and the numbers that its time depends on (`CorePlaces`). `numbers` lists extents,
+    steps, distances, cores and indices left, each for all dimensions; then (indices, turns) for
+    each entry of `moved`, the dimension of a move; and, if `placed`, the element at which the
+    region starts. `lines` has the line of cores along which each dimension ends, `space` is the
+    memory of the buffer.
     """
 
     stmt: Transfer
@@ -98,17 +99,17 @@ class TransferStep:
 
     @property
     def kind(self) -> Hashable:
-        """All that its time depends on but the shape of the tensor and the numbers."""
+        """Everything that determines the time except the tensor's shape and the numbers."""
         way, place = self.stmt.direction, (self.space, self.lines, self.moved, self.placed)
         return way, self.element_bytes, self.shared, *place, len(self.tensor_shape)
 
     def anywhere(self) -> TransferStep:
-        """The step without the numbers that say how it moves."""
+        """The step without the numbers of its address: how it moves and where it starts."""
         fixed = self.numbers[: 5 * len(self.tensor_shape)]
         return replace(self, numbers=fixed, moved=(), placed=False)
 
     def at_place(self, unit: int) -> TransferStep:
-        """The step of each turn for itself, by where it starts within `unit` elements."""
+        """The step of a single turn, placed by its start modulo `unit` elements."""
         fixed = self.numbers[: 5 * len(self.tensor_shape)]
         offset = offset_of(self.tensor_shape, self.stmt.ranges) % unit
         return replace(self, numbers=(*fixed, offset), moved=(), placed=True)
@@ -120,7 +121,7 @@ class TransferStep:
         return replace(self, tensor_shape=shape, numbers=numbers)
 
     def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
-        """The transfer as the memory sees it, from the values of the expressions."""
+        """The transfer as the memory sees it, from values for the expressions of the same names."""
         rank = len(tensor_shape)
         extents, steps, *along = (numbers[i * rank : (i + 1) * rank] for i in range(5))
         distances, cores, left = along
@@ -142,7 +143,7 @@ class TransferStep:
 
 @dataclass(frozen=True, eq=False)
 class CallStep:
-    """A call and the extents that its cost depends on; of a chain of products its loops, too."""
+    """A call and the extents that its cost depends on; for a chain of products also its loops."""
 
     stmt: Call
     dims: Mapping[str, Expr]
@@ -153,13 +154,13 @@ Step: TypeAlias = LoopStep | BranchStep | TransferStep | CallStep | Wait | Barri
 
 
 def steps_of(program: Program, *, chains: ChainRules | None = None) -> tuple[Step, ...]:
-    """The program's steps; `chains` of products that one call takes, None for none."""
+    """The program's steps; `chains` says which products one call computes together, None: none."""
     return _steps(program.body, _Whole(program, chains, turns_of(program)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Whole:
-    """The program around a statement: how many turns each of its loops has."""
+    """The program around a statement, with the number of turns of each loop."""
 
     program: Program
     chains: ChainRules | None
@@ -171,9 +172,9 @@ class _Whole:
         return tuple(sorted(self.turns.items()))
 
     def dims(self, call: Call) -> dict[str, Expr]:
-        """The extents that the cost of a call depends on. Code is generated for parameters before
-        their turns are known: a program with values for them is generated as it stands, and knows
-        what does not vary.
+        """The extents that the cost of a call depends on. In an instantiated program an extent that
+        does not vary is a constant; with parameters, its values in the first and in the last turn
+        decide whether code will know it.
         """
         parameters = self.program.parameters
         return _dims(call, parameters, self.sorted_turns if parameters else ())
@@ -199,7 +200,9 @@ def _first_start(
 
 
 def first_core(machine: Machine) -> dict[str, int]:
-    """The symbols of core (0, 0), which has the largest extents: they decide the time of all."""
+    """Values of the mesh and core symbols at core (0, 0), whose extents are the largest and so
+    decide the time of all cores.
+    """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     return {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
 
@@ -216,9 +219,7 @@ def _steps(body: tuple[Stmt, ...], whole: _Whole) -> tuple[Step, ...]:
 def _branch_if_once(
     stmt: Stmt, chain: Chain, loops: Sequence[For], whole: _Whole
 ) -> Iterator[Step]:
-    """A nest that is a chain where `loops` have one iteration: both ways, each under its
-    condition.
-    """
+    """A nest that is a chain if `loops` run once: both forms, each under its condition."""
     once = all_of(binary("==", _longest(f.extent, whole), 1) for f in loops)
     yield BranchStep(once, (_step(chain, whole),), ())
     guarded = rewrite((stmt,), lambda s: (If(once, (), (s,)),) if isinstance(s, Call) else None)
@@ -251,9 +252,9 @@ def _step(stmt: Stmt | Chain, whole: _Whole) -> Step:
 
 
 def _distance(call: Call, program: Program) -> dict[str, Expr]:
-    """Of a factor of a product that is read by vectors where it lies in main memory: `distance`,
-    the elements from row to row, and `along_terms`, 1, where its rows are along k. Of a result that
-    is updated where it lies `result_distance`, the elements from row to row.
+    """Row strides, in elements, of a product's operands that stay in main memory: `distance` for
+    the factor that is read by vectors, with `along_terms` 1 if its rows run along k;
+    `result_distance` for a result that is updated in place.
     """
     if not isinstance(call.primitive, MatrixProduct):
         return {}
@@ -267,8 +268,8 @@ def _distance(call: Call, program: Program) -> dict[str, Expr]:
 
 
 def _starts(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
-    """How often the operands of a reduction or a product by factors start with a vector: taps of
-    windows are loops around it.
+    """How often the operands of a reduction or a product by factors start on a vector boundary;
+    the taps of windows are loops around the call.
     """
     if not isinstance(call.primitive, (MultiplyAccumulate, Reduce)):
         return {}
@@ -306,9 +307,10 @@ _LINES = {
 
 @dataclass(frozen=True)
 class CorePlaces:
-    """For each dimension how far neighbouring cores are apart, how many are in a line, the indices
-    `left` from core (0, 0) to the end, and the `line` of cores along which these run out, empty
-    where they do not. `moves` are (dimension, indices, turns) in which the region moves.
+    """A region on neighbouring cores. Per dimension: the distance in indices between their starts,
+    the cores in a line, the indices `left` from core (0, 0) to the end of the tensor, and the line
+    of cores along which these run out, empty where they do not. `moves` lists (dimension, indices,
+    turns) of the region's movement with the loops.
     """
 
     distances: tuple[Expr, ...]
@@ -319,7 +321,7 @@ class CorePlaces:
 
 
 def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> CorePlaces:
-    """The places of a region; `turns` says how many each loop has."""
+    """The places of a region on the cores; `turns` has the number of turns of each loop."""
     lines = [_line(r) for r in ranges]
     distances = [_apart(r, line) for r, line in zip(ranges, lines, strict=True)]
     cores = [_LINES.get(line, Const(1)) for line in lines]
@@ -337,7 +339,7 @@ def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> CorePlaces:
 
 
 def turns_of(program: Program) -> dict[str, Expr]:
-    """How many turns each loop has at most; loops of one name are taken together."""
+    """Most turns of each loop; of loops with the same name, those of the longest."""
     loops = [stmt for stmt in walk(program.body) if isinstance(stmt, For)]
     first: dict[str, Expr] = {loop.var: Const(0) for loop in loops}
     found: dict[str, Expr] = {}
@@ -354,13 +356,13 @@ def offset_of(shape: Sequence[Expr], ranges: Sequence[Range]) -> Expr:
 
 
 def _line(r: Range) -> str:
-    """The symbols of the cores that have regions of their own."""
+    """The core symbols that a range's start depends on, separated by a space."""
     return " ".join(core for core in ("rid", "cid") if core in free_vars(r.start))
 
 
 def _apart(r: Range, line: str) -> Expr:
-    """How far apart the starts of neighbouring cores are; 0 where nothing says it, or where the
-    rows of the mesh are no line one behind the other.
+    """Distance between the starts of neighbouring cores; 0 where it is not constant, or where the
+    rows of the mesh do not continue each other.
     """
     try:
         away = coefficient(r.start, line.rpartition(" ")[2]) if line else Const(0)
@@ -373,8 +375,8 @@ def _apart(r: Range, line: str) -> Expr:
 
 
 def _indices_to_end(r: Range, line: str, distance: Expr) -> Expr | None:
-    """Indices of the range from core (0, 0) to the end of the tensor, not more than the cores of
-    the line have; None where the extent is the same on all.
+    """Indices of the range from core (0, 0) to the end of the tensor, at most those that the line
+    of cores covers; None where all cores have the same extent.
     """
     last = line.rpartition(" ")[2]
     if not line or distance == Const(0) or last not in free_vars(r.extent):
@@ -387,7 +389,7 @@ def _indices_to_end(r: Range, line: str, distance: Expr) -> Expr | None:
 
 
 def _whole_and_end(extent: Expr, line: str) -> tuple[Expr | None, Expr]:
-    """A whole tile's indices, if they are a limit, and those up to the end of the tensor."""
+    """(indices of a whole tile, None if they are no limit; indices to the end of the tensor)."""
     match extent:
         case BinaryExpr("max", Const(0), inner):
             return _whole_and_end(inner, line)
@@ -400,7 +402,7 @@ def _whole_and_end(extent: Expr, line: str) -> tuple[Expr | None, Expr]:
 
 
 def _moves(e: Expr, turns: Mapping[str, Expr]) -> Iterator[tuple[Expr, Expr]]:
-    """(step, turns) in which a start moves with the loops: it is a sum of multiples of these."""
+    """(step, turns) of each move of a start, a sum of multiples of loop indices."""
     match e:
         case Var(name) if name in turns:
             yield Const(1), turns[name]

@@ -1,8 +1,8 @@
 """Cycles of all items of a nest added up, whatever overlaps.
 
-In: a nest, what its items cost in each kind of iteration, and how often its loops run: integers,
-arrays of tiles, or (kinds of each loop, tiles) with one kind where they do not depend on a loop.
-Out: sums for each tile, by arrays, with nothing to compile.
+In: a nest, the costs of its items in each kind of iteration, and its loops' iteration counts:
+integers or arrays of shape (tiles,) or (kinds of each loop, tiles), with one kind for a loop that
+they do not depend on. Out: sums for each tile, computed by arrays, with nothing to compile.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from tilewright.cost.steps import CallStep
 from tilewright.cost.window_uses import UNITS
 
 Cycles = tuple[Value, ...]
-"""(of service or of the call, of issue, `own` and `apart` as of `Cost`); where cores keep a window
-of operations in flight its next four instead of the fourth, then those of its operations that no
-other unit's overlap.
+"""The fields `service`, `issue`, `own` and `apart` of `Cost`. Where cores keep a window of
+operations in flight: the first three, those from `first` on, and the cycles of operations that
+those of no other unit overlap.
 """
 _PLAYED = 8
-"""Fields of `Cycles` that a nest is played with."""
+"""Leading fields of `Cycles` that playing a nest reads."""
 
 
 class CycleSums(NamedTuple):
-    """Cycles of all items of each tile, and of its calls."""
+    """Cycles of all items, and of the calls among them, for each tile."""
 
     every: Floats
     calls: Floats
 
     @property
     def transfers(self) -> Floats:
-        """Cycles of all transfers."""
+        """Cycles of the transfers, for each tile."""
         return self.every - self.calls
 
 
 class UnitSums(NamedTuple):
-    """The sums of a nest with a window of operations in flight: cycles of those that run `alone`,
-    and of the others of the unit that is `busy` for longest.
+    """The sums of a nest with a window of operations in flight: cycles of operations that run
+    `alone`, and those of the other operations on the `busy` unit, the one with most of them.
     """
 
     cycles: CycleSums
@@ -54,8 +54,8 @@ class UnitSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestCosts:
-    """Of each item whether it happens, and its cycles where it does; how often each loop runs.
-    Items with the same of the `marks`, if any, have the same costs, of loops in another order.
+    """(whether it happens, cycles if it does) of each item, and the iteration counts of the loops.
+    Items with equal `marks`, if any, have the same costs, whatever the order of their loops.
     """
 
     items: Sequence[tuple[Value, Cycles]]
@@ -63,12 +63,12 @@ class NestCosts:
     marks: Sequence[Hashable] = ()
 
     def service(self, number: int) -> Value:
-        """The cycles of an item, zero where it does not happen."""
+        """Service cycles of an item, zero where it does not happen."""
         holds, cycles = self.items[number]
         return cycles[0] * holds
 
     def of(self, tiles: Ints) -> NestCosts:
-        """The costs of some tiles that are played."""
+        """The costs of the `tiles` to play, without the fields that playing does not read."""
         items = [
             (_of_tiles(holds, tiles), each_once(lambda c: _of_tiles(c, tiles), cycles[:_PLAYED]))
             for holds, cycles in self.items
@@ -76,7 +76,7 @@ class NestCosts:
         return NestCosts(items, [_of_tiles(count, tiles) for count in self.counts])
 
     def ordered(self, axes: Sequence[int]) -> NestCosts:
-        """The costs with the kinds of the loops along these axes in front."""
+        """The costs with their axes of kinds transposed to the order of `axes`."""
         if all(d == axis for d, axis in enumerate(axes)):
             return self
 
@@ -88,7 +88,7 @@ class NestCosts:
 
 
 def each_once(made: Callable[[Value], Value], cycles: Cycles) -> Cycles:
-    """The result for each kind of cycles; kinds that are one array are made once."""
+    """`made` applied to each field of the cycles, once for fields that are the same object."""
     found = {id(c): made(c) for c in {id(c): c for c in cycles}.values()}
     return tuple(found[id(c)] for c in cycles)
 
@@ -99,16 +99,16 @@ def _of_tiles(value: Value, tiles: Ints) -> Value:
 
 
 def item_sums(prepared: Prepared, costs: NestCosts, uniform: Flags) -> CycleSums:
-    """The sums of a nest; where loops are `uniform` their iterations are taken together. Where
-    nothing overlaps, as the core makes all transfers itself, those of all items are what
-    `cost.pipeline` comes to without an engine.
+    """The sums of a nest; iterations of `uniform` loops are taken together. Where nothing overlaps,
+    as the core makes all transfers itself, the sum of all items equals the cycles that
+    `cost.pipeline` finds without an engine.
     """
     total = _total(prepared, costs, uniform)
     return _sums(prepared, [total(n, costs.service(n)) for n in range(len(costs.items))], uniform)
 
 
 def unit_sums(prepared: Prepared, costs: NestCosts, prices: Prices, width: int) -> UnitSums:
-    """The sums of a nest where its loops' iterations are told apart."""
+    """The sums of a nest on cores with a window, with all kinds of iterations told apart."""
     uniform = np.zeros((len(prepared.loops), width), np.bool_)
     total = _total(prepared, costs, uniform)
     every, alone, units = list[Floats](), np.zeros(width), np.zeros((UNITS, width))
@@ -126,8 +126,8 @@ def unit_sums(prepared: Prepared, costs: NestCosts, prices: Prices, width: int) 
 def sums_of_items(
     prepared: Prepared, costs: NestCosts, width: int, known: dict[Hashable, Floats]
 ) -> list[Floats]:
-    """For each item the sum of its cycles, of a call those of cores that have any data. `known` are
-    sums of items with the same marks inside the same loops.
+    """Cycles of each item, summed over all iterations; for a call those of cores that have data.
+    `known` caches the sums of items with equal marks inside the same loops.
     """
     found, total = list[Floats](), None
     names = [loop.var for loop in prepared.loops]
@@ -143,7 +143,7 @@ def sums_of_items(
 
 
 def _sums(prepared: Prepared, every: Sequence[Floats], uniform: Flags) -> CycleSums:
-    """The sums of all items by those of each."""
+    """The sums of all items, from the sum of each."""
     sums = CycleSums(*np.zeros((2, uniform.shape[1])))
     for item, cycles in zip(prepared.items, every, strict=True):
         sums.every[:] += cycles
@@ -153,7 +153,7 @@ def _sums(prepared: Prepared, every: Sequence[Floats], uniform: Flags) -> CycleS
 
 
 def _total(prepared: Prepared, costs: NestCosts, uniform: Flags) -> Callable[[int, Value], Floats]:
-    """Sum of a value of an item over all iterations, for each tile."""
+    """A function that sums a value of an item over all iterations, for each tile."""
     width = uniform.shape[1]
     times = _times(prepared, costs.counts, uniform)
     bodies = dict[tuple[int, tuple[int, ...]], Floats]()
@@ -171,9 +171,7 @@ def _total(prepared: Prepared, costs: NestCosts, uniform: Flags) -> Callable[[in
 
 
 def uniform_loops(costs: NestCosts, width: int) -> Flags:
-    """(loops, tiles): true where all items and the loops inside take the same in all iterations of
-    a loop.
-    """
+    """(loops, tiles): true where item costs and inner counts are equal in all of a loop's turns."""
     uniform = np.ones((len(costs.counts), width), np.bool_)
     told = (
         n for n, (holds, own) in enumerate(costs.items) if max(np.ndim(holds), np.ndim(own[0])) > 1
@@ -190,8 +188,8 @@ def uniform_loops(costs: NestCosts, width: int) -> Flags:
 
 
 def _times(prepared: Prepared, counts: Sequence[Value], uniform: Flags) -> list[Floats]:
-    """How often the body inside the outermost d loops runs, for each d, (kinds of each loop,
-    tiles); of a loop whose kinds no tile tells apart there is one.
+    """For each d, how often the body inside the d outermost loops runs: (kinds of each loop,
+    tiles), with a single kind for a loop whose kinds no tile tells apart.
     """
     loops, width = len(prepared.loops), uniform.shape[1]
     found = [np.ones((*(1,) * loops, width))]
@@ -202,7 +200,7 @@ def _times(prepared: Prepared, counts: Sequence[Value], uniform: Flags) -> list[
 
 
 def _told_apart(value: Value, kinds: Kinds, body: Floats) -> Value:
-    """A value of the kinds that a body tells apart."""
+    """A value restricted to the kinds that a body tells apart."""
     if np.ndim(value) <= 1:
         return np.broadcast_to(value, (*(1,) * len(kinds), body.shape[-1]))
     pairs = zip(body.shape, kinds, strict=False)
@@ -210,7 +208,7 @@ def _told_apart(value: Value, kinds: Kinds, body: Floats) -> Value:
 
 
 def of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
-    """How many of `count` iterations are of each kind, along an axis of their own."""
+    """How many of `count` iterations are of each kind; the kinds lie along `axis`."""
     front, back, turns = edges
     alike = uniform | (count == 1)
     if alike.all():

@@ -1,9 +1,8 @@
 """Cost of one transfer and one primitive call: the leaves of every estimate and simulation.
 
-In: a machine and shapes, each an int (one candidate) or an integer array (every candidate of a
-space at once). Out: cycles of the same form. Transfers follow swATOP Eq. 1 with the bandwidth rule
-fitted to swDNN Table II, the matrix primitive follows swATOP Eq. 2 in the form that the calibrated
-machine data give.
+In: a machine and shapes, integers (one candidate) or integer arrays (every candidate at once). Out:
+cycles of the same form. Transfers follow swATOP Eq. 1 with the bandwidth rule fitted to swDNN Table
+II; the matrix primitive follows swATOP Eq. 2 with the machine's calibrated data.
 """
 
 from __future__ import annotations
@@ -57,14 +56,14 @@ from tilewright.machine import Machine
 class TransferShape:
     """One core's transfer as the memory sees it.
 
-    `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
-    `alignment_bytes` divides the distance between any two block starts of one turn (0 where there
-    is one block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes`
-    apart, which need not be a multiple, or one block is the end of those of others, which are
-    `before_bytes` long together. All move together, by the `moves` (bytes, turns), and lie
-    `offset_bytes` behind a multiple. `space` is the memory of the core's. This is what a `share`
-    of the cores moves; `others` move less, the rest nothing. The last one that moves anything is at
-    the end of the share `until` of the cores, row after row.
+    It has `blocks` contiguous runs of `block_bytes` each, in `requests` DMA descriptors.
+    `alignment_bytes` divides the distance between any two block starts of one turn (0 for a single
+    block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes` apart,
+    which need not be a multiple of the alignment; or this block ends a run of other cores' blocks,
+    `before_bytes` long. From turn to turn all blocks move together, by the `moves` (bytes, turns);
+    the first turn starts at `offset_bytes`. `space` is the memory on the core's side. A `share` of
+    the cores moves this much; `others` move less, the rest nothing. In row-major order, all cores
+    that move anything are among the leading share `until`.
     """
 
     block_bytes: Value
@@ -83,7 +82,7 @@ class TransferShape:
 
     @property
     def asked_bytes(self) -> Value:
-        """Bytes that the program asked for, per core."""
+        """Bytes that the program asks for, per core."""
         return self.blocks * self.block_bytes
 
     @property
@@ -104,15 +103,15 @@ def transfer_shape(
     offset: Value = 0,
     before: Sequence[Value] = (),
 ) -> TransferShape:
-    """Requests to the memory that move a region of a row-major tensor.
+    """The requests that move a region of a row-major tensor.
 
-    `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
-    stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
-    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not); one
-    of several distances lies beside that which begins at its end. `before` are the indices from the
-    first core to one at the end of a line, of two `cores` where the others go up to it. `moves`
-    (dimension, indices, turns) say by how much the region moves how often, `offset` at which
-    element it starts. `space` is the memory on the core's side.
+    `ir.regions` splits the region as the generated code does: a DMA descriptor has one block size
+    and one stride. A region without elements has no blocks and no requests. Per dimension,
+    `distances` and `cores` are the indices between neighbouring cores' regions and the number of
+    cores (0 and 1 for one core); a region several distances long adjoins the one that begins at its
+    end. `before` are the indices from the first core to one at the end of a line, with two `cores`
+    if the others reach up to it. The region starts at element `offset` and moves by the `moves`
+    (dimension, indices, turns). `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -143,8 +142,8 @@ def transfer_shape(
 
 
 class _Along(NamedTuple):
-    """A line of cores along a dimension: how many lie side by side, the bytes of those before this
-    one and those from each to the next, and whether these are a region.
+    """Cores along a dimension: how many lie side by side, the bytes before this core and from one
+    core's start to the next, and whether neighbouring regions `touch`.
     """
 
     cores: Value
@@ -157,7 +156,7 @@ _ALONE = _Along(1, 0, 0, True)  # where no other core has a region of its own
 
 
 def _along(extent: Value, distance: Value, cores: Value, before: Value, stride: Value) -> _Along:
-    """The cores of a line; windows of several distances lie in as many rows, side by side."""
+    """Cores along a dimension; regions several distances long form as many interleaved rows."""
     if isinstance(cores, int) and cores == 1 and isinstance(before, int) and before == 0:
         return _ALONE
     rows, last = extent // np.maximum(distance, 1), np.greater(before, 0)
@@ -171,8 +170,8 @@ def _along(extent: Value, distance: Value, cores: Value, before: Value, stride: 
 
 
 def _alignment(blocks: Blocks, along: Sequence[_Along]) -> tuple[Value, Value]:
-    """(bytes that divide the distances of the starts of all blocks of one turn, of those of the
-    neighbours that touch).
+    """(bytes that divide the distances between all block starts of one turn, bytes that divide
+    those between neighbours that touch).
     """
     alignment: Value = 0
     for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
@@ -193,12 +192,12 @@ def with_edges(
     lines: Sequence[str],
     shape_of: Callable[[Sequence[Value], Sequence[Value], Sequence[Value]], TransferShape],
 ) -> TransferShape:
-    """The transfers of all cores: `shape_of` the extents of core (0, 0), and of those that are cut,
-    the cores of their lines and the indices before them (`transfer_shape`).
+    """The transfers of all cores: that of core (0, 0), with those of cores that the tensor's end
+    cuts as its `others`. `shape_of` maps extents, cores and `before` to a shape (`transfer_shape`).
 
-    Along dimension d a core has the indices of `left[d]` that the cores before it in the line
-    `lines[d]` leave, `distances[d]` for each of them, and `extents[d]` at most. Where these overlap
-    and several are cut along a line, half of them count as the first, half as the last.
+    Along dimension d, the core at position i of the line `lines[d]` has `left[d] - i *
+    distances[d]` indices, at most `extents[d]` and at least 0. Where regions overlap and the end
+    cuts several of a line, half of these count as the first one, half as the last.
     """
     ways: list[list[tuple[int, _Part]]] = []
     until: Value = 1
@@ -220,8 +219,8 @@ def with_edges(
 
 
 class _Part(NamedTuple):
-    """The `share` of the cores of a line that have this extent: so many `cores` side by side, or
-    one with indices `before` it, and then two if the others go up to it.
+    """The `share` of a line's cores that have this extent, with `cores` side by side. A cut core
+    has `before` indices ahead of it, and counts as two `cores` if its neighbours reach up to it.
     """
 
     share: Value
@@ -231,8 +230,8 @@ class _Part(NamedTuple):
 
 
 def _parts_of_line(extent: Value, distance: Value, cores: Value, left: Value) -> list[_Part]:
-    """Parts of a line of cores: with the whole extent, the first and the last that are cut; empty
-    where all have the whole.
+    """Parts of a line of cores: those with the whole extent, the first cut one, the last cut one;
+    empty where no core is cut.
     """
     away = np.maximum(distance, 1)
     moves = np.greater(distance, 0) & np.greater(extent, 0)
@@ -253,14 +252,14 @@ def _parts_of_line(extent: Value, distance: Value, cores: Value, left: Value) ->
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
     """Bytes in the whole transactions that one block touches, averaged over alignments.
 
-    Within a turn blocks start at the multiples of g = gcd(distances, transaction) within a
-    transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T transactions:
-    exact over a period (the waste of swATOP Eq. 1). The first turn starts where it is placed, the
-    others multiples of the gcd of their moves behind it. Where the blocks of neighbouring cores lie
-    side by side and are no smaller than a transaction, the one that two of them touch is moved
-    once: measured swDNN kernels are no slower at blocks of 160 or 224 bytes
-    (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known. A block that ends
-    others moves what the run of all has more than these.
+    Within a turn blocks start at the multiples of g = gcd(distances, T) in a transaction of T
+    bytes, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T transactions: exact
+    over a period (the waste of swATOP Eq. 1). The first turn starts at the shape's offset, later
+    turns at multiples of the gcd of their moves after it. Where the blocks of neighbouring cores
+    lie side by side and are no smaller than a transaction, a transaction that two of them touch is
+    moved once: measured swDNN kernels are no slower at blocks of 160 or 224 bytes
+    (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known. A block that ends a
+    run of others moves what it adds to that run.
     """
     size, before, block = transaction_bytes, shape.before_bytes, shape.block_bytes
     g, start = _largest_power(shape.alignment_bytes | size), shape.offset_bytes
@@ -277,9 +276,9 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
 
 def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size: int) -> Value:
-    """Bytes of the transactions that a run of this length touches, starts of one turn being g
-    apart. Turns that all end before the next of these touch as many as the first one. The distance
-    divides `size` and is a power of two: masks of bits take a tenth of the time of divisions.
+    """Bytes of the transactions that a run touches, averaged over its turns; starts of one turn are
+    multiples of g apart. Turns that all end before the next such start touch as many as the first.
+    As g divides `size`, a power of two, bit masks do: they take a tenth of the time of divisions.
     """
     first = (length - 1 + (start & g - 1) & -g) + size
     least: Value = g
@@ -302,14 +301,14 @@ def _in_turns(shape: TransferShape, start: Value, length: Value, g: Value, size:
 
 
 def _largest_power(value: Value) -> Value:
-    """The largest power of two that divides integers; of `a | b` it is their gcd if b is one."""
+    """Largest power of two that divides each integer; of `a | 2**n` it is gcd(a, 2**n)."""
     return value & -value
 
 
 def of_all_cores(
     machine: Machine, shape: TransferShape, each: Callable[[TransferShape], Value]
 ) -> Value:
-    """The sum of a number of one core's transfer over the cores of a group, not rounded."""
+    """Unrounded sum over the cores of a group of a number that `each` core's transfer has."""
     return machine.cores * sum(own.share * each(own) for own in (shape, *shape.others))
 
 
@@ -327,11 +326,11 @@ def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
 def transfer_cycles(
     machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool = False
 ) -> Value:
-    """Cycles that the engine of a group serves this transfer of all its cores, not rounded.
+    """Unrounded cycles for which a group's engine serves this transfer of all cores.
 
     `shared`: the other groups read the same data at the same time. The engine's latency comes on
-    top: it passes before the engine serves a request and overlaps with the service of others.
-    Nothing is asked: nothing is paid.
+    top: it passes before the engine serves a request and overlaps with the service of others. A
+    transfer without blocks costs nothing.
     """
     dma = machine.transfer_engine(shape.space, direction)
     engine = dma.between("main", shape.space, direction)
@@ -351,14 +350,14 @@ def transfer_cycles(
 def stream_bytes_per_second(machine: Machine, direction: Direction, shape: TransferShape) -> Value:
     """Asked bytes per second of a group whose cores all stream transfers of this shape.
 
-    What swDNN Table II measures, and calls MBW: the engine's service alone, its latency hidden.
+    swDNN Table II measures this and calls it MBW: the engine's service alone, its latency hidden.
     """
     cycles = transfer_cycles(machine, direction, shape)
     return asked_bytes(machine, shape) * machine.clock_hz / cycles
 
 
 def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
-    """Cycles that the core itself spends on the descriptors of one transfer."""
+    """Cycles that the core itself spends on issuing the descriptors of one transfer."""
     return shape.requests * machine.transfer_engine(shape.space).issue_cycles
 
 
@@ -370,14 +369,14 @@ def call_dims(
     """The extents that the cost of a call depends on, per core.
 
     One entry per role letter: the product of the extents of the dimensions with that role, in the
-    first operand that has it. Besides, with names longer than a letter: `elements` of the first
-    operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
-    of `multiply_accumulate`, the loops of the code (`nests.nest_dims`), and for `reduce` those that
-    gather (`reductions.gathered_axes`). A `repack` has others: `elements` and `run` of the whole
-    new tile, `source_elements` and `source_run` of the old one. Extents are those of core (0, 0),
-    whose tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing
-    that is executed costs all of them. What the others keep of a tile is in the entries that
-    `RepackedAxis` names; axes that do not change are taken together.
+    first operand that has it. Entries with longer names: `elements` of the first operand, its
+    contiguous `run` in the slot, the number of `operands`, the number of `factors` of
+    `multiply_accumulate`, the loops of the code (`nests.nest_dims`), and the axes that `reduce`
+    gathers (`nests.gathered_axes`). A `repack` has others: `elements` and `run` of the whole new
+    tile, `source_elements` and `source_run` of the old one. Extents are those of core (0, 0), whose
+    tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
+    is executed costs all of them. `RepackedAxis` names the entries for the other cores' tiles;
+    axes that do not change are merged.
     """
     if isinstance(call.primitive, Repack):
         return _repack_dims(call)
@@ -402,13 +401,13 @@ def call_dims(
 
 
 def chain_dims(chain: Chain) -> dict[str, Expr]:
-    """`call_dims` for a chain of products in one call: k of all its links, `links` of them."""
+    """`call_dims` for a chain of products in one call: `k` over all its links, and `links`."""
     dims, links = call_dims(chain.call), chain.links
     return {**dims, "k": dims["k"] * links, "links": links}
 
 
 def _run(operand: Operand) -> Expr:
-    """Elements of the innermost contiguous run: inner dimensions merge while they are whole."""
+    """Elements of the innermost contiguous run: dimensions merge while inner ones are whole."""
     match operand:
         case Tile(_, ranges):
             return ranges[-1].extent if ranges else Const(1)
@@ -424,9 +423,9 @@ def _run(operand: Operand) -> Expr:
 
 
 def _common_run(call: Call) -> Expr:
-    """Elements of the innermost run that is contiguous in every operand, the points of a tile
-    (`winograd`) aside: dimensions of the same role merge while they are whole in all. Elements of
-    one factor (`multiply_accumulate`) are a run of their own.
+    """Elements of the innermost run that is contiguous in every operand: dimensions of the same
+    role merge as long as they are whole in all. A run ends at the points of a tile (`winograd`) and
+    where the factor changes (`multiply_accumulate`).
     """
     operands, points = list(call.operands), set[str]()
     match call.primitive:
@@ -448,14 +447,14 @@ def _common_run(call: Call) -> Expr:
 
 
 def _inner_extent(operand: Operand) -> Expr:
-    """Extent of the innermost dimension that is not one of a tile's points."""
+    """Extent of the innermost dimension other than a tile's points."""
     dimensions = _inner_dimensions(operand)
     return next((r.extent for role, _, r in dimensions if role not in "xrc"), Const(1))
 
 
 def _inner_dimensions(operand: Operand) -> list[tuple[str, Expr, Range]]:
-    """(role, size, range) of the dimensions with more than one index, innermost first; the size is
-    that of all dimensions up to the next such one.
+    """(role, size, range) of the dimensions with more than one index, innermost first; `size`
+    includes the single-index dimensions around, up to the next such dimension.
     """
     sizes = operand.shape if isinstance(operand, View) else [r.extent for r in operand.ranges]
     found: list[tuple[str, Expr, Range]] = []
@@ -474,12 +473,11 @@ def _is_whole(size: Expr, r: Range) -> Expr:
 
 @dataclass(frozen=True)
 class RepackedAxis:
-    """The names, in the dims of a re-packing, of what happens to axis number `axis` of the tile.
+    """Names, in the dims of a re-packing, of the entries for axis number `axis` of the tile.
 
-    Along it each core has some of the `whole` indices: `most` are those of the largest tile that is
-    not whole, `least` those of the smallest, `some_whole` is 1 where a core has all. These three
-    are stored with one added, as an extent of 0 means that nothing is done. The tile `grows` to
-    `whole`, or it is cut.
+    Each core has some of the `whole` indices: `most` in the largest tile that is not whole, `least`
+    in the smallest; `some_whole` is 1 if some core has all. These three are stored plus one, as an
+    extent of 0 means that nothing is done. The tile `grows` to `whole`, or it is cut down.
     """
 
     axis: int
@@ -514,9 +512,9 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
 
 
 def by_cores(dims: Mapping[str, Value]) -> dict[str, Value]:
-    """The dims of a re-packing side by side along a first axis: of all cores, of core (0, 0) alone,
-    whose tile is the largest, of those that have any data, and of others, which are as they are
-    where all have some. Dims that are the same of all have no such axis.
+    """The dims of a re-packing with four cases along a new first axis: all cores; core (0, 0)
+    alone, whose tile is the largest; the cores that have data; the cores that have none, or all
+    cores if each has some. Dims that are equal in all cases get no such axis.
     """
     _, first, some, others = cases = [dict(dims) for _ in range(4)]
     for axis in repacked_axes(dims):
@@ -559,8 +557,8 @@ def _repack_dims(call: Call) -> dict[str, Expr]:
 
 
 def _repacked_axis(d: int, new: Expr, old: Expr) -> dict[str, Expr]:
-    """Tiles of neighbouring cores lie side by side: those before the end of the tensor are whole,
-    one may be cut, and those behind it are empty.
+    """Entries of an axis that changes. Tiles of neighbouring cores lie side by side: before the end
+    of the tensor they are whole, at most one is cut, and those beyond it are empty.
     """
     to_end, whole, axis = _to_end(old, new), new, RepackedAxis(d, grows=True)
     if to_end is None:
@@ -580,8 +578,8 @@ def _repacked_axis(d: int, new: Expr, old: Expr) -> dict[str, Expr]:
 
 
 def _to_end(extent: Expr, whole: Expr) -> Expr | None:
-    """How far the end of the tensor is, from an extent `max(0, min(whole, it))`, or `max(0, it)`
-    where it is known to be no further than a whole tile.
+    """Indices to the end of the tensor, from an extent `max(0, min(whole, end))`, or `max(0, end)`
+    where the end is known to be within a whole tile; None for other extents.
     """
     match extent:
         case BinaryExpr("max", Const(0), BinaryExpr("min") as inner):

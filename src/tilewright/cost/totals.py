@@ -1,9 +1,9 @@
-"""Count all that a program executes: every transfer and every call by its shape, with how often.
+"""Count the transfers and calls that a program executes, grouped by shape.
 
 In: an instantiated staged or explicit program and a machine. Out: groups of equal transfers and of
-equal calls, counted over all iterations, whatever the nesting of loops and conditions. Counting is
-done over arrays of the loop indices that an extent or a condition depends on; the other loops
-multiply. Shapes are those of core (0, 0), which decide the time of all.
+equal calls, counted over all iterations, whatever the nesting of loops and conditions. Counting
+runs over arrays of the loop indices that an extent or a condition depends on; the other loops
+multiply. Shapes are those of core (0, 0), which decide the time of all cores.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
 _LARGEST_GRID = 1 << 21
-"""Iterations that are counted at once; a larger space is counted in slices of its first loop."""
+"""Most iterations counted at once; a larger space is counted in slices of its first loop."""
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class TransferGroup:
-    """Equal transfers: `count` times, each core moves this shape."""
+    """Equal transfers: each core moves this shape `count` times."""
 
     stmt: Transfer
     shape: TransferShape
@@ -62,7 +62,7 @@ class CallGroup:
 
 @dataclass(frozen=True)
 class _Occurrence:
-    """A statement, the loops around it, outermost first, and the conditions it stands under."""
+    """A step, the loops around it, outermost first, and the conditions that guard it."""
 
     step: CallStep | TransferStep
     loops: tuple[For, ...]
@@ -143,7 +143,7 @@ def _transfers(
 def _occurrence_counts(
     wanted: Sequence[Expr], occurrence: _Occurrence, env: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Each combination of values of `wanted` that is executed, and how often."""
+    """(values, count) of each combination of values of `wanted` that is executed."""
     used = frozenset[str]().union(*map(free_vars, (*wanted, *occurrence.conditions)))
     used = used.union(*(free_vars(loop.extent) for loop in occurrence.loops))
     found: dict[tuple[int, ...], int] = {}
@@ -158,8 +158,8 @@ def _occurrence_counts(
 
 
 def _add(columns: Sequence[Value], found: dict[tuple[int, ...], int]) -> None:
-    """Add how often each combination of values comes, in the order of the values; the first column
-    counts the others.
+    """Add the count of each combination of values to `found`, in ascending order of the values; the
+    first column holds the counts, the others the values.
     """
     table = np.stack([np.ravel(c) for c in np.broadcast_arrays(*columns)]).astype(np.int64)
     table = np.ascontiguousarray(table[:, table[0] > 0])
@@ -170,9 +170,9 @@ def _add(columns: Sequence[Value], found: dict[tuple[int, ...], int]) -> None:
 
 
 def _grids(loops: Sequence[For], env: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], Value]]:
-    """The loop indices as arrays, one axis each, with 1 where an iteration exists and else 0.
+    """(symbols with loop indices as arrays, one axis each; 1 where an iteration exists, else 0).
 
-    An extent that depends on outer loops takes its largest value, and what is beyond is masked.
+    An axis is as long as its loop's largest extent; iterations beyond the actual extent are masked.
     """
     extents: list[int] = []
     bound: dict[str, Any] = dict(env)
@@ -198,8 +198,8 @@ def _axis(values: Rows, axis: int, rank: int) -> Rows:
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-# The modelled time of a program by cause, where the core makes its copies itself; of several
-# threads that of the one with most to do.
+# The modelled time of a program by cause, where the core makes its copies itself: the time of the
+# busiest thread.
 
 Cause = tuple[str, str]
 """Kind of a cause, and its subject."""
@@ -208,8 +208,8 @@ Cause = tuple[str, str]
 def model_causes(program: Program, machine: Machine, cycles: float) -> list[tuple[Cause, int]]:
     """Whole cycles of each cause, the largest first; they sum to `cycles`, rounded.
 
-    What calls, copies and barriers do not explain of the estimate is waiting for operands in place,
-    the cause `caches`.
+    Cycles that calls, copies and barriers do not explain are waits for operands in place, the cause
+    `caches`.
     """
     program = prices_of(machine).as_emitted(program)
     transfers, calls = executed(replace(program, body=busiest_thread(program.body)), machine)

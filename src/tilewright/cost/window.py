@@ -1,11 +1,11 @@
 """How a nest's operations overlap on a core that keeps a window of them in flight.
 
-In: the items of a chain of loops with their cycles, as `cost.pipeline` has them, the unit that
-executes each, and the buffers that it reads and writes. Out: cycles of every candidate. Operations
-issue in program order, each when the window has a free slot; it starts when its unit is free and
-what it reads and overwrites is no longer in use, and its slot is freed in order or when it is done
-(`simulate.window` executes by the same rules). Loops are played through; where all that is in
-flight stands after an iteration as it stood some iterations before, only later, as many at a time
+In: the items of a chain of loops with their cycles, as in `cost.pipeline`, the unit that executes
+each item, and the buffers that it reads and writes. Out: cycles of every candidate. Operations
+issue in program order, each when the window has a free slot. An operation starts when its unit is
+free, its operands are complete and what it overwrites is no longer in use; its slot is freed in
+order or when it is done (`simulate.window` executes by the same rules). Loops are played turn by
+turn; once the state in flight repeats after some iterations, shifted in time, multiples of these
 are skipped.
 """
 
@@ -52,88 +52,72 @@ if TYPE_CHECKING:  # no source of what is compiled here
     from tilewright.cost.sums import UnitSums
 
 KEPT_TURNS = 12
-"""Iterations after which a loop that has not become steady is taken as steady."""
+"""Iterations after which a loop that has not become steady is treated as steady."""
 _BOUND = 0.99
-"""Share of the cycles of a unit that a loop taken as steady may fall to."""
+"""Factor on a lower bound: a loop treated as steady may come out shorter by this share."""
 _FEW = 1e-9
 TRANSFER = 0
 """The unit of transfers."""
 BESIDE, AHEAD, ALTERNATELY = 1, 2, 3
-"""Kinds of writes to a buffer that is in use."""
+"""Kinds of writes that need not wait for a buffer's users: next to what these use; one iteration
+before it is read; into the other slot.
+"""
 
 
 class OperationWindow(NamedTuple):
-    """Operations in flight while a candidate is played, and what they use.
+    """Operations in flight while a candidate is played, and the buffers that they use.
 
-    `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
-    when each unit is free, and for both slots of each buffer when its last writer, its last
-    readers, the writer before the last and the first operation of the last readers are done;
-    `first` are the places of these parts. Operations that read an operand in `turn` take a part of
-    it each: fewer elements than a slot `held` are overwritten when the first of its `readings` are
-    done, the first of an item when it has `begun`. What writes `parts` of a buffer one by one may
-    begin when its last readers have read their first. What works in `pieces` begins with what
-    earlier writers of its first buffer have made. `slots` has the slot that each buffer's users
-    work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for none;
-    of several operations the first one leaves those `unread`, and the last one those read
-    `early`. A buffer of two slots that no transfer fills or empties rotates in each turn of the
-    loop that `rotates` has the level of, 0 for none. What is written `beside` all that is in
-    use there need not wait. What is written there `AHEAD`, one iteration before it is read, is
-    due at the next such write; what is written into the other slot `ALTERNATELY`, which stands
-    in the place of that slot's readers, at the turn of the loop that it is `due` at. Transfers
-    that `overlap` use both slots of a buffer that has two; those under a condition stand where
-    the program has them; each fetches ahead `behind` an item, mostly itself, but where calls
-    that `spread` fetches over them hold (`passes.double_buffer`); those into the `other` slot
-    than the present one stand there, too. Stores of buffers of two slots that have no loop of
-    several iterations inside theirs, whose level is `inmost`, stand behind the next iteration's
-    items: `late` are the row of the cost and the item of each one, -1 for none. `moved[d]`
-    places move from turn to turn of loop d, a statement each, and one before it begins: of the
-    `places`, (loop, level, item, number), those of items that there are, at a level that loops
-    of one turn are between. Up to `unrolled` turns of a loop are written out, where none inside
-    has more, besides the first and last ones that stand `apart`. They move before the last
-    operation, from the `clock` on that it found; the branch is behind it. `kept[d]` are the states
-    after the last iterations of loop d, `played[d]` how many were played, `left[d]` how many are
-    left.
+    `state` holds, one part after the other, the clock of issue; when each window slot is freed;
+    when each unit is free; and for both slots of each buffer when its last writer, its last
+    readers, the writer before the last, and the first operation of the last readers are done. For
+    a write `ALTERNATELY`, the part of the readers of the other slot holds when the write is done.
+
+    A transfer that overlaps fetches ahead right after its wait, or after a call over which fetches
+    are spread (`passes.double_buffer`); a conditional one stays where the program has it. A store
+    from a double buffer with no loop of several iterations inside its own is issued late, after the
+    items of the next iteration. Each turn of a loop updates addresses, a statement each, before its
+    last operation starts and from the clock that this operation found; the branch comes after it.
     """
 
     state: Floats
-    first: Ints
-    slots: Ints
-    unit: Ints
-    writes: Ints
-    reads: Ints
-    unread: Flags
-    early: Flags
-    turn: Flags
-    held: Floats
-    readings: Floats
-    begun: Floats
-    rotates: Ints
-    beside: Ints
-    due: Ints
-    parts: Flags
-    pieces: Flags
-    overlap: Flags
-    spread: Flags
-    other: Flags
-    behind: Ints
-    kept: Floats
-    kept_slots: Ints
-    played: Ints
-    left: Floats
-    places: Ints
-    moved: Floats
-    apart: Floats
-    in_order: int
-    last_freed: Floats
-    clock: Floats
-    late: Ints
-    inmost: Ints
-    unrolled: int
+    first: Ints  # start of each part of `state`
+    slots: Ints  # present slot of each buffer
+    unit: Ints  # of each item
+    writes: Ints  # buffer that each item writes, -1 for none
+    reads: Ints  # (items, operands): buffers that each item reads, -1 for none
+    unread: Flags  # operands that the first of an item's operations does not read
+    early: Flags  # operands that the last of an item's operations does not read
+    turn: Flags  # operands of which each operation reads a part of its own
+    held: Floats  # bytes that the last transfer wrote to each slot of a buffer
+    readings: Floats  # operations of the last readers of each slot
+    begun: Floats  # end of the first operation of the latest item
+    rotates: Ints  # level of the loop whose turns swap a buffer's slots, 0 for none
+    beside: Ints  # kind of write that need not wait for a buffer's users, 0 for other writes
+    due: Ints  # loop at whose turn a buffer's alternate write can be read, -1 for none
+    parts: Flags  # items that may write once the first operation of the last readers is done
+    pieces: Flags  # items that may begin once an earlier writer of their first buffer is done
+    overlap: Flags  # transfers that use both slots of a double buffer
+    spread: Flags  # fetches, and calls over which they are spread
+    other: Flags  # transfers of the slot that is not the present one
+    behind: Ints  # item after which each fetch ahead is issued, mostly the fetch itself
+    kept: Floats  # (loops, iterations, state): states after a loop's last iterations
+    kept_slots: Ints  # and the slots
+    played: Ints  # iterations of each loop kept so far
+    left: Floats  # iterations of each loop that are left
+    places: Ints  # (loop, level, item, number) of each operand address that moves with a loop
+    moved: Floats  # addresses that each turn of a loop updates, and one statement before it
+    apart: Floats  # first and last turns of each loop that code writes apart
+    in_order: int  # whether window slots are freed in order
+    last_freed: Floats  # when the latest window slot is freed
+    clock: Floats  # clock of issue that the last operation found
+    late: Ints  # (buffers, 2): row of the cost and item of a late store, -1 for none
+    inmost: Ints  # level of the innermost loop with several iterations
+    unrolled: int  # most turns of a loop that is unrolled, if no loop inside has more
 
 
 @piece
 def _fly(w: OperationWindow, unit: int, clear: float, cycles: float) -> Any:
-    """Issue one operation, which may start when all is `clear`; returns when it ends."""
+    """Issue one operation, which may start at `clear`; returns when it ends."""
     state, ring, ring_end = w.state, w.first[1], w.first[2]
     oldest, w.clock[0] = ring, state[0]
     for place in range(ring, ring_end):
@@ -151,8 +135,8 @@ def _fly(w: OperationWindow, unit: int, clear: float, cycles: float) -> Any:
 def _fly_all(
     w: OperationWindow, unit: int, begins: float, clear: float, all_clear: float, cost: Cost
 ) -> Any:
-    """Issue the operations of an item, of which the first may start where it `begins`, the last
-    when `all_clear`; returns when that ends.
+    """Issue the operations of an item: the first may start at `begins`, the last at `all_clear`,
+    the others at `clear`. Returns when the last ends.
     """
     state, ring, ring_end = w.state, w.first[1], w.first[2]
     count = max(cost.issue, 1.0)
@@ -168,7 +152,7 @@ def _fly_all(
         _fly(w, unit, clear, each)
         issued = state[0] + turn
         done += 1.0
-    if left > done:
+    if left > done:  # the item fills the window: each operation left shifts all by its cycles
         later, freed = (left - done) * each, np.inf
         state[unit] += later
         w.last_freed[0] += later
@@ -182,7 +166,7 @@ def _fly_all(
 
 @piece
 def _read_until(w: OperationWindow, number: int, made: int, cost: Cost) -> Any:
-    """When the last readers of a slot are done with what an item writes there."""
+    """When the last readers of slot `made` are done with the part that an item overwrites."""
     last, first = w.state[w.first[4] + made], w.state[w.first[6] + made]
     if w.unit[number] != TRANSFER or cost.own >= w.held[made]:
         return last
@@ -193,14 +177,14 @@ def _read_until(w: OperationWindow, number: int, made: int, cost: Cost) -> Any:
 
 @piece
 def _slot_of(w: OperationWindow, number: int, buffer: int) -> Any:
-    """The slot of a buffer that an item works on."""
+    """The slot of a buffer that an item uses."""
     return 1 - w.slots[buffer] if w.other[number] else w.slots[buffer]
 
 
 @piece
 def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
-    """Issue the operations of an item on its buffers; what a transfer fetches ahead goes into
-    `slot`, all else (-1) works on the present ones.
+    """Issue the operations of an item on its buffers. A fetch ahead writes into `slot`; with -1 the
+    item uses the present slots.
     """
     state = w.state
     units, writers, readers, earlier = w.first[2], w.first[3], w.first[4], w.first[5]
@@ -249,7 +233,7 @@ def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
 
 @piece
 def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> None:
-    """Store the tile of the iteration before this one, and keep the row of this one's cost."""
+    """Store the tile of the previous iteration, and postpone the store of this one."""
     buffer = at(s.items, number).buffer
     w.slots[buffer] = 1 - w.slots[buffer]
     if w.late[buffer, 0] >= 0:
@@ -259,13 +243,13 @@ def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> 
 
 @piece
 def _is_ahead(s: PipelineState, w: OperationWindow, number: int, looped: int) -> Any:
-    """True for a transfer of a buffer with two slots, of which it uses both."""
+    """True for a transfer that overlaps, using both slots of a double buffer in a loop."""
     return w.overlap[number] and at(s.buffers, at(s.items, number).buffer).double and looped
 
 
 @piece
 def _fetch_next(s: PipelineState, w: OperationWindow, number: int) -> None:
-    """Fetch the tile of the next iteration, where there is one."""
+    """Fetch the tile of the next iteration, if there is one."""
     item = at(s.items, number)
     row = next_row_of(s, item, number)
     if row >= 0:
@@ -300,7 +284,7 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
 
 @piece
 def _spread_fetches(s: PipelineState, w: OperationWindow) -> None:
-    """Put fetches of the innermost loop evenly behind the calls that spread them."""
+    """Distribute the fetches of the innermost loop evenly after the calls that spread them."""
     level, calls, gets, get = at(s.levels, s.clock.loops), 0, 0, 0
     for number in range(level.before, level.before_end):
         w.behind[number] = number
@@ -326,7 +310,7 @@ def _counts(s: PipelineState, w: OperationWindow, number: int) -> bool:
 
 @piece
 def _fill(s: PipelineState, w: OperationWindow) -> None:
-    """Fetch the tiles that are fetched ahead of the loops."""
+    """Prefetch the first tiles, ahead of the loops."""
     for d in range(s.clock.loops, 0, -1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
@@ -342,7 +326,7 @@ def _fill(s: PipelineState, w: OperationWindow) -> None:
 
 @piece
 def _is_steady(w: OperationWindow, loop: int, turns: int) -> bool:
-    """True if what is in flight stands as so many iterations before, but for the time."""
+    """True if the state in flight equals that of `turns` iterations before, shifted in time."""
     place = (w.played[loop] - turns) % w.kept.shape[1]
     old, shift = w.kept[loop, place], 0.0
     shift = w.state[0] - old[0]
@@ -358,7 +342,7 @@ def _is_steady(w: OperationWindow, loop: int, turns: int) -> bool:
 
 @piece
 def _skip(w: OperationWindow, loop: int, turns: int) -> None:
-    """Skip iterations of a steady loop, so many at a time, but for a last one."""
+    """Skip multiples of `turns` iterations of a steady loop, but never its last iteration."""
     times = max(np.floor((w.left[loop] - 1.0) / turns), 0.0)
     place = (w.played[loop] - turns) % w.kept.shape[1]
     later = (w.state[0] - w.kept[loop, place, 0]) * times
@@ -372,7 +356,7 @@ def _skip(w: OperationWindow, loop: int, turns: int) -> None:
 
 @piece
 def _keep(s: PipelineState, w: OperationWindow, loop: int) -> None:
-    """Look whether a loop has become steady, and keep the state after its iteration."""
+    """Skip iterations if a loop has become steady; otherwise keep the state after this one."""
     period, kept = period_of(s, loop), w.kept.shape[1]
     turns = period if w.left[loop] > 1.0 else kept + 1
     while turns <= min(w.played[loop], kept):
@@ -393,8 +377,8 @@ def _keep(s: PipelineState, w: OperationWindow, loop: int) -> None:
 
 @piece
 def _begin(s: PipelineState, w: OperationWindow, loop: int, kind: int) -> bool:
-    """Put a loop at the first of its iterations of a kind, or of the next kind that has any; False
-    where there is none.
+    """Put a loop at its first iteration of a kind, or of the next kind that has any; False if there
+    is none.
     """
     level = at(s.levels, loop)
     while kind >= 0 and times_of(s, loop, kind) <= 0.0:
@@ -409,7 +393,7 @@ def _begin(s: PipelineState, w: OperationWindow, loop: int, kind: int) -> bool:
 
 @piece
 def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
-    """Begin an iteration of a loop: its items before the loop inside."""
+    """Begin an iteration of a loop: swap slots, and issue the items before the inner loop."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
     for i in range(w.slots.size):
@@ -425,7 +409,7 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
 
 @piece
 def _is_used_last(s: PipelineState, number: int) -> bool:
-    """True for an item that there is in iterations of the last kinds."""
+    """True for an item that happens in iterations of the last kinds."""
     item = at(s.items, number)
     row, loops = item.base, s.clock.loops
     for d in range(loops if item.varies else 0):
@@ -437,8 +421,8 @@ def _is_used_last(s: PipelineState, number: int) -> bool:
 
 @piece
 def _turns_apart(s: PipelineState, w: OperationWindow, level: int) -> Any:
-    """Turns of a loop that are written apart: the last, which fetches nothing ahead, and the first,
-    behind which there is nothing to store.
+    """Number of turns that code writes apart: the last, if the loop's body fetches ahead, as it has
+    nothing to fetch; and the first, if the body stores late, as it has nothing to store yet.
     """
     body, fetches, stores = at(s.levels, level), 0, 0
     for number in range(body.before, max(body.before_end, body.after_end)):
@@ -450,7 +434,7 @@ def _turns_apart(s: PipelineState, w: OperationWindow, level: int) -> Any:
 
 @piece
 def _count_moved(s: PipelineState, w: OperationWindow) -> None:
-    """Count the places that move with each loop."""
+    """Count the addresses that each turn of a loop updates, and the turns written apart."""
     for loop in range(s.clock.loops):
         level, seen = loop + 1, 0
         while level < s.clock.loops and iterations_of(s, level) == 1.0:
@@ -487,7 +471,7 @@ def _reset(s: PipelineState, w: OperationWindow) -> None:
 
 @piece
 def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
-    """Issue the last stores; returns when all is done."""
+    """Issue the postponed stores; returns when everything is done."""
     for b in range(w.slots.size):
         if w.late[b, 0] >= 0:
             w.slots[b] = 1 - w.slots[b]
@@ -500,8 +484,8 @@ def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
 
 @piece
 def _is_written(s: PipelineState, w: OperationWindow, loop: int, apart: float) -> bool:
-    """True for a loop that is written as one, but for the turns `apart`: few are written out, where
-    none of the loops inside has more.
+    """True if code has a loop for the turns that are not `apart`; few turns are unrolled, unless a
+    loop inside has more.
     """
     turns = iterations_of(s, loop) - apart
     for inner in range(loop + 1, s.clock.loops if turns + apart > 1.0 else 0):
@@ -557,8 +541,8 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
 
 
 def least_in_window(sums: UnitSums) -> Floats:
-    """The cycles that each tile takes at least: those of operations that run alone, and of the
-    others of the busiest unit.
+    """Lower bound on the cycles of each tile: operations that run alone, plus the others of the
+    busiest unit.
     """
     return _BOUND * (sums.alone + sums.busy)
 
@@ -573,8 +557,8 @@ def play_window(
     best: Floats,
     cycles: Floats,
 ) -> None:
-    """As `pipeline.play`, with a window of operations in flight; the issue cycles of the tables are
-    numbers of operations.
+    """As `pipeline.play`, with a window of operations in flight; `issue` in the tables counts
+    operations.
     """
     keep = best.shape[1]
     for i in order:

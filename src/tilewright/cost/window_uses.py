@@ -1,4 +1,4 @@
-"""Units, buffers, slots and places that the operations of a nest use while a window plays them.
+"""Units, buffers, slots and addresses that a nest's operations use while a window plays them.
 
 In: a `Prepared` nest and a machine's prices. Out: the `OperationWindow` in which `cost.window`
 plays its candidates.
@@ -34,7 +34,7 @@ _MOST_OPERANDS = 8
 
 
 class _Uses(NamedTuple):
-    """The fields of a window that no value of a parameter decides."""
+    """The fields of an `OperationWindow` that do not depend on the values of parameters."""
 
     unit: Ints
     writes: Ints
@@ -82,7 +82,7 @@ def _uses(prepared: Prepared, prices: Prices) -> _Uses:
 def operation_window(
     prepared: Prepared, env: Mapping[str, Value], machine: Machine, prices: Prices
 ) -> window.OperationWindow:
-    """The window of a core, empty, for the items of one nest, with values for its parameters."""
+    """An empty window for the items of one nest, with values for its parameters."""
     rules = machine.issue
     assert rules is not None
     count, loops = len(prepared.program.buffers), max(1, len(prepared.loops))
@@ -117,9 +117,7 @@ def operation_window(
 def _reads(
     used: Sequence[Sequence[int]], prepared: Prepared, prices: Prices
 ) -> tuple[Ints, Flags, Flags, Flags]:
-    """The buffers that each item reads, -1 for none; which of them its first operation does not
-    read, and its last one, and of which each operation reads a part of its own.
-    """
+    """The fields `reads`, `unread`, `early` and `turn` of the window, each (items, operands)."""
     reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
     unread, early, turn = np.zeros((3, *reads.shape), np.bool_)
     for number, (own, item) in enumerate(zip(used, prepared.items, strict=True)):
@@ -138,7 +136,7 @@ def _reads(
 
 
 def _rotation(buffer: str, prepared: Prepared) -> int:
-    """The level of the innermost loop that the slot depends on which calls use."""
+    """Level of the innermost loop on which the slot that calls use depends, 0 for none."""
     calls = [i.step.stmt for i in prepared.items if isinstance(i.step, CallStep)]
     operands = (o for call in calls for o in call.operands)
     slots = [o.slot for o in operands if isinstance(o, View) and o.buffer == buffer]
@@ -147,7 +145,7 @@ def _rotation(buffer: str, prepared: Prepared) -> int:
 
 
 def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
-    """The buffer that a step writes, empty for none, and those that it reads."""
+    """(buffer that a step writes, empty for none; buffers that it reads)."""
     if isinstance(step, CallStep):
         names = [o.buffer for o in step.stmt.operands if isinstance(o, View)]
         return names[0], names[1:]
@@ -156,8 +154,8 @@ def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
 
 
 def _used(item: ChainItem, buffers: Mapping[str, int], prepared: Prepared) -> tuple[int, list[int]]:
-    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
-    that works on results of earlier products, or stores them, waits for none of its loop.
+    """(number of the buffer that an item writes, -1 for none; numbers of those that it reads). An
+    item that updates or stores results of an earlier turn does not wait for those of its own.
     """
     written, read = _names(item.step)
     if isinstance(item.step, TransferStep) and _stores_earlier(item.step.stmt, item, prepared):
@@ -168,7 +166,7 @@ def _used(item: ChainItem, buffers: Mapping[str, int], prepared: Prepared) -> tu
 
 
 def _lags(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a call on a part of a buffer of which a product in its loop makes another part."""
+    """True for a call on one part of a buffer while a product in the same body makes another."""
     assert isinstance(item.step, CallStep)
     own = item.step.stmt.operands[0]
     return any(
@@ -183,7 +181,7 @@ def _lags(item: ChainItem, prepared: Prepared) -> bool:
 
 
 def _stores_earlier(stmt: Transfer, item: ChainItem, prepared: Prepared) -> bool:
-    """True for a store of what the turn before has made, in a place of its own."""
+    """True for a store of the previous turn's result, which lies in a place of its own."""
     if stmt.direction == "get" or not item.level:
         return False
     var = prepared.loops[item.level - 1].var
@@ -191,10 +189,12 @@ def _stores_earlier(stmt: Transfer, item: ChainItem, prepared: Prepared) -> bool
 
 
 def _beside(number: int, prepared: Prepared) -> int:
-    """How an item writes a buffer that the items of one loop alone use, which read it in the order
-    in which their parts move: what it writes they have read, or read later, behind their last call
-    not before the next iteration. 0 for other items, and for what an iteration begins with where
-    others write the same ahead: it happens where iterations are too few for that.
+    """The kind of an item's write that need not wait for its buffer's readers, 0 for other items.
+
+    Only the items of one loop may use the buffer, and they must read it part by part as the loop
+    moves: they have read what the item overwrites, or read it later; after the last call that
+    reads, in the next iteration. An item that begins an iteration without moving counts as 0 if a
+    later one writes ahead: it happens only where iterations are too few for that.
     """
     item, later = prepared.items[number], prepared.items[number + 1 :]
     written, _ = _names(item.step)
@@ -227,7 +227,7 @@ def _beside(number: int, prepared: Prepared) -> int:
 
 
 def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
-    """The loop at whose turn what is written alternately in a buffer can be read; -1 for none."""
+    """Per buffer, the loop at whose turn an alternate write can be read; -1 for none."""
     found = [-1] * len(prepared.program.buffers)
     for item, kind, buffer in zip(prepared.items, beside, writes, strict=False):
         if kind == window.ALTERNATELY:
@@ -236,13 +236,13 @@ def _due(beside: Sequence[int], writes: Ints, prepared: Prepared) -> Ints:
 
 
 _MOST_PLACES = 62
-"""Numbers of places that one integer has bits for."""
+"""Most different addresses, each a bit of one integer."""
 
 
 def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
-    """The places of operands in memories that move with a loop, of items that are used in most
-    turns: numbers of the loop, of the level that slots of buffers turn at with it, of the item, and
-    of the place among different ones.
+    """(loop, level, item, number) of each operand address that moves with a loop, for items that
+    happen in most turns. `level` is that of the loop, or the one at which the buffer's slots turn;
+    equal addresses have equal numbers.
     """
     numbers: dict[Hashable, int] = {}
     found = list[tuple[int, int, int, int]]()
@@ -262,8 +262,8 @@ def _moving(prepared: Prepared) -> list[tuple[int, int, int, int]]:
 
 
 def _turning_levels(prepared: Prepared) -> dict[str, int]:
-    """The level at which slots of each buffer with two of them turn: that of its transfers, or of
-    the loop that calls write them by.
+    """The level at which the slots of each double buffer turn: that of its transfers, or of the
+    loop on which its calls' slots depend.
     """
     moved = {i.buffer: i.level for i in prepared.items if not isinstance(i.step, CallStep)}
     buffers = enumerate(prepared.program.buffers)
@@ -275,8 +275,9 @@ def _turning_levels(prepared: Prepared) -> dict[str, int]:
 
 
 def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
-    """True for an item under no condition on loops, and a product in all turns but those that begin
-    sums: the places of what adds it up are computed while it runs.
+    """True for an item without a condition on loops, and for a product that happens in all turns
+    except those that begin a sum: while it runs, the addresses of the item that adds it up are
+    computed.
     """
     loops = {loop.var: 1 for loop in prepared.loops}
     depends = free_vars(item.condition) & loops.keys()
@@ -287,7 +288,7 @@ def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
 
 
 def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    """Where the operands of a step begin, each with the name of its buffer or tensor."""
+    """(name of the buffer or tensor, address) of each operand of a step."""
     if isinstance(step, TransferStep):
         yield step.stmt.tensor, tuple(r.start for r in step.stmt.ranges)
         yield f"{step.stmt.direction} {step.stmt.buffer}", (step.stmt.first,)
@@ -298,13 +299,13 @@ def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ..
 
 
 def _in_parts(item: ChainItem, prices: Prices) -> bool:
-    """True for a call of which each operation writes a part of its own."""
+    """True for a call whose operations write its result part by part."""
     return isinstance(item.step, CallStep) and prices.writes_in_turn(item.step.stmt.primitive)
 
 
 def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:
-    """True for a store of a buffer that calls in loops inside its own write part by part, and a
-    call that takes vector after vector of what it works on.
+    """True for a store from a buffer that calls in inner loops write part by part, and for a call
+    that reads its first operand piece by piece.
     """
     if isinstance(item.step, CallStep):
         return prices.in_pieces(item.step.stmt.primitive)
@@ -318,7 +319,7 @@ def _in_pieces(item: ChainItem, prepared: Prepared, prices: Prices) -> bool:
 
 
 def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
-    """Which items are transfers under no condition, or one that always holds."""
+    """Mask of the transfers that always happen and whose slots the program leaves open."""
     fetched = [i.condition for i in prepared.items if not isinstance(i.step, CallStep)]
     bounds: dict[str, tuple[int, int]] = {}
     if any(map(free_vars, fetched)):
@@ -334,7 +335,7 @@ def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
 
 
 def _in_other_slot(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a transfer of the slot that no call of the present turn reads."""
+    """True for a transfer of a slot that no call of the present turn reads."""
     step = item.step
     if isinstance(step, CallStep):
         return False
@@ -345,7 +346,9 @@ def _in_other_slot(item: ChainItem, prepared: Prepared) -> bool:
 
 
 def _spread(item: ChainItem, prepared: Prepared) -> bool:
-    """True for a fetch or a call that spreads fetches, in all iterations of a candidate or none."""
+    """True for a fetch, or a call that spreads fetches, whose condition is the same in all
+    iterations of a candidate.
+    """
     if free_vars(item.condition) & {loop.var for loop in prepared.loops}:
         return False
     if isinstance(item.step, CallStep):
@@ -354,7 +357,7 @@ def _spread(item: ChainItem, prepared: Prepared) -> bool:
 
 
 def _start(step: CallStep | TransferStep) -> frozenset[str]:
-    """The symbols in the place of what a step writes."""
+    """The symbols in the address that a step writes to."""
     if isinstance(step, TransferStep):
         return free_vars(step.stmt.first)
     made = step.stmt.operands[0]
