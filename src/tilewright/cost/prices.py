@@ -155,7 +155,7 @@ class Prices:
         return transfer_cycles(machine, direction, shape, shared=shared)
 
     def as_emitted(self, program: Program) -> Program:
-        """An explicit program without the statements that its emitted code leaves out."""
+        """An explicit program without what its code leaves out."""
         return program
 
     def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Calibrate this computer: measurements in, the description that `host` then names out."""
+"""Calibrate this computer: measure it, and write the description that `host` then names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class HostCalibration:
     machine: str = THIS_COMPUTER
 
     def calibrate(self, file: Path | None, *, quick: bool, progress: Progress) -> Calibration:
-        """Measure and write the description; raises ToolError without a compiler."""
+        """Measure this computer and write its description to `file`, by default the user's own.
+
+        Raises ToolError without a compiler.
+        """
         protocol = DEFAULT_PROTOCOL
         if quick:
             protocol = protocol.hurried(_QUICK_ROUNDS, _QUICK_SECONDS)
@@ -35,7 +38,7 @@ class HostCalibration:
 
 
 def _tables(measured: Measurements) -> tuple[CalibrationTable, ...]:
-    """Tables of all measurements, for readers."""
+    """Printable tables of all measurements."""
     return _kernels(measured), _memory(measured), _copies(measured)
 
 
@@ -105,14 +108,14 @@ def _head(measured: Measurements) -> tuple[str, ...]:
 
 
 def _together(measured: Measurements) -> str:
-    """Figures of threads that run together, as far as they were measured."""
+    """Text on barriers and shared main memory, as far as these were measured."""
     meet, more = measured.barrier_seconds, measured.saturating
     found = "" if meet is None else f", {meet * 1e9:.0f} ns to meet"
     return found + ("" if more is None else f", {more:.1f} times as much from main memory as one")
 
 
 def _refused(measured: Measurements) -> tuple[str, ...]:
-    """A line that says what is as shipped."""
+    """A line naming the thread figures that were not measured and stay as shipped."""
     values = {"meet_cycles": measured.barrier_seconds, "saturating": measured.saturating}
     names = " and ".join(f"threads.{name}" for name, value in values.items() if value is None)
     why = f"other programs had some of {measured.threads} processors in nearly all samples"

@@ -1,9 +1,8 @@
-"""The host target: an explicit program in, one C function with its micro-kernels out.
+"""The host target: generate one C function with its micro-kernels, and run it in this process.
 
-Run generated kernels in this process: artifact and inputs in, outputs out.
-
-The sources are compiled into a shared library (kept under a digest of their contents) and called on
-arrays that begin on pages of their own. Constants are packed when they are bound, once.
+In: an explicit program; then an artifact and inputs. Out: an artifact; then outputs. The sources
+are compiled into a shared library, cached under a digest of their contents, and called on
+page-aligned arrays. Constants are packed once, when they are bound.
 """
 
 from __future__ import annotations
@@ -70,12 +69,12 @@ class HostCode:
     def emit(
         self, program: Program, machine: Machine, epilogue: KernelEpilogue = PLAIN
     ) -> Artifact:
-        """Generate the sources of an explicit program without parameters; what `epilogue` takes are
-        further inputs.
+        """Generate the sources of an explicit program without parameters; operands of `epilogue`
+        become further inputs.
 
-        Raises ProgramError for a program of another stage, a mesh of several cores, vectors that no
-        instruction set of the host has, a product of operands that cannot be walked, or sums that
-        cannot take the epilogue (`can_fuse`).
+        Raises ProgramError for a program of another stage, a machine of several cores or groups,
+        vectors that no instruction set of the host has, a product whose operands cannot be walked,
+        or sums that do not admit the epilogue (`can_fuse`).
         """
         require_bound(program)
         if machine.cores > 1:
@@ -99,28 +98,28 @@ class HostCode:
     def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
         """Compile and load a kernel.
 
-        Raises ToolError where there is no compiler, or this processor lacks the instructions.
+        Raises ToolError if there is no compiler, or if this processor lacks the instructions.
         """
         return load_kernel(artifact, machine)
 
     def run(
         self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Run a kernel once; raises as `load` does, and ShapeError for inputs that do not fit."""
+        """Run a kernel once. Raises as `load` does, and ShapeError for inputs that do not fit."""
         bound = self.load(artifact, machine).bind(inputs)
         bound.repeat(1)
         return bound.outputs()
 
 
 def _as_stored(program: Program) -> Program:
-    """The program with integers in place of fixed point: shifts account for the binary points."""
+    """The program with integers in place of fixed-point types; shifts handle the binary points."""
     tensors = tuple(replace(t, dtype=dtype(t.dtype).stored.name) for t in program.tensors)
     buffers = tuple(replace(b, dtype=dtype(b.dtype).stored.name) for b in program.buffers)
     return replace(program, tensors=tensors, buffers=buffers)
 
 
 def _with_packed_buffers(program: Program, products: Products, machine: Machine) -> Program:
-    """The program's buffers enlarged by the panels' padding, and placed anew."""
+    """The program with buffers enlarged by the padding of their panels, and reallocated."""
     buffers = tuple(
         replace(b, elements=Const(products.buffer_elements[b.name]))
         if b.name in products.buffer_elements
@@ -178,7 +177,7 @@ def _artifact(
 
 
 def _with_constants(program: Program, ahead: Ahead | None) -> Program:
-    """The program with the tensor and statements that run ahead: all that needs a name."""
+    """The program with the tensor and statements that run ahead, so that all names are assigned."""
     if ahead is None:
         return program
     return replace(
@@ -187,7 +186,7 @@ def _with_constants(program: Program, ahead: Ahead | None) -> Program:
 
 
 def _argument_of(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
-    """The tensor to pass: of one made ahead, the constant that it is made of."""
+    """The tensor to pass as an argument: for one made ahead, the constant it is made from."""
     if ahead is None or info.name != ahead.made.name:
         return info
     (given,) = tensor_infos(Program("", (), (ahead.given,), (), ()), naming)
@@ -200,8 +199,8 @@ def _workspace(
     machine: Machine,
     shared: Collection[str],
 ) -> Workspace:
-    """Layout of the workspace: buffers, then the tensors between nests; those that are not `shared`
-    once for each thread.
+    """Layout of the workspace: per thread its buffers and the scratch tensors that are not
+    `shared`, then the shared ones.
     """
     alignment, threads = machine.spm.alignment_bytes, machine.thread_count
     scratch = [info for info in tensors if info.kind == "scratch"]
@@ -215,7 +214,7 @@ def _workspace(
 def _in_turn(
     tensors: Sequence[TensorInfo], first: int, alignment: int
 ) -> tuple[tuple[tuple[str, int], ...], int]:
-    """(tensors with their offsets, the end), aligned."""
+    """((name, offset) of each tensor, one after the other from `first`; the end), all aligned."""
     found, end = [], -(-first // alignment) * alignment
     for info in tensors:
         found.append((info.name, end))
@@ -227,7 +226,7 @@ def _in_turn(
 def _build_plan(
     naming: Naming, flags_of_machine: Sequence[str], libraries: Sequence[str]
 ) -> BuildPlan:
-    """Build plan of a shared library `lib<name>.so`, by the system's C compiler."""
+    """Build plan of the shared library `lib<name>.so` with the system's C compiler."""
     source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
     flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
     command = ("cc", *flags, *flags_of_machine, source, "-o", library, *libraries)
@@ -260,8 +259,8 @@ class LoadedKernel:
     library: ctypes.CDLL
 
     def bind(self, inputs: Mapping[str, Array]) -> KernelOnArrays:
-        """Copy `inputs`, one array per input and constant in the program's storage order, to where
-        the kernel runs on them; raises ShapeError where they do not fit.
+        """Copy `inputs`, one array per input and constant in the program's storage order, into the
+        kernel's arrays. Raises ShapeError for an input that does not fit.
         """
         arrays: dict[str, Array] = {}
         for info in self.artifact.tensors:
@@ -276,7 +275,7 @@ class LoadedKernel:
         return KernelOnArrays(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
-        """Copy an input to its place, packed if the kernel takes it packed."""
+        """Copy an input to its place, packed if the kernel reads it packed."""
         if not info.is_packed:
             place[...] = given.reshape(-1)
             return
@@ -288,21 +287,21 @@ class LoadedKernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelOnArrays:
-    """A kernel with its arrays."""
+    """A loaded kernel bound to its arrays and workspace."""
 
     kernel: LoadedKernel
     arrays: Mapping[str, Array]
     workspace: Array
 
     def repeat(self, calls: int) -> None:
-        """Compute the outputs, again and again."""
+        """Call the kernel `calls` times on its arrays."""
         pointers = [array.ctypes.data for array in (*self.arrays.values(), self.workspace)]
         arguments = (ctypes.c_void_p * len(pointers))(*pointers)
         entry = self.kernel.library[self.kernel.artifact.name]
         _repeater(len(pointers))(ctypes.c_long(calls), entry, arguments)
 
     def outputs(self) -> dict[str, Array]:
-        """Copies of the output tensors, shaped as declared."""
+        """Copies of the output tensors, in their declared shapes."""
         infos = (t for t in self.kernel.artifact.tensors if t.kind == "output")
         return {t.name: self.arrays[t.name].reshape(t.shape).copy() for t in infos}
 
@@ -310,7 +309,7 @@ class KernelOnArrays:
 def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
     """Compile and load an artifact of the host target.
 
-    Raises ToolError where there is no compiler, or where this processor lacks the instructions.
+    Raises ToolError if there is no compiler, or if this processor lacks the instructions.
     """
     isa = instruction_set_of(machine)
     native = native_instruction_sets()
@@ -326,16 +325,14 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
 
 
 def _own_flags(artifact: Artifact) -> tuple[str, ...]:
-    """Compiler flags of the artifact beyond those of all generated code."""
+    """Compiler flags of the artifact's build step beyond `FLAGS`."""
     (step,) = artifact.build.steps
     return tuple(word for word in step.command[1:] if word[0] == "-" and word not in FLAGS)
 
 
 @cache
 def _repeater(arguments: int) -> Any:
-    """The C function that calls a kernel of `arguments` arguments repeatedly, with no time between
-    calls.
-    """
+    """C function that calls a kernel of so many `arguments` in a loop, without Python between."""
     kinds = ", ".join(["void *"] * arguments)
     given = ", ".join(f"p[{i}]" for i in range(arguments))
     text = f"""\

@@ -1,7 +1,7 @@
 """Detect this computer's processor: cores, caches and instruction sets, as the system reports them.
 
-In: /proc and /sys of Linux below a root folder (another one in tests). Out: a `HostDescription`.
-What is not told is assumed, and every assumption is listed.
+In: Linux's /proc and /sys below a root folder (another one in tests). Out: a `HostDescription`.
+Missing facts are assumed, and every assumption is listed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class CacheLevel:
 
 @dataclass(frozen=True)
 class HostDescription:
-    """The processor: names, the processors this process may use, caches nearest first, features.
+    """The computer: its processor's names, the number of processors that this process may use,
+    memory, caches nearest first, and the best instruction set.
 
-    `vendor`, `family` and `model` are as in /proc/cpuinfo, where an Arm processor has them as
-    implementer, architecture and part. `assumptions` says in words what the system did not tell.
+    `vendor`, `family` and `model` are as in /proc/cpuinfo, which calls them implementer,
+    architecture and part on Arm. `assumptions` states each fact that the system did not report.
     """
 
     cpu_name: str
@@ -49,7 +50,7 @@ class HostDescription:
     assumptions: tuple[str, ...] = ()
 
     def cache(self, level: int) -> CacheLevel:
-        """The cache of one level; the farthest one where there is none so far out."""
+        """The cache of one level; the farthest cache if that level does not exist."""
         found = [c for c in self.caches if c.level == level]
         return found[0] if found else self.caches[-1]
 
@@ -86,7 +87,7 @@ def detect_host(root: Path = Path("/")) -> HostDescription:
 
 
 def usable_processors() -> int:
-    """The processors that this process may run on."""
+    """Number of processors that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -137,7 +138,7 @@ def _size(text: str) -> int:
 
 
 def _count(cpus: str) -> int:
-    """Processors in a list such as 0-3,8; 1 where there is none.
+    """Number of processors in a list such as 0-3,8; 1 for a list of another form.
 
     >>> _count("0-3,8")
     5

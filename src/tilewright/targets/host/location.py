@@ -1,9 +1,9 @@
 """Resolve `host` to the description that fits the computer at hand.
 
-In: the name of a machine, as users give it. Out: that of the description. `host` is the user's
-calibration where there is one, else the shipped description that was measured on a processor like
-this one, else that for its vectors with the rates of a short probe. Other names, and
-`load_machine`, know nothing of the computer.
+In: a machine's name, as a user gives it. Out: the name or path of a description. `host` is the
+user's calibration if there is one, else the shipped description that was measured on a processor
+like this one, else the shipped description for its vectors with the rates of a short probe. Other
+names, and `load_machine`, do not depend on the computer.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class HostLocation:
     """Finds the description of the computer at hand."""
 
     def locate(self, name: str) -> str:
-        """For `host` the calibration's path or the shipped machine that fits; else the name."""
+        """The description that fits this computer for `host`, else `name` itself."""
         return description_of_host() if name == THIS_COMPUTER else name
 
 
 def description_of_host() -> str:
-    """The path of a description, calibrated or probed, or the name of a shipped machine."""
+    """Path of this computer's description, calibrated or probed, or a shipped machine's name."""
     path = calibration_path()
     if path.is_file():
         return str(path)
@@ -48,7 +48,7 @@ def description_of_host() -> str:
 
 @cache
 def _measured_on(host: HostDescription) -> str:
-    """The shipped machine whose numbers are those of a processor like this one, "" if none."""
+    """Name of the shipped machine that was measured on a processor like this one, "" if none."""
     for path in sorted(_FOLDER.glob("*.toml")):
         machine = load_machine(path.stem)
         if instruction_set_of(machine) == host.instruction_set and _is_like(host, machine):
@@ -65,7 +65,7 @@ def _is_like(host: HostDescription, machine: Machine) -> bool:
 
 
 def _probed(host: HostDescription, base: Machine) -> str:
-    """The path of the probed description, or the name of `base` where there is no compiler."""
+    """The path of the probed description, or the name of `base` without a C compiler."""
     try:
         return str(probed_description(host, base))
     except ToolError as error:
@@ -74,8 +74,8 @@ def _probed(host: HostDescription, base: Machine) -> str:
 
 
 def warn_of_smaller_caches(machine: Machine) -> None:
-    """Say once of each description that code made by it is blocked for caches that this processor
-    has not, and what that costs.
+    """Warn, once per description, if its code is blocked for larger caches than this processor has,
+    and estimate the cost.
     """
     host, caches = detect_host(), machine.find_section(Caches)
     if caches is None or host.assumptions:

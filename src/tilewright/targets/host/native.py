@@ -1,5 +1,5 @@
-"""Compiled C on this computer: sources in, a loaded shared library out; and the memory that such
-code is given: arrays that begin on pages of their own, their addresses.
+"""Compile C sources into shared libraries, load them into this process, and allocate the
+page-aligned arrays on which they run.
 """
 
 from __future__ import annotations
@@ -30,34 +30,33 @@ from tilewright.targets.host.vectors.instruction_sets import (
 
 USER = "the host target"
 KIND = "host"
-"""The kind of the libraries in the cache."""
+"""Kind of the libraries' cache entries."""
 _PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 1 << 21
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
 COMPILE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
-"""For one file of a network, as gcc and clang take them: no function says what went wrong but by
-its result, which lets conditions and roots be computed by vectors.
+"""Flags for one file of a network, for gcc and clang. Without errno and floating-point traps,
+conditions and square roots vectorise.
 """
 GCC_STAGE_FLAGS = ("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",
                    "-funswitch-loops")  # fmt: skip
-"""Where gcc compiles the file of a network's loops and calls: as fast as by -O3, in half the time.
-clang refuses them.
+"""gcc's flags for the file of a network's loops and calls: the code is as fast as with -O3 and
+compiles in half the time. clang refuses them.
 """
 
 
 @cache
 def native_instruction_sets() -> tuple[InstructionSet, ...]:
-    """Instruction sets that this processor can execute, best first."""
+    """Instruction sets that this processor executes, best first."""
     best = best_instruction_set(processor_flags())
     return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
 
 
 def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.CDLL:
-    """Compile `sources` (file name -> text) into a shared library, or take it from the cache, and
-    load it.
+    """Load the shared library of `sources` (file name -> text), compiled unless it is in the cache.
 
-    `flags` are added to those for all generated code: an instruction set's, `-fopenmp`. Raises
-    ToolError where there is no compiler or the sources do not compile.
+    `flags` come after `FLAGS`: those of an instruction set, `-fopenmp`. Raises ToolError if there
+    is no compiler or the sources do not compile.
     """
     every = (*FLAGS, *flags)
 
@@ -68,11 +67,11 @@ def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctype
 
 
 def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
-    """Zeros that begin on a page, touched once so that every page is there; on huge pages, where
-    the system has them, if they fill one, the last of which may go on beyond them.
+    """Array of zeros (elements,) that begins on a page and is touched once, so that every page is
+    mapped. Arrays of at least one huge page lie on huge pages, where the system has them.
 
-    Weights are read once a run: on small pages their addresses are not known to the processor.
-    What an allocator hands out again has kept the pages it had.
+    Weights are read once per run, and on small pages every page would miss the TLB. Large arrays
+    come from the system itself, as memory that an allocator reuses keeps its small pages.
     """
     size = elements * kind.size_bytes
     page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else _PAGE_BYTES
@@ -85,12 +84,12 @@ def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
 
 
 def address(array: NDArray[Any]) -> ctypes.c_void_p:
-    """Where the array's first element is, as a C argument."""
+    """Address of the array's first element, as a C argument."""
     return ctypes.c_void_p(array.ctypes.data)
 
 
 def _mapped(size: int) -> NDArray[np.uint8]:
-    """Memory of its own from the system, on huge pages where it has them."""
+    """Anonymous memory from the system, on huge pages where it has them."""
     region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(AttributeError, OSError):
         region.madvise(mmap.MADV_HUGEPAGE)

@@ -1,8 +1,8 @@
 """How programs are lowered for this computer.
 
-Cores address main memory themselves, so operands are used where they lie; what is copied is packed
-by the core itself into buffers that caches hold, in any layout. The matrix primitive takes blocks
-that are not full and whole chains of products, and can overwrite its result.
+Cores address main memory themselves, so operands are used in place; copies, in any layout, are made
+by the core into buffers that caches hold. The matrix primitive accepts partial blocks and whole
+chains of products, and can overwrite its result.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tilewright.passes.lowering import Lowering
 from tilewright.targets.host.sections import Caches
 
 _MAX_ERROR = 1e-5
-"""Error bound that F(4x4, 3x3) meets up to a thousand channels, and F(6x6, 3x3) does not."""
+"""Default error bound: F(4x4, 3x3) meets it up to a thousand channels, F(6x6, 3x3) does not."""
 
 
 def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
-    """The passes for copies that bring tiles into any layout, and for a matrix primitive that can
-    overwrite its result.
+    """The passes to the staged stage, for copies into any layout, and for a matrix primitive that
+    can overwrite its result.
     """
     return InferDma(stages, workspace=False), HandleBoundary(), FirstProduct()
 
 
 def _outdone(op: Op, machine: Machine) -> frozenset[str]:
-    """The algorithms of a convolution that the model had behind others in all layers that were
-    drawn: products of one channel where groups fill a vector, and copies of pixels and vectors of
-    them where the results of a pixel are whole vectors and those of a row fill a register block.
+    """Algorithms of a convolution that were slower than others under the model in every layer of a
+    random sample: products of one channel each where groups fill a vector; copies of pixels, and
+    vectors of pixels, where a pixel's results are whole vectors and a row fills a register block.
     """
     if not isinstance(op, Conv2d):
         return frozenset()
@@ -55,7 +55,7 @@ class HostRules:
     """Packed buffers in caches, operands in place, partial blocks, chains."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine; its buffers take half of a thread's part of the last cache."""
+        """The rules of one machine; buffers may use half of a thread's share of the last cache."""
         gemm, caches = machine.section(GemmPrimitive), machine.find_section(Caches)
         near = machine.spm_available_bytes
         cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0

@@ -1,4 +1,4 @@
-"""Sections of a host processor's description beyond every machine's: caches, primitives."""
+"""Sections that host descriptions have besides those of every machine: caches, processors."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pages(Struct, frozen=True, forbid_unknown_fields=True):
-    """Pages of `page_bytes` whose addresses the nearest level of translation holds: `count`. Where
-    loops touch more, each that they come back to costs `miss_cycles`, and each with a row of what a
-    product loads by vectors `row_miss_cycles`, for the core loads those early.
+    """Address translation: the first-level TLB holds `count` pages of `page_bytes`. If loops touch
+    more, each page that they return to costs `miss_cycles`; a page with a row of a factor that a
+    product loads by vectors costs `row_miss_cycles`, as the core loads such rows early.
     """
 
     count: PositiveInt
@@ -81,7 +81,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
         return self.l1, self.l2, self.l3
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """Ways without a byte."""
+        """A cache with more ways than bytes."""
         for name, cache in zip(("l1", "l2", "l3"), self.levels, strict=True):
             if cache.ways > cache.capacity_bytes:
                 wanted = f"at most capacity_bytes = {cache.capacity_bytes}"
@@ -89,8 +89,8 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
 
 class Processor(Section, frozen=True, forbid_unknown_fields=True):
-    """The processors that a description was measured on, as /proc/cpuinfo names them: those of
-    `vendor` and `family` with a model number in one of the ranges `models`, such as 16-31.
+    """The processors that a description was measured on, in the terms of /proc/cpuinfo: `vendor`,
+    `family`, and model numbers in one of the ranges `models`, such as 16-31.
     """
 
     key: ClassVar[str] = "processor"
@@ -100,7 +100,7 @@ class Processor(Section, frozen=True, forbid_unknown_fields=True):
     models: tuple[Text, ...]
 
     def problems(self, machine: Machine) -> Iterator[Contradiction]:
-        """A range that is none."""
+        """A malformed range of models."""
         for text in self.models:
             if not _RANGE.fullmatch(text):
                 yield f"{self.key}.models", "ranges such as 16-31", repr(text)
@@ -124,8 +124,8 @@ def multiply_adds(machine: Machine) -> float:
 
 
 def has_halves(machine: Machine, kind: str) -> bool:
-    """True if a multiply-add of half a vector takes half the time of a whole one: with vectors of
-    64 bytes where the peak is one a cycle.
+    """True if a multiply-add of half a vector takes half the time of a whole one: for vectors of 64
+    bytes and a peak of one multiply-add per cycle.
     """
     core, element = machine.core, dtype(kind)
     lanes = core.lanes(kind)

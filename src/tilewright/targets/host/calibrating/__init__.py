@@ -1,1 +1,1 @@
-"""Measuring this computer: probes, what they say, its description."""
+"""Measuring this computer: probes, measurements, machine descriptions."""

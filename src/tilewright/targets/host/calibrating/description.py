@@ -1,8 +1,8 @@
 """Measurements as a machine description: the shipped machine `host` with this computer's numbers.
 
-In: `Measurements`. Out: TOML text that names `host` as its base, gives only what was measured or
-detected, and says for each number when, on what and under which load. Copies are fitted to the
-two-parameter rule of the machine reference.
+In: `Measurements`. Out: TOML text with `host` as its base that sets only measured or detected
+numbers, each with its date, processor and load. Copies are fitted to the two-parameter rule of the
+machine reference.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tilewright.targets.host.vectors.microkernel import DEFAULT_BLOCKS, LINE_BYT
 
 _LEVELS = ("l1", "l2", "l3")
 PARTS = {"f64": "core", "f32": "core.f32"}
-"""Keys of the numbers of one element type."""
+"""Key of the table with the numbers of each element type."""
 
 Setting = tuple[str, float, str]
-"""Dotted key, value, where it comes from."""
+"""(dotted key, value, source)."""
 
 
 def calibration_path() -> Path:
@@ -38,8 +38,8 @@ def calibration_path() -> Path:
 
 
 def write_calibration(measured: Measurements, path: Path) -> None:
-    """Write the machine description; raises ToolError where the folder cannot be made,
-    ArtifactError where the file cannot be written.
+    """Write the machine description. Raises ToolError if the folder cannot be made, ArtifactError
+    if the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def calibration_text(measured: Measurements) -> str:
 
 
 def description_text(base: str, about: str, found: Sequence[Setting]) -> str:
-    """TOML of a machine called `host`: that called `base` with the settings `found`."""
+    """TOML of a machine called `host` that changes the machine `base` by the settings `found`."""
     lines = [
         f"base = {_quoted(base)}",
         'name = "host"',
@@ -76,7 +76,7 @@ def description_text(base: str, about: str, found: Sequence[Setting]) -> str:
 
 
 def settings(measured: Measurements) -> Iterator[Setting]:
-    """Every number that a calibration gives, with its source."""
+    """Every number that a calibration sets, with its source."""
     host = measured.host
     here = f"{measured.date} on {host.cpu_name}, load {measured.load:.1f}"
     yield "clock_hz", round(measured.clock_hz), f"chain of dependent additions, {here}"
@@ -119,9 +119,9 @@ def cache_settings(
     clock_hz: float,
     here: str,
 ) -> Iterator[Setting]:
-    """Capacities, and what a byte costs that comes from beyond each cache: `exposed` cycles, and no
-    more come than `reads` says of the level behind. The last cache stands for those that are
-    missing, beyond which nothing costs more.
+    """Capacities of the caches, and the cost of a byte from beyond each: `exposed` cycles, at no
+    more than the rate in `reads` of the level behind. A missing cache is described by the last
+    one, with no further exposed cycles.
     """
     packed = host.cache(2).size_bytes * 3 // 4
     yield "memory.spm.capacity_bytes", packed, f"three quarters of the level 2 cache, {here}"
@@ -139,7 +139,7 @@ def cache_settings(
 
 
 def copy_rule(rates: Sequence[CopyRate]) -> tuple[float, float]:
-    """Bytes per cycle, and overhead in lines: a run of s bytes costs s / 64 lines and it."""
+    """(bytes per cycle, overhead in lines): a run of s bytes costs s / 64 lines plus overhead."""
     terms = [(rate.run_bytes / LINE_BYTES, 1.0) for rate in rates]
     cycles = [rate.run_bytes / rate.bytes_per_cycle for rate in rates]
     line, run = fit_relative(terms, cycles, ["lines", "1"], "copy")

@@ -1,11 +1,11 @@
-"""Measure this computer: the numbers of its machine description, here and now.
+"""Measure this computer: the numbers of its machine description.
 
-In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
-that ran meanwhile: a chain of dependent additions is timed in the same interleaved run. The matrix
+In: the detected processor and a sampling protocol. Out: `Measurements`. Cycles refer to the clock
+during the samples: a chain of dependent additions is timed in the same interleaved run. The matrix
 kernel is fitted in the form of `cost.calls`, with one core as the mesh. Private resources of a core
-are given by medians, shared ones (memory) by the best sample. A micro-kernel takes its vectorised
-operand from a working set of a given size, call after call, so that it comes from the level of
-memory that holds the set; the other operand and C stay near.
+are measured by medians, shared ones (memory) by the best sample. A micro-kernel reads its
+vectorised operand from a working set of a given size, call after call, so that it comes from the
+memory level that holds the set; the other operand and C stay near.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from tilewright.tune.sampling import (
 )
 
 _RUNS = 8
-"""Measurements of a kernel before it is given up."""
+"""Attempts to measure a kernel before giving up."""
 _LEAST_SHARE = 0.01
-"""Of the longest sample, what its multiply-adds take if other programs leave anything to see."""
+"""Least share of the longest sample in its multiply-adds; with less, other programs hid them."""
 _REPEAT = """\
 /* Calls the kernel `calls` times; B moves on by `step` elements and begins anew after `sets`. */
 void tw_repeat(long calls, long m, long n, long k, const TYPE *a, long lda, const TYPE *b, long ldb,
@@ -93,7 +93,9 @@ class TimedKernel:
     library: ctypes.CDLL
 
     def contender(self, extents: ProductExtents, set_bytes: int = 0) -> Contender:
-        """One product per call; B comes from a working set of `set_bytes`, at least one B."""
+        """Contender with one product per call; B comes from a working set of `set_bytes`, at least
+        one B.
+        """
         kernel, kind = self.kernel, self.kernel.dtype
         step = -(-extents.n // kernel.width) * kernel.width * extents.k
         sets = max(1, set_bytes // (step * kind.size_bytes))
@@ -116,7 +118,7 @@ def contender_name(kind: DType, extents: ProductExtents, set_bytes: int = 0) -> 
 
 
 def _load_kernel(kernel: Microkernel, rows: Iterable[int]) -> TimedKernel:
-    """Compile `kernel` (A by rows, B in panels) for products of these extents along m."""
+    """Compile `kernel` (A by rows, B in panels) for products with these numbers of rows."""
     counts = frozenset[int]().union(*(row_counts(kernel, m) for m in rows))
     parts = [
         vector_text(kernel.isa, (kernel.dtype,)),
@@ -152,7 +154,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class CopyRate:
-    """The rate of copying runs of `run_bytes` between main memory and a packed buffer."""
+    """The rate of copying runs of `run_bytes` between the last cache and a packed buffer."""
 
     run_bytes: int
     bytes_per_cycle: float
@@ -171,8 +173,8 @@ class KernelSample:
 class KernelTiming:
     """The matrix kernel of one element type: the fitted numbers, in cycles, and their errors.
 
-    `exposed_cycles_per_byte`: for each memory level behind the first, what a byte of B that comes
-    from there costs beyond the model, nearest level first.
+    `exposed_cycles_per_byte` has, for each memory level beyond the first, nearest first, the cost
+    of a byte of B from there in addition to the model.
     """
 
     block: str
@@ -190,9 +192,9 @@ class KernelTiming:
 
 @dataclass(frozen=True)
 class Measurements:
-    """All measurements, with the date and the load of the machine meanwhile.
+    """All measurements, with their date and the load of the computer.
 
-    `barrier_seconds` and `saturating` are None where other programs had the processors.
+    `barrier_seconds` and `saturating` are None if other programs occupied the processors.
     """
 
     host: HostDescription
@@ -210,7 +212,7 @@ class Measurements:
 
 
 class ClockedRun:
-    """Interleaved runs with the clock in each."""
+    """Interleaved runs, each with a measurement of the clock."""
 
     def __init__(self, probes: Probes, protocol: Protocol) -> None:
         self.probes, self.protocol = probes, protocol
@@ -230,9 +232,9 @@ class ClockedRun:
 def measure_host(
     host: HostDescription, protocol: Protocol = DEFAULT_PROTOCOL, progress: Progress = silent
 ) -> Measurements:
-    """Measure the computer that this runs on; `progress` hears of each finished part.
+    """Measure the computer that this runs on; reports each finished part to `progress`.
 
-    Raises ToolError where there is no C compiler, or the computer is too busy for any good sample.
+    Raises ToolError without a C compiler, or if the computer is too busy for any good sample.
     """
     probes = load_probes(host.instruction_set)
     run = ClockedRun(probes, protocol)
@@ -265,14 +267,14 @@ def measure_host(
 
 
 def _barrier_seconds(probes: Probes, threads: int) -> float | None:
-    """Seconds for all threads to meet once, None where others had the processors meanwhile."""
+    """Seconds of one barrier of all threads, None if other programs occupied the processors."""
     timings = of_threads([probes.barrier(threads)])
     return timings["barrier"].best_seconds / MEETINGS if timings else None
 
 
 def _saturating(host: HostDescription, probes: Probes, threads: int) -> float | None:
-    """Read bandwidth of main memory of all threads together over that of one, at least 1; None
-    where others had the processors meanwhile.
+    """Ratio, at least 1, of all threads' read bandwidth from main memory to that of one thread;
+    None if other programs occupied the processors.
     """
     size = working_sets(host)[-1] // threads
     alone, together = probes.read(size * threads), probes.read_together(size, threads)
@@ -283,8 +285,8 @@ def _saturating(host: HostDescription, probes: Probes, threads: int) -> float | 
 
 
 def of_threads(contenders: Sequence[Contender]) -> dict[str, Timing] | None:
-    """The timings of contenders with several threads; None where other programs had processors in
-    nearly all samples: a thread that has none keeps the others waiting, however long.
+    """Timings of contenders with several threads; None if other programs occupied processors in
+    nearly all samples, as one thread without a processor keeps all others waiting.
     """
     protocol = replace(TOGETHER, sample_seconds=_TOGETHER_SECONDS, rounds=_TOGETHER_ROUNDS)
     try:
@@ -294,8 +296,8 @@ def of_threads(contenders: Sequence[Contender]) -> dict[str, Timing] | None:
 
 
 def working_sets(host: HostDescription) -> list[int]:
-    """Working sets in bytes: one that fits each cache, and one that fits none. Of a cache that
-    several processors share a set takes this one's part, if that is more than the nearer caches.
+    """Working sets in bytes: one that fits each cache, and one that fits none. In a cache that
+    several processors share, a set fits one processor's part if that exceeds the nearer caches.
     """
     found, nearer = [], 0
     for cache in host.caches:
@@ -306,7 +308,7 @@ def working_sets(host: HostDescription) -> list[int]:
 
 
 def read_rate(run: ClockedRun, size_bytes: int) -> Bandwidth:
-    """The rate of reading a working set of `size_bytes` again and again."""
+    """The rate of repeatedly reading a working set of `size_bytes`."""
     contender = run.probes.read(size_bytes)
     (timing,) = run([contender]).values()
     moved = run.probes.read_bytes(size_bytes)
@@ -314,7 +316,7 @@ def read_rate(run: ClockedRun, size_bytes: int) -> Bandwidth:
 
 
 def _copies(host: HostDescription, run: ClockedRun, *, out: bool) -> tuple[CopyRate, ...]:
-    """Copies from or to a working set in the last cache, where a layer's tensors mostly are."""
+    """Rates of copies from or to (`out`) the last cache, which mostly holds a layer's tensors."""
     size = working_sets(host)[-2] // 2
     contenders = [run.probes.copy(n, _COPIED_BYTES // n, size, out=out) for n in _RUN_BYTES]
     timings = run(contenders)
@@ -323,7 +325,7 @@ def _copies(host: HostDescription, run: ClockedRun, *, out: bool) -> tuple[CopyR
 
 
 def _grid(kernel: Microkernel) -> list[ProductExtents]:
-    """Samples: full register blocks in both directions, in different numbers, over different k."""
+    """Extents to sample: several numbers of full register blocks in both directions, several k."""
     counts = product(_BLOCK_COUNTS, _BLOCK_COUNTS, _DEPTHS)
     return [ProductExtents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
 
@@ -363,9 +365,9 @@ def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> Kerne
 def undisturbed(
     kernel: Microkernel, sampled: Callable[[], tuple[float, tuple[KernelSample, ...]]]
 ) -> tuple[float, tuple[KernelSample, ...], np.ndarray[tuple[int]]]:
-    """(cycles of the peak's loop, samples, their fitted coefficients) of the first run in which
-    multiply-adds take part of the longest sample. Raises ToolError where they do in none of a few:
-    then other programs had the processor.
+    """(cycles of the peak probe, samples, fitted coefficients) of the first run in which
+    multiply-adds account for some of the longest sample. Raises ToolError after `_RUNS` runs
+    without: other programs occupied the processor.
     """
     for _ in range(_RUNS):
         peak_cycles, samples = sampled()
@@ -381,7 +383,7 @@ def undisturbed(
 
 
 def _terms(kernel: Microkernel, grid: Sequence[ProductExtents]) -> np.ndarray[tuple[int, int]]:
-    """1, rows of blocks, blocks, and blocks times k, as `cost.calls` multiplies them."""
+    """(samples, 4): 1, rows of blocks, blocks, and blocks times k, the terms of `cost.calls`."""
     rows = np.array([e.n // kernel.width for e in grid])
     blocks = rows * np.array([e.m // kernel.scalars for e in grid])
     depths = np.array([e.k for e in grid])
@@ -389,7 +391,7 @@ def _terms(kernel: Microkernel, grid: Sequence[ProductExtents]) -> np.ndarray[tu
 
 
 def _fit_terms(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[tuple[int]]:
-    """Coefficients of the terms; terms with negative ones are dropped from the model."""
+    """Fitted coefficients of the terms; a term with a negative one is dropped, its entry is 0."""
     matrix = _terms(kernel, [s.extents for s in samples])
     names = ("1", "V", "V S", "V S K")
     cycles = [s.cycles for s in samples]
@@ -406,8 +408,8 @@ def _fit_terms(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarr
 
 
 def exposed(host: HostDescription, kernel: Microkernel, run: ClockedRun) -> tuple[float, ...]:
-    """Cycles per byte of B from each level behind the first, beyond the same product near by; each
-    byte is used often enough for its level to keep up.
+    """Cycles per byte of B from each level beyond the first, in addition to the same product with B
+    in the first. Each byte is used often enough for its level to keep up.
     """
     kind = kernel.dtype
     timed = _load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})

@@ -1,9 +1,9 @@
 """Probe a processor that no shipped description was measured on, once, in a fraction of a second.
 
-In: the processor as detected, and the shipped description for its vectors. Out: the path of a
-description in the cache: clock, multiply-adds a cycle, capacities of caches, read rates and what
-the matrix kernel waits for them are this processor's; what takes longer to measure (`calibrate`
-does) is the shipped one's by the ratio of the rates that it follows.
+In: the detected processor, and the shipped description for its vectors. Out: the path of a
+description in the cache. Clock, multiply-adds per cycle, cache capacities, read rates and the
+matrix kernel's waits are measured. Numbers that take longer to measure, as `calibrate` does, are
+those of the shipped description, scaled by the measured rate that they follow.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ from tilewright.targets.host.sections import Caches
 from tilewright.tune.sampling import DEFAULT_PROTOCOL
 
 _FEW, _MANY = (DEFAULT_PROTOCOL.hurried(rounds, 1e-3) for rounds in (3, 9))
-"""For reading, a pass over main memory takes long; and for differences of a few per cent."""
+"""Protocols for reads, as a pass over main memory takes long, and for differences of some per cent.
+"""
 
 _KEPT = CacheStore("processors")
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first,
-    and the cycles that the matrix kernel waits for a byte from behind each cache.
+    """Rates of one thread, and the load of the computer while they were measured.
 
-    `load` is that of the computer meanwhile.
+    `peaks` has floating-point operations per cycle by type, `reads` the levels nearest first, and
+    `exposed` the cycles that the matrix kernel waits for a byte from beyond each cache.
     """
 
     clock_hz: float
@@ -61,14 +62,14 @@ class Rates:
 
     @property
     def source(self) -> str:
-        """How the rates were found."""
+        """The source that a description names for the rates."""
         return f"probed at first use, load {self.load:.1f}"
 
 
 def probed_description(host: HostDescription, base: Machine) -> Path:
-    """The description of `host`, from the cache or probed; what it does not give is that of `base`.
+    """Path of the description of `host`, from the cache or probed; other numbers are `base`'s.
 
-    Raises ToolError where there is no C compiler.
+    Raises ToolError without a C compiler.
     """
     processor = host.cpu_name, host.vendor, host.family, host.model, host.caches, base.name
 
@@ -81,7 +82,7 @@ def probed_description(host: HostDescription, base: Machine) -> Path:
 
 
 def probe(host: HostDescription) -> Rates:
-    """Measure the rates, some milliseconds each."""
+    """Measure the rates, in some milliseconds each."""
     probes = load_probes(host.instruction_set)
     run, often = ClockedRun(probes, _FEW), ClockedRun(probes, _MANY)
     timings = often([probes.peak(kind) for kind in FLOATS])
@@ -121,7 +122,7 @@ def _products(host: HostDescription, base: Machine, rates: Rates) -> Iterator[Se
 
 
 def _units(host: HostDescription, kind: DType, peak_flops_per_cycle: float) -> int:
-    """Vector multiply-adds that start in one cycle."""
+    """Vector multiply-adds that start per cycle, at least 1."""
     return max(1, round(peak_flops_per_cycle / (2 * host.instruction_set.lanes(kind))))
 
 

@@ -1,9 +1,9 @@
-"""Small C loops of known cost: the processor's best possible rates, right now.
+"""Small C loops of known cost, which measure the processor's best possible rates.
 
 In: an instruction set. Out: functions to time (`Probes`). A chain of additions takes one cycle each
-and so tells the clock; independent multiply-adds tell the peak; sums and copies over a working set
-tell what the memory level that holds it delivers. Threads are started and joined, and meet at
-barriers, as generated code has them do.
+and so measures the clock; independent multiply-adds measure the peak; sums and copies over a
+working set measure the bandwidth of the memory level that holds it. Threads start, join and meet at
+barriers as in generated code.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CHAIN_ADDITIONS = 1024
 """Cycles of one call of the clock probe: each addition waits for the one before."""
 PEAK_STEPS = 64
 LARGEST_TEAM = 64
-"""Threads that the probes of starting, meeting and reading together have room for."""
+"""Most threads in the probes of starting, meeting and reading together."""
 MEETINGS = 200
-"""Barriers in a call of their probe, beside which the start of the threads is short."""
+"""Barriers in one call of their probe: enough to make the threads' start negligible."""
 _SUMS = 12
-"""Independent sums of the peak probe: more than the latency times the units of any processor."""
+"""Independent sums of the peak probe: more than latency times units of any processor."""
 
 _CHAIN = """\
 /* The empty statements keep the compiler from adding up the additions, and from knowing the number
@@ -212,23 +212,23 @@ def peak_flops_per_call(isa: InstructionSet, kind: DType) -> int:
 
 @dataclass(frozen=True)
 class Probes:
-    """The compiled probes as contenders."""
+    """The compiled probes; the docstring of each contender describes one call of it."""
 
     isa: InstructionSet
     library: ctypes.CDLL
 
     def clock(self) -> Contender:
-        """A call takes `CHAIN_ADDITIONS` cycles."""
+        """Takes `CHAIN_ADDITIONS` cycles."""
         return Contender("clock", lambda calls: self.library.tw_chain(c_long(calls)))
 
     def peak(self, kind: DType) -> Contender:
-        """A call makes `peak_flops_per_call` operations."""
+        """Executes `peak_flops_per_call` operations."""
         function = getattr(self.library, f"tw_peak_{kind}")
         out = page_aligned(self.isa.lanes(kind), kind)
         return Contender(f"peak {kind}", lambda calls: function(c_long(calls), address(out)))
 
     def read(self, size_bytes: int) -> Contender:
-        """A call reads `read_bytes(size_bytes)` bytes that the call before read too."""
+        """Reads `read_bytes(size_bytes)` bytes, the same ones in every call."""
         x, out = (
             page_aligned(self.read_bytes(size_bytes) // 4, F32),
             page_aligned(self.isa.lanes(F32), F32),
@@ -238,7 +238,7 @@ class Probes:
         return Contender(name, lambda calls: function(c_long(calls), address(x), n, address(out)))
 
     def read_together(self, size_bytes: int, threads: int) -> Contender:
-        """In a call each thread reads `read_bytes(size_bytes)` bytes of its own."""
+        """Reads `read_bytes(size_bytes)` bytes of its own in each thread."""
         x = page_aligned(threads * self.read_bytes(size_bytes) // 4, F32)
         function, n = self.library.tw_read_together, c_long(len(x) // threads)
 
@@ -249,13 +249,13 @@ class Probes:
         return replace(contender, threads=threads)
 
     def read_bytes(self, size_bytes: int) -> int:
-        """Largest size up to `size_bytes` that the reading loop can take, at least one step."""
+        """Largest multiple of the reading loop's step up to `size_bytes`, at least one step."""
         step = 4 * self.isa.vector_bytes
         return max(step, size_bytes // step * step)
 
     def copy(self, run_bytes: int, runs: int, size_bytes: int, *, out: bool) -> Contender:
-        """A call copies `runs` runs, twice their length apart, between a working set of
-        `size_bytes` and a packed buffer: into the buffer, or `out` of it.
+        """Copies `runs` runs, twice their length apart, between a working set of `size_bytes` and a
+        packed buffer: into the buffer, or `out` of it.
         """
         n, name = run_bytes // 4, f"{'put' if out else 'get'} {run_bytes}"
         packed, strided = page_aligned(n * runs, F32), page_aligned(size_bytes // 4, F32)
@@ -271,11 +271,11 @@ class Probes:
         return Contender(name, run)
 
     def start(self, threads: int) -> Contender:
-        """A call starts and joins all threads but the first."""
+        """Starts and joins all threads but the first."""
         return self._threaded("start", self.library.tw_start, threads)
 
     def barrier(self, threads: int) -> Contender:
-        """In a call all threads are started and meet `MEETINGS` times."""
+        """Starts all threads, which then meet `MEETINGS` times."""
         return replace(self._threaded("barrier", self.library.tw_barrier, threads), threads=threads)
 
     def _threaded(self, name: str, function: Callable[..., int], threads: int) -> Contender:
@@ -288,6 +288,6 @@ class Probes:
 
 @cache
 def load_probes(isa: InstructionSet) -> Probes:
-    """Compile and load the probes; raises ToolError where there is no compiler."""
+    """Compile and load the probes. Raises ToolError without a C compiler."""
     flags = (*isa.compiler_flags, "-pthread")
     return Probes(isa, load_library({"probes.c": probe_source(isa)}, flags))

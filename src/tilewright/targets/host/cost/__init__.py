@@ -1,1 +1,1 @@
-"""Parts of an estimate for this computer beyond its calls: caches, streams, threads."""
+"""Parts of an estimate for this computer besides its calls: caches, stores, threads."""

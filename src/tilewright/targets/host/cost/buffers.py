@@ -1,8 +1,8 @@
-"""Cache capacity that buffers take where caches stand in for a scratchpad.
+"""Cache capacity that buffers occupy where caches stand in for a scratchpad.
 
-In: a program, a machine and the values of its parameters. Out: bytes, of the values' form. The
-operand that products load by vectors is read panel by panel: one panel is near, the others may wait
-in the last cache.
+In: a program, a machine and values for the program's parameters. Out: bytes, of the values' form.
+Products read the operand that they load by vectors panel by panel: one panel is near the core, the
+others may wait in the last cache.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.targets.host.sections import Caches
 
 _LASTING = 2 / 3
-"""Share of the room near a core that buffers may take where all together exceed it."""
+"""Share of the cache near a core that buffers may occupy if together they exceed it."""
 
 
 def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Bytes of the buffers that may wait in the last cache: all panels but one."""
+    """Bytes of buffers that may wait in the last cache: all panels of a loaded factor but one."""
     waiting: Value = 0
     if machine.find_section(Caches) is None:
         return waiting
@@ -44,7 +44,7 @@ def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) 
 
 
 def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
-    """The buffers that products read whole and by vectors, with their extents along the vectors."""
+    """(view, extent along the vectors) of each buffer that products read whole and by vectors."""
     found: dict[str, tuple[View, Expr]] = {}
     for call, multiply in calls_of(program.body, MatrixProduct):
         loaded = call.operands[multiply.loaded]
@@ -56,9 +56,9 @@ def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
 
 
 def has_room(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """True if the buffers fit. Panels from the last cache pass through the nearer one, and so does
-    C: a third of the room is theirs (of a product of 1000 with 168, 252 and 336 rows of A, the
-    larger ones take 0.5 to 1 % longer).
+    """True if the buffers fit: near the core, or with waiting panels in the last cache. These
+    panels and C pass through the nearer cache and need a third of it (in a product of extent 1000
+    with 168, 252 or 336 rows of A in a buffer, the larger ones take 0.5 to 1 % longer).
     """
     total, room = scratchpad_bytes(program, env), machine.spm_available_bytes
     near = total - waiting_bytes(program, machine, env)

@@ -1,12 +1,12 @@
 """Cycles that a core waits for operands used in place: the traffic between the caches.
 
-In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
-cache holds what the loops from some depth inwards touch, if that fits; then every operand is
-fetched from beyond the cache once for each iteration of the outer loops that move its region. A
-byte costs the part of its transfer that does not overlap with computing (the additive
+In: a prepared nest, a machine and values for the nest's parameters. Out: cycles, of the values'
+form. A cache holds the data that the loops from some depth inwards touch, if they fit; then every
+operand is fetched from beyond the cache once for each iteration of the outer loops that move its
+region. A byte costs the part of its transfer that does not overlap with computing (the additive
 execution-cache-memory model, Stengel et al. 2015), and all bytes together take at least the time
-that a level needs to deliver them. Where everything fits nothing is charged: a kernel that is
-called again finds its operands.
+that a level needs to deliver them. If everything fits nothing is charged: a kernel that is called
+again finds its operands in the cache.
 
 Rows whose distance is a multiple of a power of two share sets of a cache: they occupy all lines of
 those sets.
@@ -37,12 +37,12 @@ from tilewright.targets.host.sections import Caches, CoreCache, Pages
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 _L1_SHARE = 0.5
-"""Share of the level 1 cache for one factor: the other one is streamed through it."""
+"""Share of the level 1 cache that one factor may occupy: the other is streamed through it."""
 
 
 @dataclass(frozen=True)
 class TouchedRows:
-    """Bytes touched, in rows of `run` bytes each, `pitch` apart (0: there is only one)."""
+    """Touched bytes, in rows of `run` bytes with starts `pitch` bytes apart (0: a single row)."""
 
     bytes: Value
     run: Value
@@ -62,30 +62,27 @@ class TouchedRows:
 
 @dataclass(frozen=True)
 class _Operand:
-    """One operand: the `reach`, regions it touches inside each number of loops, (depths, tiles),
-    the loops that move its region, the bytes of a constant, of which other nests may read the rest,
-    and whether each of several threads has a part of its own.
-    """
+    """An operand of a product that is used in place."""
 
     tile: Tile
-    reach: TouchedRows
-    moved_by: tuple[bool, ...]
-    constant_bytes: Value = 0
-    own: Value = True
+    reach: TouchedRows  # (depths + 1, tiles): region touched inside 0 to `depths` outer loops
+    moved_by: tuple[bool, ...]  # whether each loop moves its region
+    constant_bytes: Value = 0  # of a whole constant, of which other nests may read the rest
+    own: Value = True  # whether each thread has its own part of it
 
     @cached_property
     def regions(self) -> tuple[TouchedRows, ...]:
-        """The regions it touches inside each number of loops."""
+        """The regions that it touches inside each number of outer loops."""
         fields = (self.reach.bytes, self.reach.run, self.reach.pitch)
         return tuple(map(TouchedRows, *map(_rows, fields)))
 
     def rooms(self, cache: CoreCache) -> list[Value]:
-        """Bytes of the cache sets that hold each of them; between two runs all of a constant."""
+        """Capacity of the cache sets that each region occupies; a whole constant between runs."""
         every, *inside = _rows(self.reach.room(cache))
         return [np.maximum(every, self.constant_bytes), *inside]
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
-        """Bytes that come into a cache that holds what is touched inside `depth` loops."""
+        """Bytes fetched into a cache that holds all data touched inside `depth` outer loops."""
         moving = [d for d in range(depth) if self.moved_by[d]]
         if not moving:
             return self.regions[0].bytes
@@ -96,7 +93,7 @@ class _Operand:
 
 
 def _rows(table: Value) -> list[Value]:
-    """The rows of a table, numbers where there is one column."""
+    """The rows of a table; of a table with one column, its numbers."""
     return list(table[:, 0] if table.shape[1] == 1 else table)
 
 
@@ -107,10 +104,10 @@ def exposed_cycles(
     buffer_bytes: Value,
     busy_cycles: Value = 0.0,
 ) -> Value:
-    """Cycles that the core waits, beyond the calls' own time, for operands that are in place, or in
-    buffers larger than the level 2 cache.
+    """Cycles that the core waits, beyond the calls' own time, for operands in place, or in buffers
+    larger than the level 2 cache.
 
-    `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
+    Buffers occupy `buffer_bytes` of the caches. Fills overlap with `busy_cycles` of other work.
     """
     caches, program = machine.find_section(Caches), prepared.program
     if caches is None or next(calls_of(program.body, MatrixProduct), None) is None:
@@ -144,8 +141,8 @@ def exposed_cycles(
 
 
 def _further_cycles(nearer: CoreCache, cache: CoreCache) -> float:
-    """Cycles of a byte from behind a cache beyond those of one from behind the nearer one, which it
-    comes through.
+    """Exposed cycles of a byte from beyond `cache`, in addition to those from beyond `nearer`,
+    which are charged already as the byte passes through both.
     """
     return max(0.0, cache.exposed_cycles_per_byte - nearer.exposed_cycles_per_byte)
 
@@ -153,9 +150,9 @@ def _further_cycles(nearer: CoreCache, cache: CoreCache) -> float:
 def _handed_over(
     operands: Sequence[_Operand], counts: Sequence[Value], program: Program, machine: Machine
 ) -> Value:
-    """Bytes of intermediate results that a thread reads of what others stored, in each turn of the
-    loops that move no operand: where it has a part of the constant, for their rows are divided
-    otherwise before and after. Sums that have no parts are its own.
+    """Bytes of intermediate results that a thread reads after others stored them, over all turns of
+    loops that move no operand. If threads divide the constant, the nests before and after divide
+    these results by rows instead, so most come from other threads; undivided sums are its own.
     """
     scratch = [o for o in operands if program.tensor(o.tile.tensor).kind == "scratch"]
     if not scratch or machine.thread_count == 1:
@@ -175,8 +172,9 @@ def _handed_over(
 
 
 def _from_memory(operand: _Operand, program: Program) -> _Operand:
-    """The operand, where it is constant beside intermediate results, as no cache keeps it until the
-    next run: transformed kernels, several times the weights, which threads of a network share.
+    """The operand with infinite `constant_bytes` if it is a constant of a program with intermediate
+    results. These are transformed convolution kernels, several times the size of the weights and
+    shared by threads: no cache keeps them until the next run.
     """
     between = any(t.kind == "scratch" for t in program.tensors)
     far = between & np.greater(operand.constant_bytes, 0)
@@ -190,8 +188,8 @@ def _without_stored(
     env: Mapping[str, Value],
     counts: Sequence[Value],
 ) -> tuple[list[_Operand], Value]:
-    """(the operands, the bytes of a C with non-temporal stores). Such a C counts no bytes as an
-    operand: it takes the time of main memory, and the core does not wait for it.
+    """(operands, bytes of C if it is written by non-temporal stores). Such a C counts no bytes as
+    an operand: its stores take time of main memory, but the core does not wait for them.
     """
     found: list[_Operand] = []
     stored: Value = 0
@@ -210,21 +208,19 @@ def _without_stored(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Extents of a product along the broadcast factor and along the loaded one, those of its
-    register blocks, and the factors.
-    """
+    """Extents, register block and factors of a product."""
 
-    scalars: Value
-    columns: Value
+    scalars: Value  # extent along the broadcast factor
+    columns: Value  # extent along the loaded factor
     k: Value
-    height: int
-    width: int
-    broadcast: Operand
-    loaded: Operand
+    height: int  # of a register block, along the broadcast factor
+    width: int  # of a register block, along the loaded factor
+    broadcast: Operand  # factor read element by element
+    loaded: Operand  # factor read by vectors
 
 
 def _shape(program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
-    """Shape of the program's first product."""
+    """The shape of the program's first product."""
     call, multiply = next(calls_of(program.body, MatrixProduct))
     m, n, k = (_extent(call, letter, env) for letter in "mnk")
     _, a, b = call.operands
@@ -243,8 +239,8 @@ def _swept_again(
     operands: Sequence[_Operand],
     buffer_bytes: Value,
 ) -> Value:
-    """Bytes that are fetched into the level 2 cache again within a call: each block of columns
-    sweeps the whole broadcast factor, which the cache may not hold that long.
+    """Bytes fetched into the level 2 cache again within one call: each block of columns sweeps the
+    whole broadcast factor, which the cache may not keep from one sweep to the next.
     """
     caches = machine.find_section(Caches)
     if caches is None:
@@ -273,8 +269,8 @@ def _streamed(program: Program, env: Mapping[str, Value]) -> Value:
 
 
 def _cut_panels(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Panels of a constant that a call takes a part of, on pages of its own; whole ones follow each
-    other in memory.
+    """Panels of a constant of which a call reads a part along k, each on pages of its own; whole
+    panels are contiguous in memory.
     """
     shape = _shape(program, machine, env)
     if not isinstance(shape.loaded, Tile) or program.tensor(shape.loaded.tensor).kind != "constant":
@@ -290,7 +286,7 @@ def _cut_panels(program: Program, machine: Machine, env: Mapping[str, Value]) ->
 
 
 def _tiles(program: Program) -> tuple[Tile, ...]:
-    """Operands of the matrix products that are used in place."""
+    """Operands of the matrix products used in place."""
     products = calls_of(program.body, MatrixProduct)
     return tuple(o for call, _ in products for o in call.operands if isinstance(o, Tile))
 
@@ -302,8 +298,8 @@ def _operand(
     loops: Sequence[tuple[str, Value]],
     depths: int,
 ) -> _Operand:
-    """The regions that an operand touches inside each number of loops, down to one call, which has
-    all loops beyond `depths` inside.
+    """The regions that an operand touches inside 0 to `depths` outer loops, down to one call, which
+    contains all further loops.
     """
     tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
@@ -319,7 +315,9 @@ def _operand(
 def _region(
     tensor: Tensor, counts: Sequence[Value], steps: Sequence[Value], shape: Sequence[Value]
 ) -> TouchedRows:
-    """The indices of each dimension as bytes in rows; constants are packed and have no rows."""
+    """Touched rows of a region with `counts` indices `steps` apart in a tensor of `shape`; packed
+    constants are contiguous, without a pitch.
+    """
     size = dtype(tensor.dtype).size_bytes
     run: Value = size
     pitch: Value = 0
@@ -343,10 +341,10 @@ def _set_conflicts(
     operands: Sequence[_Operand],
     loops: Sequence[tuple[str, Value]],
 ) -> tuple[Value, Value]:
-    """Cycles for factors whose part in one register block the nearer caches do not keep, though it
-    is small: rows that share sets, or lie on too many pages. Each line comes anew at every use:
-    cycles that the core waits, and those in which what is fetched ahead comes meanwhile; into sets
-    that do not keep it until it is used it comes twice.
+    """(cycles that the core waits, cycles in which prefetched lines arrive) for factors whose part
+    in one register block is small but not kept by the nearer caches, because its rows share sets or
+    lie on too many pages. Every use fetches each line again; a prefetched line comes twice if its
+    set does not keep it until its use.
     """
     call, _ = next(calls_of(program.body, MatrixProduct))
     kind, shape = program.element_type(call.operands[0]), _shape(program, machine, env)
@@ -388,8 +386,8 @@ def _set_conflicts(
 
 
 def _late_cycles(times_in: Value, kind: str, machine: Machine) -> Value:
-    """Cycles that a step of k takes beyond its multiply-adds in a full register block whose lines
-    are fetched ahead and come into the level 1 cache so many times: it loads nothing meanwhile.
+    """Cycles that a step of k takes beyond its multiply-adds, in a full register block whose lines
+    are prefetched and come into the level 1 cache `times_in` times. Loads and fills do not overlap.
     """
     gemm, caches = machine.section(GemmPrimitive), machine.section(Caches)
     row = machine.core.lanes(kind) * gemm.register_block_vectors * dtype(kind).size_bytes
@@ -400,7 +398,7 @@ def _late_cycles(times_in: Value, kind: str, machine: Machine) -> Value:
 
 
 def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str, Value]) -> Value:
-    """Bytes from one index of a factor's dimension to the next; constants are packed."""
+    """Bytes from one index of a factor's dimension `letter` to the next; 0 for packed constants."""
     match factor:
         case Tile(tensor):
             if program.tensor(tensor).kind == "constant":
@@ -420,8 +418,8 @@ def _in_one_set(pitch: Value, caches: Caches) -> Value:
 
 
 def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
-    """Cycles per byte to fetch a register block's operand again at each use; the other factor and C
-    have as many rows as the block is high.
+    """Cycles per byte to refetch a register block's factor at each use, 0 if a cache keeps it. The
+    other factor and C each touch `height` rows besides.
     """
     l1, l2, pages = caches.l1, caches.l2, caches.pages
     touched = np.minimum(block.pitch, pages.page_bytes) * (block.rows + 2 * height)
@@ -433,21 +431,21 @@ def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
 
 
 def _is_crowded(block: TouchedRows, l1: CoreCache) -> Value:
-    """True if the rows of a register block's operand share sets of the level 1 cache, and fill
-    them.
+    """True if the rows of a register block's factor share sets of the level 1 cache, and these
+    exceed the factor's share of it.
     """
     return (block.room(l1) > _L1_SHARE * l1.capacity_bytes) & (block.room(l1) > block.bytes)
 
 
 def _row_miss_cycles(block: TouchedRows, pages: Pages) -> Value:
-    """Cycles for TLB misses of the rows of one register block that are on pages of their own."""
+    """Cycles of TLB misses in one register block whose rows lie on pages of their own."""
     apart = np.greater_equal(block.pitch, pages.page_bytes)
     return np.where(apart, block.rows * pages.row_miss_cycles, 0)
 
 
 def _page_cycles(swept: TouchedRows, written: Sequence[TouchedRows], pages: Pages) -> Value:
-    """Cycles for TLB misses of rows that are swept repeatedly and, with a column of C, lie on too
-    many pages.
+    """Cycles of TLB misses in one sweep of rows that, with a column of C, lie on more pages than
+    the TLB holds.
     """
     size = pages.page_bytes
     apart = np.greater_equal(swept.pitch, size)
@@ -458,7 +456,7 @@ def _page_cycles(swept: TouchedRows, written: Sequence[TouchedRows], pages: Page
 
 
 def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
-    """The extent of one dimension of a product in the first iteration."""
+    """Extent of a product along `letter` in the first iteration."""
     operand = next(o for o in call.operands if letter in o.roles)
     found: Value = 1
     for role, r in zip(operand.roles, operand.ranges, strict=True):
@@ -469,8 +467,8 @@ def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
 def _touched(
     r: Range, loops: Sequence[tuple[str, Value]], depths: int, env: Mapping[str, Value]
 ) -> Value:
-    """Indices of one dimension that the loops inside each number of loops touch together, (depths,
-    tiles).
+    """(depths + 1, tiles): indices of one dimension that the loops inside 0 to `depths` outer loops
+    touch together.
     """
     extent = evaluate(r.extent, env)
     span: Value = (extent - 1) * evaluate(r.step, env) + 1
@@ -494,9 +492,9 @@ def _traffic(
     buffer_bytes: Value,
     threads: int,
 ) -> Value:
-    """Bytes that a thread brings into `cache`, with the regions of the largest depth that fits kept
-    there; if not even those of one call fit, each call fetches its own again. Threads share what
-    they have no parts of, but for what comes from main memory.
+    """Bytes that a thread brings into `cache`, which keeps the regions of the outermost depth that
+    fits; if not even those of one call fit, each call fetches its own again. Threads share the
+    fetches of undivided operands, except constants that come from main memory.
     """
     room = cache.capacity_bytes - threads * buffer_bytes
     shares = [np.where(o.own | np.isinf(o.constant_bytes), 1.0, 1.0 / threads) for o in operands]

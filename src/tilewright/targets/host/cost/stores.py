@@ -1,9 +1,9 @@
-"""Which results take non-temporal stores, those that no cache would hold, in whole lines; and which
-operands are fetched ahead.
+"""Rules for non-temporal stores and prefetches: which results and which operands use them.
 
-In: a program, a machine and the values of its parameters. Out: truth values, of the values' form.
-Such stores neither read the line first nor evict another one. The same rules price candidates and
-decide what code is generated.
+In: a program, a machine and values for the program's parameters. Out: truth values, of the values'
+form. Results that no cache would hold are stored non-temporally, in whole lines, which neither
+reads a line first nor evicts another. The same rules price candidates and decide the generated
+code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
 
 
 def is_fetched_ahead(tensor: Tensor, caches: Caches, env: Mapping[str, Value]) -> Value:
-    """True if a tensor of floats that products read in place exceeds half the level 2 cache."""
+    """True if products prefetch a tensor in place: its floats exceed half the level 2 cache."""
     exceeds = np.greater(whole_bytes(tensor, env), caches.l2.capacity_bytes // 2)
     return exceeds & dtype(tensor.dtype).is_float
 
@@ -41,7 +41,7 @@ def whole_bytes(tensor: Tensor, env: Mapping[str, Value]) -> Value:
 def passes_caches(
     tile: Tile, program: Program, machine: Machine, env: Mapping[str, Value]
 ) -> Value:
-    """True if a result that is written once, in place, takes non-temporal stores: its tensor is far
+    """True if a result that is written once, in place, uses non-temporal stores: its tensor is far
     and its rows are whole lines of main memory.
     """
     tensor = program.tensor(tile.tensor)

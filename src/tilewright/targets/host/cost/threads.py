@@ -1,6 +1,6 @@
-"""Cost of running several threads: barriers, and a main memory that they share.
+"""Cost of running several threads: barriers, data of other threads, and a shared main memory.
 
-In: a prepared nest with a division, a machine and the values of its parameters. Out: cycles and
+In: a prepared nest with a division, a machine and values for the nest's parameters. Out: cycles and
 factors, of the values' form.
 """
 
@@ -22,8 +22,8 @@ from tilewright.targets.host.sections import Caches
 
 
 def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles of the barriers behind a nest: one for each iteration of the loops that it shares with
-    others, none where those are divided, for then its neighbours are the same thread's.
+    """Cycles of the barriers after a nest: one per iteration of the loops that nests share, none if
+    threads divide those loops, for then a thread computes all nests of its iterations.
     """
     division, threads = prepared.division, machine.threads
     if division is None or threads is None:
@@ -37,7 +37,7 @@ def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value
 
 
 def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[bool]) -> Value:
-    """True if each thread has an operand's bytes to itself, given which loops move it."""
+    """True if each thread has its own part of an operand, which the loops `moved_by` move."""
     if prepared.division is None:
         return True
     own: Value = False
@@ -48,9 +48,9 @@ def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[boo
 
 
 def handed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles for what a thread reads of images that others stored, and stores of those that others
-    will read: all but its own part of the outermost dimension in memory, the rows, by which stages
-    that are no products divide images, too.
+    """Cycles for image bytes that a thread reads after others stored them, or stores for others to
+    read: everything outside its own part. Nothing is charged if the nest divides the outermost
+    dimension in memory, the rows, as stages other than products also divide images by rows.
     """
     caches, threads, division = machine.find_section(Caches), machine.threads, prepared.division
     if division is None or caches is None or threads is None:
@@ -74,9 +74,9 @@ def handed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 
 
 def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles that main memory needs at least to deliver once what a nest touches to the threads
-    that divide its loops; 0 where the last cache holds its tensors, of which other nests may touch
-    the rest, and on one thread, whose copies are priced.
+    """Least cycles in which main memory delivers once all bytes that a nest touches, to the threads
+    that divide its loops. 0 if the last cache holds the nest's tensors as a whole, since other
+    nests may touch the rest, and on one thread, whose copies are priced.
     """
     caches, threads = machine.find_section(Caches), machine.threads
     if prepared.division is None or caches is None or threads is None:
@@ -94,7 +94,7 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 
 
 def _touched_bytes(program: Program, env: Mapping[str, Value]) -> Value:
-    """Bytes that all calls and copies touch, of each memory once."""
+    """Bytes that all calls and copies touch, counting each memory once."""
     loops = [s for s in walk(program.body) if isinstance(s, For)]
     at_start = {**env, **dict.fromkeys((f.var for f in loops), 0)}
     counts = {f.var: evaluate(f.extent, at_start) for f in loops}
@@ -111,7 +111,7 @@ def _touched_bytes(program: Program, env: Mapping[str, Value]) -> Value:
 
 
 def _places(program: Program) -> Iterator[tuple[str, tuple[Range, ...]]]:
-    """Tensors that statements touch, and where."""
+    """(name, ranges) of each tensor region that a statement touches."""
     for stmt in walk(program.body):
         match stmt:
             case Call(_, operands):
@@ -123,6 +123,6 @@ def _places(program: Program) -> Iterator[tuple[str, tuple[Range, ...]]]:
 
 
 def crowding(machine: Machine) -> float:
-    """Factor by which a byte from main memory takes longer if all threads want one."""
+    """Slowdown of a byte from main memory when all threads transfer at once."""
     threads = machine.threads
     return max(1.0, threads.count / threads.saturating) if threads else 1.0

@@ -1,1 +1,1 @@
-"""The C of one kernel: products with their operands, copies, threads, headers."""
+"""Generate the C of one kernel: products, copies, transforms, threads, headers."""

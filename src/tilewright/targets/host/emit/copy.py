@@ -1,7 +1,7 @@
-"""Transfers as copies that the core makes: plain ones row by row, or into panels on the way.
+"""Emit transfers as copies that the core makes: row by row, or packed into panels.
 
-In: a transfer and, where its buffer is packed, the panels. Out: loops around calls of the functions
-of `packing`. A copy is done when its call returns, so a wait emits nothing.
+In: a transfer and, if its buffer is packed, the panels. Out: loops around calls of the functions of
+`packing`. A copy is complete when its call returns, so a wait emits nothing.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tilewright.targets.host.emit.links import (
 
 
 def copy_function(kind: DType) -> str:
-    """The name of the plain copy."""
+    """Name of the function for plain copies."""
     return f"tw_copy_rows_{kind}"
 
 
 def stream_function(kind: DType) -> str:
-    """The name of the plain copy to where no cache keeps it."""
+    """Name of the function for plain copies with non-temporal stores."""
     return f"tw_stream_rows_{kind}"
 
 
 def pack_function(kind: DType, width: int) -> str:
-    """The name of the copy into panels."""
+    """Name of the function for copies into panels of `width`."""
     return f"tw_pack_{kind}_{width}"
 
 
 def emit_copy_call(
     stmt: Transfer, panels: Panels | None, context: CallContext, *, streamed: bool = False
 ) -> None:
-    """Write one transfer; with non-temporal stores where it is `streamed`."""
+    """Write one transfer; if `streamed`, with non-temporal stores."""
     if panels is not None:
         tensor = context.program.tensor(stmt.tensor)
         strides = strides_of(tensor.shape)
@@ -66,7 +66,7 @@ def emit_copy_call(
 def _nested(
     stmt: Transfer, plan: TransferPlan, start: Expr, function: str, context: CallContext
 ) -> None:
-    """Loops over what one stride cannot say, around a copy of `count` rows."""
+    """Write a copy of equidistant rows, inside loops over the repetitions of a region beyond it."""
     blocks = plan.blocks
     counts = [repeat.count for repeat in blocks.outer]
     inner = _with_counters(context, counts)
@@ -90,8 +90,8 @@ def _nested(
 
 @dataclass(frozen=True)
 class Packing:
-    """A region of the tensor that C calls `source`, with the tensor's strides, and where its panels
-    go: `start` elements into `target`.
+    """A region of `shape` to pack: `ranges` of the tensor that C calls `source`, with that tensor's
+    `strides`; its panels begin `start` elements into `target`.
     """
 
     ranges: tuple[Range, ...]
@@ -105,8 +105,8 @@ class Packing:
 
 
 def emit_packing(packing: Packing, context: CallContext) -> None:
-    """Write the copy of a region into panels. Constants alone have blocks and panels together; they
-    are packed as a whole.
+    """Write the copy of a region into panels. Only constants have blocks or several panels
+    together, and these are packed as a whole.
     """
     panels, shape = packing.panels, packing.shape
     taps = product(e for _, e in outside_of(shape, panels))
@@ -120,8 +120,8 @@ def emit_packing(packing: Packing, context: CallContext) -> None:
 
 
 class _Part(NamedTuple):
-    """Parts of `size` indices along one dimension, whose indices take `each` elements; the name is
-    that of the loop over them.
+    """A split of one dimension into parts of `size` indices, with `each` elements of the target per
+    index; `name` is the variable of the loop over the parts.
     """
 
     name: str
@@ -133,7 +133,7 @@ class _Part(NamedTuple):
 def _emit_parts(
     parts: Sequence[_Part], packing: Packing, before: Expr, context: CallContext
 ) -> None:
-    """The copies of all parts, which have so many elements of the target `before` them."""
+    """Write the copies of all parts, from `before` elements into the target on."""
     if not parts:
         _emit_block(packing, before, context)
         return
@@ -153,7 +153,7 @@ def _emit_parts(
 
 
 def _emit_block(packing: Packing, before: Expr, context: CallContext) -> None:
-    """The copy of one part, which has so many elements of the target `before` it."""
+    """Write the copy of one part, from `before` elements into the target on."""
     ranges, strides, panels = packing.ranges, packing.strides, packing.panels
     outside = [d for d in range(len(ranges)) if d not in (panels.across, panels.depth)]
     looped = [d for d in outside if ranges[d].extent != Const(1)]
@@ -187,7 +187,7 @@ def _counter(number: int) -> str:
 
 
 def _with_counters(context: CallContext, counts: Sequence[Expr]) -> CallContext:
-    """The context inside the loops."""
+    """The context inside loops with these `counts`."""
     scope = context.scope
     for number, count in enumerate(counts):
         name = _counter(number)

@@ -12,16 +12,16 @@ from tilewright.common.dtypes import dtype
 from tilewright.targets.host.emit.threads import THREAD, THREADS
 
 PACKED = "packed"
-"""The parameter that a packing function writes to."""
+"""Name of the parameter that a packing function writes to."""
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Memory that the caller gives to a kernel: first what is each thread's own, buffers and then
-    scratch tensors, `own_bytes` for each of the `threads`, then scratch tensors of all threads.
+    """Memory that a kernel's caller provides: for each of the `threads` its own buffers and scratch
+    tensors, `own_bytes` in all, then the scratch tensors that threads share.
 
-    `scratch` and `shared` pair tensors with their offsets in either part; `size_bytes` leaves room
-    to align the start.
+    `scratch` has (tensor, offset in a thread's own part), `shared` (tensor, offset in the whole);
+    `size_bytes` includes room to align the start.
     """
 
     size_bytes: int
@@ -33,7 +33,7 @@ class Workspace:
 
 
 def stored_shape(info: TensorInfo) -> tuple[int, ...]:
-    """The shape in which a kernel takes an operand: its panels', or that of what it is made of."""
+    """Shape in which a kernel reads an operand: of its panels, or of the tensor made from it."""
     if info.made is not None:
         return stored_shape(info.made)
     if info.panels is None:
@@ -48,7 +48,7 @@ def stored_shape(info: TensorInfo) -> tuple[int, ...]:
 
 
 def stored_elements(info: TensorInfo) -> int:
-    """Elements of an operand as the kernel takes it."""
+    """Elements of an operand in the form that the kernel reads."""
     return prod(stored_shape(info))
 
 
@@ -86,18 +86,18 @@ def host_header(
 
 
 def prototype(naming: Naming, tensors: tuple[TensorInfo, ...]) -> tuple[str, list[str]]:
-    """The entry point: its name with the type, and its parameters."""
+    """(return type and name, parameters) of the entry point."""
     public = [_parameter(info) for info in tensors if info.kind != "scratch"]
     return f"void {naming.artifact}", [*public, "void *workspace"]
 
 
 def thread_parameters() -> list[str]:
-    """C parameters that a thread's function takes last: its number and the number of threads."""
+    """Last C parameters of a thread's function: its number and the number of threads."""
     return [f"long {THREAD}", f"long {THREADS}"]
 
 
 def pack_prototype(naming: Naming, info: TensorInfo) -> tuple[str, list[str]]:
-    """The function that packs one constant."""
+    """(return type and name, parameters) of the function that packs one constant."""
     return f"void {pack_name(naming.artifact, info)}", [
         _parameter(info),
         f"{dtype(info.dtype).c_name} *{PACKED}",
@@ -105,7 +105,7 @@ def pack_prototype(naming: Naming, info: TensorInfo) -> tuple[str, list[str]]:
 
 
 def pack_name(kernel: str, info: TensorInfo) -> str:
-    """The function of a kernel that packs one of its constants."""
+    """Name of the function that packs one of a kernel's constants."""
     return f"{kernel}_pack_{info.identifier}"
 
 

@@ -1,7 +1,7 @@
 """The C file of one kernel: an explicit program in, `<name>.c` out.
 
-Buffers lie in the workspace that the caller gives; the program's loops run as they stand, transfers
-are copies, waits emit nothing. The text is C11 with `long` arithmetic.
+Buffers lie in the workspace that the caller provides; the program's loops run as they stand,
+transfers are copies, waits emit nothing. The text is C11 with `long` arithmetic.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ _FENCE = "__builtin_ia32_sfence();"
 """Fence after which other threads see non-temporal stores."""
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
-"""Emitters of all calls but chains of products."""
+"""Emitters of all calls except chains of products."""
 
 
 @dataclass(frozen=True)
 class KernelText:
-    """Everything that a kernel's C file is written from."""
+    """Everything that a kernel's C file is generated from."""
 
     program: Program
     naming: Naming
@@ -111,7 +111,7 @@ class KernelText:
     far: frozenset[str] = frozenset()
     """Tensors that the last cache cannot keep."""
     index: str | None = None
-    """C text of the number of a part, inside the loops that threads divide."""
+    """C expression for the number of a part, inside the loops that threads divide."""
 
     @property
     def is_divided(self) -> bool:
@@ -119,8 +119,8 @@ class KernelText:
         return self.workspace.threads > 1
 
     def is_streamed(self, stmt: Transfer) -> bool:
-        """True if a transfer puts floats to a far tensor with non-temporal stores. Only beside
-        products of the same type, whose vector operations the copy uses.
+        """True if a transfer puts floats into a far tensor by non-temporal stores. The kernel must
+        have products of the same type, whose vector operations the copy uses.
         """
         kind = dtype(self.program.tensor(stmt.tensor).dtype)
         summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
@@ -141,7 +141,7 @@ class KernelText:
         return products or bool(self.streamed()) or any(one.streams for one in self.transforms())
 
     def of_constants(self) -> KernelText:
-        """This text for the statements that run ahead of all calls, on the constant as given."""
+        """The text of the statements that run ahead of all calls and read the constant as given."""
         assert self.ahead is not None
         program = replace(self.program, tensors=(self.ahead.given, self.ahead.made))
         return replace(self, program=program)
@@ -153,26 +153,26 @@ class KernelText:
         return dict.fromkeys(one for one in found if one is not None)
 
     def transform_of(self, call: Call) -> LineTransform | None:
-        """The transform of operands in place that computes a call, if there is one. What it stores
-        for other threads to read goes past the caches: a line that two cores have read is taken
-        back from both before one stores to it again.
+        """The transform of operands in place that computes a call, if there is one. Its results for
+        other threads bypass the caches: before a core stores again to a line that two cores have
+        read, both copies of the line must be invalidated.
         """
         past = self.far | {name for name, _ in self.workspace.shared}
         return transform_of(call, self.program, self.isa, self.epilogue, past)
 
     def window_functions(self) -> dict[WindowFunction, str]:
-        """The distinct functions of sums of windows, and their names."""
+        """The distinct functions for sums of windows, with their names."""
         calls = (s for s in walk(self.program.body) if isinstance(s, Call))
         found = dict.fromkeys(one for call in calls if (one := self.window_function(call)))
         return {one: f"tw_windows{i}" for i, one in enumerate(found)}
 
     def window_function(self, call: Call) -> WindowFunction | None:
-        """The function of sums of windows that a call takes, if it is one."""
+        """The function that computes a call of sums of windows, None for other calls."""
         return window_function(call, self.program, self.isa, self.machine, self.epilogue)
 
     @property
     def inside(self) -> frozenset[str]:
-        """Tensors whose border of zeros is not read: sums of windows may leave it out."""
+        """Tensors whose border of zeros no statement reads: sums of windows can skip it."""
         program, read = self.program, set[str]()
         for stmt in walk(program.body):
             if isinstance(stmt, Transfer):
@@ -185,7 +185,7 @@ class KernelText:
         return frozenset(t.name for t in program.tensors if t.zeros and t.memory not in read)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]]:
-        """The distinct micro-kernels, their names, and the heights and widths of their blocks."""
+        """The distinct micro-kernels: name, heights and widths of register blocks of each."""
         found: dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]] = {}
         for _, one in self.products.calls:
             name = f"tw_product{len(found)}"
@@ -194,12 +194,12 @@ class KernelText:
         return found
 
     def name_of(self, one: ProductChain) -> str:
-        """The name of a product's micro-kernel."""
+        """Name of a product's micro-kernel function."""
         return self.microkernels()[one.kernel][0]
 
 
 def emit_kernel(text: KernelText) -> str:
-    """The text of `<name>.c`; raises ProgramError for a primitive that the host lacks."""
+    """The text of `<name>.c`. Raises ProgramError for a primitive that the host lacks."""
     writer, program, naming = CWriter(), text.program, text.naming
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
@@ -232,7 +232,7 @@ def emit_kernel(text: KernelText) -> str:
 
 
 def _functions(text: KernelText) -> Iterator[str]:
-    """Arithmetic, vector operations, copies, micro-kernels and primitives that the kernel calls."""
+    """The C functions that the kernel calls: arithmetic, vectors, copies, products, primitives."""
     yield integer_arithmetic()
     if text.is_divided:
         yield thread_functions()
@@ -289,14 +289,14 @@ def _every_statement(text: KernelText) -> Iterator[Stmt]:
 
 
 def _transforms_anyhow(calls: Iterable[Call]) -> tuple[str, ...]:
-    """Distinct points of the transforms, for operands in any layout."""
+    """Distinct points of the Winograd transforms among `calls`, whose operands have any layout."""
     primitives = (call.primitive for call in calls)
     found = (p.finite_points for p in primitives if isinstance(p, WinogradTransform))
     return tuple(dict.fromkeys(found))
 
 
 def _pack(info: TensorInfo, text: KernelText, writer: CWriter) -> None:
-    """The function that brings one constant into the form that the kernel takes."""
+    """Write the function that converts one constant to the form that the kernel reads."""
     writer.head(*pack_prototype(text.naming, info))
     with writer.block():
         if info.made is None:
@@ -306,7 +306,7 @@ def _pack(info: TensorInfo, text: KernelText, writer: CWriter) -> None:
 
 
 def _make(made: TensorInfo, text: KernelText, writer: CWriter) -> None:
-    """Compute a tensor from a constant, and pack it."""
+    """Write statements that compute a tensor from a constant, and pack it."""
     assert text.ahead is not None
     kind, name = dtype(made.dtype), made.identifier
     if made.panels is None:
@@ -333,7 +333,7 @@ def _pack_panels(info: TensorInfo, target: str, text: KernelText, writer: CWrite
 
 
 def _declarations(text: KernelText, writer: CWriter) -> None:
-    """Buffers and scratch tensors in the workspace, tensors that share storage, loop variables."""
+    """Declare buffers and scratch tensors in the workspace, and tensors that share storage."""
     naming, alignment = text.naming, text.workspace.alignment_bytes
     if text.workspace.size_bytes:
         up = f"((unsigned long)workspace + {alignment - 1}) / {alignment} * {alignment}"
@@ -412,7 +412,7 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
 
 
 def _meet(text: KernelText, writer: CWriter) -> None:
-    """A barrier, after which each thread sees what the others stored."""
+    """Write a barrier, after which each thread sees what the others stored."""
     if text.has_streams:
         writer.line(_FENCE)
     writer.line(MEET)
@@ -421,7 +421,7 @@ def _meet(text: KernelText, writer: CWriter) -> None:
 def _divided_loop(
     stmt: For, loop: tuple[str, str], inner: Scope, text: KernelText, writer: CWriter
 ) -> None:
-    """The iterations of a thread's parts; `loop`: variable and extent."""
+    """Write a loop over the iterations of a thread's parts; `loop` is (variable, extent) in C."""
     inside = parts_inside(stmt.body)
     parts = stmt.threads * inside
     with ExitStack() as stack:

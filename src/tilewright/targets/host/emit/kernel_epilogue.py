@@ -1,9 +1,9 @@
-"""The epilogue of a whole kernel: what it does to complete sums before they are stored.
+"""The epilogue of a whole kernel: operations on complete sums before they are stored.
 
-In: an explicit program and a `KernelEpilogue`. Out: the program that takes what it needs, its
-result inside a border of pixels; for each call that writes the result, where its part of bias and
-residual begins and when its sums are complete. Products act on the sums in their registers,
-Winograd's transform on the pixels that it writes.
+In: an explicit program and a `KernelEpilogue`. Out: the program with the epilogue's operands as
+inputs and its result inside a border of pixels; for each call that writes the result, where its
+part of bias and residual begins and when its sums are complete. Products apply the epilogue to sums
+in registers, Winograd's transform to the pixels that it writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
 
 
 class Border(NamedTuple):
-    """Pixels around an image, and channels `behind` its own, which the kernel leaves alone."""
+    """Pixels around an image, and channels `behind` its own, that the kernel does not write."""
 
     top: int = 0
     left: int = 0
@@ -53,8 +53,8 @@ NO_BORDER = Border()
 
 @dataclass(frozen=True)
 class KernelEpilogue:
-    """A `finish` of the sums, of biases along the channels of the result and of residuals in its
-    own form; the result lies inside a `border`.
+    """A `finish` of the sums, with biases along the result's channels and residuals of the result's
+    form; the result lies inside a `border`.
     """
 
     finish: Finish = PLAIN_SUMS
@@ -66,9 +66,9 @@ PLAIN = KernelEpilogue()
 
 
 def kernel_with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
-    """The program with a tensor for all that lies beside the sums, its result inside the border.
+    """The program with an input for each operand of the epilogue, its result inside the border.
 
-    Raises ProgramError where the complete sums do not stand in registers.
+    Raises ProgramError if the epilogue cannot be fused (`can_fuse`).
     """
     if epilogue == PLAIN:
         return program
@@ -88,7 +88,7 @@ def kernel_with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
 
 
 def result_of(program: Program) -> Tensor:
-    """The tensor that the program makes."""
+    """The tensor that the program computes."""
     return next(t for t in program.tensors if t.kind == "output" and not t.storage)
 
 
@@ -98,9 +98,9 @@ def writes_result(call: Call, program: Program) -> bool:
 
 
 def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
-    """True if every statement that writes the result holds its complete sums in registers, each
-    element once, with channels side by side, and can go around the border; a residual has no
-    channels behind its own.
+    """True if the epilogue can be fused: every statement that writes the result has complete sums
+    in registers, writes each element once with channels contiguous, and can skip the border. A
+    residual excludes channels behind.
     """
     y = result_of(program)
     if epilogue.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
@@ -155,8 +155,8 @@ def _walkable(program: Program) -> bool:
 
 
 def _around(operand: Operand, program: Program) -> bool:
-    """True if an operand is part of the result itself, or of a tensor that has all pixels of its
-    only image in a row.
+    """True if writes to an operand can skip the border: it is part of the result itself, or of a
+    tensor that lists all pixels of the only image consecutively.
     """
     y, name = result_of(program), memory_of(operand)
     one = y.dims == ("group", "batch", "rows", "cols", "channels") and y.shape[1] == Const(1)
@@ -165,7 +165,7 @@ def _around(operand: Operand, program: Program) -> bool:
 
 
 def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
-    """Operands that are zeroed on their own, not as a part of a chain of products."""
+    """Operands of fills that no chain of products absorbs."""
     for stmt in with_chains(body):
         match stmt:
             case Call(Fill(), (operand,)):
@@ -180,8 +180,8 @@ def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
 
 
 def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -> Matrix:
-    """The form of a product's C: pixels that follow each other without a border come in runs, or
-    as far apart as those of the result.
+    """The form of a product's C inside the border. A border around the image splits consecutive
+    pixels into runs, one per row; channels behind only spread them.
     """
     view = program.tensor(operand.tensor)
     if border == NO_BORDER or "pixels" not in view.dims:
@@ -199,8 +199,8 @@ def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -
 
 
 def _by_channels(operand: Operand, program: Program) -> bool:
-    """True if the last dimension is the channels, one of each group or those of one, and has a role
-    in the primitive.
+    """True if the last dimension is the channels (of one group, or one of each) and has a role in
+    the primitive.
     """
     tensor = program.tensor(memory_of(operand))
     channels = "channels" if "channels" in tensor.dims else "cols"
@@ -211,8 +211,8 @@ def _by_channels(operand: Operand, program: Program) -> bool:
 def arguments_of(
     operand: Operand, finish: Finish, program: Program, place: Expr
 ) -> tuple[tuple[str, Expr], ...]:
-    """(tensor, elements to its first) for all that lies beside the sums of the call that writes
-    `operand` from `place` on.
+    """(tensor, offset in elements) of each epilogue operand of the call that writes `operand` from
+    `place` on.
     """
     view = as_view(operand, program)
     dims = program.tensor(view.buffer).dims
@@ -224,8 +224,8 @@ def arguments_of(
 
 
 def is_last(chain: Chain, program: Program) -> Expr:
-    """Not zero where the chain completes its sums: in the last turn of all loops that come back to
-    its C.
+    """Nonzero where the chain completes its sums: in the last turn of all loops that return to its
+    C.
     """
     c = chain.call.operands[0]
     kept = frozenset[str]().union(*(free_vars(r.start) for r in c.ranges))
@@ -235,7 +235,7 @@ def is_last(chain: Chain, program: Program) -> Expr:
 
 
 def _loops_around(body: tuple[Stmt, ...], call: Call) -> tuple[For, ...]:
-    """The loops that a call stands in, outermost first."""
+    """The loops around a call, outermost first."""
     for stmt in body:
         if not any(inner is call for inner in walk((stmt,))):
             continue
@@ -250,13 +250,13 @@ def _loops_around(body: tuple[Stmt, ...], call: Call) -> tuple[For, ...]:
 
 
 def _owner(operand: Operand, program: Program) -> str:
-    """The tensor whose memory an operand in place is of, empty for one in a buffer."""
+    """Name of the tensor whose memory holds an operand in place; empty for one in a buffer."""
     return program.tensor(operand.tensor).memory if isinstance(operand, Tile) else ""
 
 
 def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
-    """True if one statement alone writes the tensor, at every level of the nest: where several do,
-    the earlier ones leave incomplete sums.
+    """True if a single statement writes the tensor at every level of the nest; of several, the
+    earlier ones would leave incomplete sums.
     """
     writers = [
         stmt
@@ -285,7 +285,7 @@ def _channels(y: Tensor) -> Expr:
 
 
 def _bordered(program: Program, border: Border) -> Program:
-    """The program with its result in the middle of a larger image, at the front of its pixels."""
+    """The program with its result inside a larger image, its channels first in each pixel."""
     if border == NO_BORDER:
         return program
     y = result_of(program)

@@ -1,8 +1,8 @@
-"""Where the operands of a chain of products lie: its pairs, as offsets from the first.
+"""Offsets of the operands of a chain's products from those of the first product.
 
 In: a chain and its two factors with the way each is walked. Out: `Links`. Links that continue each
-other in both operands are one of a larger k: the taps of a row of a kernel, where all channels of a
-pixel are taken.
+other in both operands merge into one of a larger k, such as the taps in a row of a convolution
+kernel if all channels of a pixel are summed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.ir.nodes import View
 
 @dataclass(frozen=True)
 class Side:
-    """One operand of a product: its view, and how it is walked: `panels`, or `form`."""
+    """One operand of a product: its view, walked by `panels`, or by `form` if there are none."""
 
     view: View
     form: Matrix
@@ -37,7 +37,7 @@ class Side:
 
     @property
     def place(self) -> tuple[Expr, Expr]:
-        """(elements to the operand's first, leading dimension)."""
+        """(offset of the operand's first element, leading dimension or distance of panels)."""
         if self.panels is None:
             return self.form.offset_elements, self.form.leading_dimension
         ranges, panels = self.view.ranges, self.panels
@@ -53,22 +53,20 @@ class Side:
         return offset + within * panels.width, panel_distance(self.view.shape, panels)
 
     def step(self, contiguous: str) -> Expr:
-        """Elements from one index of k to the next; `contiguous`: the order in which they are
-        neighbours.
-        """
+        """Elements from one index of k to the next; 1 in an operand of the `contiguous` order."""
         if self.panels is not None:
             return Const(self.panels.width)
         return Const(1) if self.form.order == contiguous else self.form.leading_dimension
 
 
 def outside_of(shape: tuple[Expr, ...], panels: Panels) -> list[tuple[int, Expr]]:
-    """The dimensions that lie between panels and depth, with their extents."""
+    """(dimension, extent) of the dimensions between panels and depth."""
     inside = (panels.across, panels.depth)
     return [(d, e) for d, e in enumerate(shape) if d not in inside]
 
 
 def _apart(start: Expr, columns: int) -> tuple[Expr, Expr]:
-    """The terms of an index that are multiples of so many columns, and the others."""
+    """Split an index: (terms that are multiples of `columns`, the other terms)."""
     names = free_vars(start)
     near = {v for v in names if evaluate(coefficient(start, v), {}) % columns}
     at_start = substitute(start, dict.fromkeys(names, 0))
@@ -77,7 +75,7 @@ def _apart(start: Expr, columns: int) -> tuple[Expr, Expr]:
 
 
 def panel_distance(shape: tuple[Expr, ...], panels: Panels) -> Expr:
-    """Elements from one panel to the next one that a product takes."""
+    """Elements from one panel to the next that a product reads."""
     if panels.together > 1:
         return block_of(shape, panels) * panels.width
     taps = product(e for _, e in outside_of(shape, panels))
@@ -85,12 +83,12 @@ def panel_distance(shape: tuple[Expr, ...], panels: Panels) -> Expr:
 
 
 def block_of(shape: tuple[Expr, ...], panels: Panels) -> Expr:
-    """Indices of the depth in a block."""
+    """Number of indices of the depth in one block."""
     return Const(panels.block) if panels.block else shape[panels.depth]
 
 
 def rounded_depth(shape: tuple[Expr, ...], panels: Panels) -> Expr:
-    """The depth in whole blocks."""
+    """The depth rounded up to whole blocks."""
     return round_up(shape[panels.depth], panels.block or 1)
 
 
@@ -103,7 +101,7 @@ def packed_elements(shape: tuple[Expr, ...], panels: Panels) -> Expr:
 
 @dataclass(frozen=True)
 class Links:
-    """The pairs of operands of a chain, in elements from those of the first; `k` of each."""
+    """A chain's products: offsets of their operands, in elements from the first; `k` of each."""
 
     a: tuple[Expr, ...]
     b: tuple[Expr, ...]
@@ -116,7 +114,7 @@ class Links:
 
 
 def linked(chain: Chain, a: Side, b: Side) -> Links:
-    """The links of a chain; ProgramError where a loop's extent is not known."""
+    """The links of a chain. Raises ProgramError if a loop's extent is not constant."""
     found = Links(_offsets(chain, a), _offsets(chain, b), _depth(a.view))
     return _merge_links(found, a.step("row"), b.step("column"))
 
@@ -146,7 +144,7 @@ def _offsets(chain: Chain, side: Side) -> tuple[Expr, ...]:
 
 
 def _merge_links(links: Links, a_step: Expr, b_step: Expr) -> Links:
-    """Merge links that follow each other along k: as few links as possible, all of one k."""
+    """Merge links that follow each other along k into as few as possible, all of equal k."""
     offsets = [(x, y) for x, y in zip(links.a, links.b, strict=True)]
     if not isinstance(links.k, Const):
         return links

@@ -1,10 +1,10 @@
 """Packing copies as C text: a strided matrix in, panels for a micro-kernel out, padded with zeros.
 
 Panels are blocks of an operand's rows (its extent along m or n), stored one after the other with k
-outside, as `Microkernel` reads them. The loops are plain C: the inner one runs over a constant
-count of neighbours in both memories wherever the source has them, of several panels at once, and
-the rows after them are prefetched: processors do not where rows are a page or more apart. Where its
-neighbours lie along k, squares that fill registers of 16 bytes are transposed.
+outside, as `Microkernel` reads them. The loops are plain C. If the source is contiguous across
+panels, the inner loop copies a constant count of neighbours, for several panels at once, and
+prefetches later rows, as processors do not prefetch rows a page or more apart. If it is contiguous
+along k, squares that fill registers of 16 bytes are transposed.
 """
 
 from __future__ import annotations
@@ -139,14 +139,14 @@ def emit_pack(name: str, kind: DType, block: int) -> str:
 
 def emit_turn(name: str, kind: DType, block: int) -> str:
     """C text of `static void name(rows, columns, x, step, to)`, which transposes up to `block` rows
-    to rows that are `block` apart.
+    of x into rows `block` elements apart.
     """
     return _by_squares(_TURN, name, kind, block)
 
 
 def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
-    """A function after the one that transposes a square, in rounds that interleave the rows of its
-    upper half with those of the lower one.
+    """C text of a function, preceded by the one that transposes a square: in rounds that interleave
+    the rows of its upper half with those of its lower half.
     """
     side = 16 // kind.size_bytes
     half = side // 2
@@ -179,8 +179,8 @@ def emit_copy(name: str, kind: DType) -> str:
 
 
 def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
-    """C text of the function `name`, which does what `plain` does with non-temporal stores, which
-    the instruction set has (`InstructionSet.streams`).
+    """C text of the function `name`, which does what `plain` does, by non-temporal stores; `isa`
+    must have them (`InstructionSet.streams`).
     """
     lanes = isa.lanes(kind)
     text = _filled_in(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))

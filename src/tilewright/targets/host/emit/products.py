@@ -1,8 +1,8 @@
-"""How each matrix product of a program is computed: its micro-kernel, and what that takes packed.
+"""How each matrix product of a program is computed: its micro-kernel and its packed operands.
 
 In: an explicit program without parameters. Out: a `ProductChain` per chain of matrix products, and
-the packed form of the buffers and of the constants that are read by vectors. Copies into buffers
-pack them on the way; a constant that is used in place is packed once, before the first call.
+the packed form of the buffers and constants that are read by vectors. Copies into a buffer pack it
+on the way; a constant used in place is packed once, before the first call.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ _Counts = Callable[[Microkernel, int | None], frozenset[int]]
 
 @dataclass(frozen=True)
 class ProductChain:
-    """One chain of products; `heights` and `widths` of register blocks that it needs.
+    """One chain of products; it needs register blocks of these `heights` and `widths`.
 
-    C is overwritten where `first` is not zero, and complete where `last` is not; `given` are the
-    tensors that its epilogue takes, and where in them it begins.
+    C is overwritten where `first` is nonzero, and complete where `last` is nonzero; `given` has
+    (tensor, offset in elements) of each operand of the epilogue.
     """
 
     c: Side
@@ -96,7 +96,7 @@ class ProductChain:
 
 @dataclass(frozen=True)
 class _Beside:
-    """The statements of a program, and its chains of products with the variables in sight."""
+    """The statements of a program, and its chains of products with their scopes."""
 
     statements: list[Stmt]
     chains: list[tuple[Chain, Scope]]
@@ -104,9 +104,9 @@ class _Beside:
 
 @dataclass(frozen=True)
 class Products:
-    """All products of a program in order, and what is packed: buffers and constants by name.
+    """All products of a program, in order, and the panels of packed buffers and constants by name.
 
-    `buffer_elements` are those of a slot of each packed buffer.
+    `buffer_elements` has the elements in one slot of each packed buffer.
     """
 
     calls: tuple[tuple[Call, ProductChain], ...]
@@ -114,12 +114,12 @@ class Products:
     buffer_elements: Mapping[str, int]
 
     def of(self, call: Call) -> ProductChain:
-        """The product that computes one call."""
+        """The product of one call."""
         return next(found for known, found in self.calls if known is call)
 
 
 def instruction_set_of(machine: Machine) -> InstructionSet:
-    """The instruction set with the machine's vectors; ProgramError where there is none."""
+    """The instruction set with the machine's vectors. Raises ProgramError if there is none."""
     wanted = machine.core.lanes("f64") * 8
     for isa in INSTRUCTION_SETS:
         if isa.vector_bytes == wanted:
@@ -138,7 +138,9 @@ def compiler_flags(machine: Machine) -> tuple[str, ...]:
 
 
 def plan_products(program: Program, machine: Machine, epilogue: KernelEpilogue = PLAIN) -> Products:
-    """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
+    """Choose micro-kernels and packed forms. Raises ProgramError for operands that no micro-kernel
+    can read.
+    """
     found = list(scoped(program.body, Scope()))
     chains = {id(chain.call): chain for chain in chains_of(program)}
     calls = [(s, scope) for s, scope in found if isinstance(s, Call) and id(s) in chains]
@@ -159,7 +161,7 @@ def plan_products(program: Program, machine: Machine, epilogue: KernelEpilogue =
 
 
 def scoped(body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
-    """Every statement with the loop variables in sight."""
+    """Every statement with its scope, the variables of the loops around it."""
     for stmt in body:
         yield stmt, scope
         match stmt:
@@ -256,7 +258,7 @@ def _for_panels(
     machine: Machine,
     program: Program,
 ) -> Microkernel:
-    """How rows and columns of these extents are swept, and panels fetched ahead."""
+    """The kernel with an order of sweeps and prefetches for (rows, columns) `extents`."""
     rows, columns = extents
     caches = machine.find_section(Caches)
     elements = links.count * prod(bounds_of(e, scope)[1] for e in (columns, links.k))
@@ -279,7 +281,7 @@ def _for_panels(
 
 
 def _is_large(operand: Operand, program: Program, caches: Caches | None) -> bool:
-    """True for a constant that the first cache does not hold."""
+    """True for a constant that exceeds the level 1 cache."""
     if caches is None or not isinstance(operand, Tile):
         return False
     tensor = program.tensor(operand.tensor)
@@ -289,8 +291,8 @@ def _is_large(operand: Operand, program: Program, caches: Caches | None) -> bool
 def _fetching_at_start(
     kernel: Microkernel, loaded: Side, rows: Expr, chain: Chain, links: Links, scope: Scope
 ) -> Microkernel:
-    """The kernel with shares of the next panel fetched at the start of blocks, where these are a
-    few lines and steps fetch none: other stages have displaced constants.
+    """The kernel with a share of the next panel prefetched at the start of each block, if a share
+    is a few lines and steps of k prefetch nothing: other stages have displaced constants.
     """
     fetched, most = kernel.prefetch & {"panels", "stream"}, bounds_of(rows, scope)[1]
     if fetched or links.count > 1 or not isinstance(links.k, Const) or most <= kernel.scalars:
@@ -304,7 +306,7 @@ def _fetching_at_start(
 
 
 def _run(c: Side) -> int:
-    """Rows of C in a run, 0 where all are a leading dimension apart."""
+    """Rows of C in a run: 0 if all are a leading dimension apart, `VARYING` if not constant."""
     if c.form.runs is None:
         return 0
     return VARYING if free_vars(c.form.runs.length) else int(evaluate(c.form.runs.length, {}))
@@ -313,7 +315,7 @@ def _run(c: Side) -> int:
 def _with_epilogue(
     one: ProductChain, chain: Chain, program: Program, epilogue: KernelEpilogue
 ) -> ProductChain:
-    """The product with the epilogue on its sums, if they are the result's."""
+    """The product, with the epilogue applied to its sums if they are the program's result."""
     c = chain.call.operands[0]
     if epilogue == PLAIN or not isinstance(c, Tile):
         return one
@@ -337,8 +339,8 @@ def _with_epilogue(
 def _prefetched(
     call: Call, vectorised: Along, program: Program, machine: Machine
 ) -> frozenset[Prefetch]:
-    """Operands in place that come from far away: those larger than half the level 2 cache, and
-    constants larger than the level 1 cache and than the result, which other stages have displaced.
+    """Operands in place to prefetch: those larger than half the level 2 cache, and constants that
+    exceed the level 1 cache and the result, as other stages have displaced them.
     """
     c, a, b = call.operands
     broadcast, loaded = (a, b) if vectorised == "n" else (b, a)
@@ -360,8 +362,8 @@ def _prefetched(
 
 
 def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
-    """Elements that the innermost loop around a chain which moves an operand moves it by; None
-    where it stays.
+    """Elements by which an operand moves per turn of the innermost loop around a chain that moves
+    it; None if no loop does.
     """
     offset, _ = side.place
     zeros, chained = dict.fromkeys(scope.bounds, 0), {f.var for f in chain.loops}
@@ -374,8 +376,8 @@ def _next_call(side: Side, chain: Chain, scope: Scope) -> int | None:
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
-    """True if C, where it is written once, takes non-temporal stores: beyond the last cache, or for
-    other threads where a core would keep little of it.
+    """True if C, written once, uses non-temporal stores: if it exceeds the last cache, or if other
+    threads read it and the core's own caches would keep little of it.
     """
     if not isinstance(c, Tile):
         return False
@@ -388,7 +390,9 @@ def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
 
 
 def _blocks(kernel: Microkernel, counts: _Counts, extent: Expr, scope: Scope) -> frozenset[int]:
-    """The heights or widths of blocks in any iteration of the loops, by those of one extent."""
+    """The heights or widths of blocks over all iterations of the loops, from `counts` for each
+    extent.
+    """
     names = sorted(free_vars(extent))
     if len(names) > 1 or (names and scope.bounds[names[0]][1] >= _MOST_ITERATIONS):
         return counts(kernel, None)
@@ -405,7 +409,7 @@ def _loaded(
     program: Program,
     beside: _Beside,
 ) -> Side:
-    """The operand that is read by vectors: in panels where it can be, otherwise contiguous."""
+    """The operand that is read by vectors: in panels if possible, otherwise contiguous."""
     if isinstance(operand, Tile):
         panels = _panels_of_constant(operand, vectorised, width, program, beside.statements)
         panels = panels and _lying_together(panels, side.view, beside.chains)
@@ -422,8 +426,9 @@ def _loaded(
 
 
 def _broadcast(operand: Operand, side: Side, scalars: int, others: list[Stmt]) -> Side:
-    """The operand whose elements are broadcast beside one in panels in a buffer: in panels, too, if
-    it can be. (Beside constants in panels, as weights are, that is up to 2 % slower.)
+    """The operand whose elements are broadcast, where the loaded one is a buffer in panels: in
+    panels, too, if possible. (Next to constants in panels, such as weights, that is up to 2 %
+    slower.)
     """
     if isinstance(operand, Tile):
         return side
@@ -432,7 +437,7 @@ def _broadcast(operand: Operand, side: Side, scalars: int, others: list[Stmt]) -
 
 
 def _dimensions(view: View, across: str) -> tuple[int, int] | None:
-    """The dimension of `across` and that of k, None if one of them has several or none."""
+    """(dimension of `across`, dimension of k); None unless each role has exactly one."""
     found = []
     for role in (across, "k"):
         mine = [d for d, letter in enumerate(view.roles) if letter == role]
@@ -444,7 +449,7 @@ def _dimensions(view: View, across: str) -> tuple[int, int] | None:
 
 
 def _panels_of_buffer(view: View, across: Along, width: int, others: list[Stmt]) -> Panels | None:
-    """Possible where the product reads the whole matrix, and nothing but copies touches it."""
+    """Panels of a buffer, if the product reads all of it and otherwise only copies fill it."""
     dims = _dimensions(view, across)
     if dims is None:
         return None
@@ -465,7 +470,7 @@ def _panels_of_buffer(view: View, across: Along, width: int, others: list[Stmt])
 def _panels_of_constant(
     tile: Tile, across: Along, width: int, program: Program, others: list[Stmt]
 ) -> Panels | None:
-    """Possible where products alone use the constant, and all take the same panels."""
+    """Panels of a constant, if only products read it, and all of them in the same panels."""
     found = {_panels_of_tile(tile, across, width, program)}
     for stmt in others:
         if isinstance(stmt, Transfer) and stmt.tensor == tile.tensor:
@@ -484,7 +489,7 @@ def _panels_of_constant(
 
 
 def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> Panels | None:
-    """The panels of a constant whose tiles begin at whole ones."""
+    """Panels of a constant, if its tiles begin at whole panels."""
     tensor = program.tensor(tile.tensor)
     if tensor.kind != "constant" or tensor.storage:
         return None
@@ -500,9 +505,9 @@ def _panels_of_tile(tile: Tile, across: Along, width: int, program: Program) -> 
 
 
 def _lying_together(panels: Panels, view: View, chains: Sequence[tuple[Chain, Scope]]) -> Panels:
-    """With those panels together that are read in turn before another block of the depth or another
-    index of the dimensions outside comes: main memory delivers what it has in order faster. Chains
-    that read theirs once follow the others.
+    """The panels, with those stored `together` that are read in turn before the next block of the
+    depth or the next index of the dimensions outside: main memory delivers data in order faster.
+    Chains that read their panels once adapt to the others.
     """
     if not panels.block and all(e == Const(1) for _, e in outside_of(view.shape, panels)):
         return panels
@@ -523,9 +528,9 @@ def _lying_together(panels: Panels, view: View, chains: Sequence[tuple[Chain, Sc
 
 
 def _columns_in_turn(tile: Tile, panels: Panels, chain: Chain, scope: Scope) -> int:
-    """Columns that are read for one block and one index of the dimensions outside: those of one
-    step of the loops around these, 0 for all; those of one panel where a chain moves them, or steps
-    are uneven.
+    """Columns that are read for one block of the depth and one index of the dimensions outside: one
+    step of the loops around these, 0 for all columns; or one panel, if the chain itself moves block
+    or index, or steps are uneven.
     """
     if any(tile.ranges[d].extent != Const(1) for d in _outside(tile, panels)):
         return panels.width
@@ -548,8 +553,8 @@ def _outside(tile: Tile, panels: Panels) -> list[int]:
 
 
 def _moving(tile: Tile, panels: Panels) -> frozenset[str]:
-    """The loops that bring another block of the depth or another index of the dimensions outside;
-    where there are none, panels are read once, in whatever order they lie.
+    """The loops that move to another block of the depth or another index of the dimensions outside;
+    without any, panels are read once, in whatever order they lie.
     """
     depth = [panels.depth] if panels.block else []
     places = (tile.ranges[d].start for d in (*_outside(tile, panels), *depth))
@@ -557,20 +562,20 @@ def _moving(tile: Tile, panels: Panels) -> frozenset[str]:
 
 
 def _steps(tile: Tile, panels: Panels) -> dict[str, int]:
-    """Columns from one iteration of each loop that moves them to the next."""
+    """Columns by which each loop moves the tile per iteration."""
     start = tile.ranges[panels.across].start
     return {v: int(evaluate(coefficient(start, v), {})) for v in free_vars(start)}
 
 
 def _are_of_one_run(tile: Tile, panels: Panels, scope: Scope, columns: int) -> bool:
-    """True if loops of smaller steps stay within a run of so many columns."""
+    """True if loops with smaller steps stay within a run of `columns`."""
     steps, extent = _steps(tile, panels), tile.ranges[panels.across].extent
     inner = sum(step * scope.bounds[v][1] for v, step in steps.items() if step % columns)
     return inner + bounds_of(extent, scope)[1] <= columns
 
 
 def _block(depth: Range, size: Expr) -> int:
-    """Indices along k of one product, where all products take whole blocks of so many; else 0."""
+    """Indices along k of one product if all products read whole blocks of so many, else 0."""
     steps = [coefficient(depth.start, v) for v in sorted(free_vars(depth.start))]
     zeros = dict.fromkeys(free_vars(depth.start), 0)
     match steps:

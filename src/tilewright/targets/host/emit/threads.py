@@ -1,9 +1,9 @@
-"""Divide the code of a kernel among threads: C texts, and what each thread has for itself.
+"""Divide the code of a kernel among threads: C text, and the tensors that each thread owns.
 
-A kernel for several threads is a function that each of them calls with its number. Where a loop is
-divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
-threads, and without OpenMP. Between nests that are not one thread's there is a barrier, TW_MEET:
-OpenMP's unless the user of the code defines another.
+A kernel for several threads is a function that each thread calls with its number. Thread t of n
+computes the parts t, t + n, ... of a divided loop, so the code is right for any number of threads,
+and without OpenMP. Nests are separated by a barrier, TW_MEET, unless one thread computes both: it
+is OpenMP's unless the user of the code defines another.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _INCLUDE = """\
 
 
 def thread_functions() -> str:
-    """C definitions that the file of divided code needs."""
+    """C definitions that divided code needs."""
     return f"{_INCLUDE}\n{_FIRST}"
 
 
 def emit_team(function: str, parameters: list[str], threads: int, writer: CWriter) -> None:
-    """The function that starts the threads; `function` has its type before it."""
+    """Write the function that starts the threads; `function` is its return type and name."""
     names = [p.split()[-1].lstrip("*") for p in parameters]
     writer.head(function, parameters)
     with writer.block():
@@ -61,35 +61,35 @@ def emit_team(function: str, parameters: list[str], threads: int, writer: CWrite
 
 
 def parts_inside(body: tuple[Stmt, ...]) -> int:
-    """Into how many parts the loops of a divided one's body are divided."""
+    """Number of parts into which the loops inside a divided loop's `body` are divided."""
     inner = [s.threads * parts_inside(s.body) for s in body if isinstance(s, For)]
     return max(inner, default=1)
 
 
 def run_of(extent: str, index: str, parts: int | str, inner: int = 1) -> tuple[str, str]:
-    """First and end of the iterations of a divided loop: `index` counts the parts of it times those
-    of the loops inside.
+    """(first, end), in C, of a divided loop's iterations; `index` numbers its parts times the
+    `inner` parts of the loops inside.
     """
     own = f"{index} / {inner}" if inner > 1 else index
     return f"tw_first({extent}, {own}, {parts})", f"tw_first({extent}, {own} + 1, {parts})"
 
 
 def own_run(size: int, start: int, step: int, extent: int) -> tuple[str, str]:
-    """First and end of the iterations of a loop that write what is the thread's of a whole array of
-    so many elements; iteration i writes from start + i * step on.
+    """(first, end), in C, of a loop's iterations that write a thread's own part of an array of
+    `size` elements; iteration i writes from start + i * step on.
     """
     place = f"{THREADS}, {start}, {step}, {extent}"
     return f"tw_own({size}, {THREAD}, {place})", f"tw_own({size}, {THREAD} + 1, {place})"
 
 
 def loop_head(name: str, first: str, end: str) -> str:
-    """The C text that begins a loop."""
+    """The head of a C loop from `first` up to `end`."""
     return f"for (long {name} = {first}; {name} < {end}; {name}++)"
 
 
 def shared_tensors(program: Program, threads: int) -> frozenset[str]:
-    """Scratch tensors that so many threads have in common: all but those that one divided loop
-    alone uses, which each thread needs for itself.
+    """Scratch tensors that `threads` share: all except those that a single divided loop uses, of
+    which each thread needs its own.
     """
     if threads == 1:
         return frozenset()
@@ -110,7 +110,7 @@ def shared_tensors(program: Program, threads: int) -> frozenset[str]:
 
 
 def _shares(body: tuple[Stmt, ...]) -> list[tuple[int, tuple[Stmt, ...]]]:
-    """The outermost divided loops and each statement outside of them, numbered."""
+    """The outermost divided loops and the statements outside them, numbered."""
     found: list[tuple[int, tuple[Stmt, ...]]] = []
     pending = list(body)
     while pending:

@@ -1,8 +1,8 @@
-"""Calls of Winograd's transforms on operands in place: which function, with which epilogue.
+"""Calls of Winograd's transforms on operands in place: the function and its epilogue.
 
-In: a call on tiles of tensors whose innermost dimension is that of the channels. Out: a call of a
-function of `transform_text`, or nothing where an operand lies otherwise and the primitives for any
-layout have to do.
+In: a call on tiles of tensors whose innermost dimension is the channels. Out: a call of a function
+of `transform_text`, or none for operands of other layouts, which are left to the primitives for any
+layout.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def transform_of(
     epilogue: KernelEpilogue = PLAIN,
     past: Collection[str] = (),
 ) -> LineTransform | None:
-    """The function that a call takes, None where there is none for its operands; results in tensors
-    that are to go `past` the caches take non-temporal stores, points where they are whole lines.
+    """The function that computes a call, None if there is none for its operands. Results in tensors
+    named in `past` are stored non-temporally, past the caches; points only if they are whole lines.
     """
     direction: Direction
     match call.primitive:
@@ -75,8 +75,8 @@ def _in_whole_lines(points: Tile, program: Program) -> bool:
 
 
 def _runs_along_channels(tile: Tile) -> bool:
-    """True if the last dimension, and no other, is the channels, each role has one dimension, and
-    all steps are 1.
+    """True if the channels are the last dimension, each role has one dimension, and all steps are
+    1.
     """
     roles = [role for role in tile.roles if role != "."]
     once = len(set(roles)) == len(roles)
@@ -86,7 +86,7 @@ def _runs_along_channels(tile: Tile) -> bool:
 def emit_transform_call(
     call: Call, one: LineTransform, context: CallContext, epilogue: KernelEpilogue = PLAIN
 ) -> None:
-    """Write the call."""
+    """Write the call of transform `one`."""
     first, second = (as_view(o, context.program) for o in call.operands)
     pixels, points = (first, second) if one.direction == "output" else (second, first)
     extents = [_extent(points, role) for role in "tqp"]
@@ -112,6 +112,6 @@ def _stride(view: View, role: str) -> Expr:
 
 
 def _pixels_to_border(view: View, role: str, border: int) -> Expr:
-    """Pixels from the first one on to the end of the image, which a border follows."""
+    """Pixels from the first of a view to the end of the image, where the border begins."""
     place = view.roles.index(role)
     return view.shape[place] - border - view.ranges[place].start

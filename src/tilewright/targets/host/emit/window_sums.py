@@ -1,7 +1,7 @@
-"""Calls of sums of windows on operands in place: which function, from where on.
+"""Calls of sums of windows on operands in place: the function and its arguments.
 
-In: a call on tiles whose innermost dimension is that of neighbouring channels. Out: its
-`WindowFunction` and the call of it. ProgramError for operands that lie otherwise.
+In: a call on tiles whose innermost dimension is contiguous channels. Out: its `WindowFunction`, and
+the call of that function. Operands of other layouts raise ProgramError.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tilewright.targets.host.vectors.window_text import (
 )
 
 _NEAR = 1 / 8
-"""Share of the first cache for the rows of pixels of a block, where these are a stream."""
+"""Share of the level 1 cache for a block's rows of pixels if these are a stream."""
 
 
 def window_function(
@@ -49,7 +49,10 @@ def window_function(
     machine: Machine,
     epilogue: KernelEpilogue = PLAIN,
 ) -> WindowFunction | None:
-    """The function that a call takes, None for one of another primitive."""
+    """The function that computes a call of sums of windows, None for another primitive.
+
+    Raises ProgramError if the operands' innermost dimensions differ.
+    """
     windows = call.primitive
     if not isinstance(windows, WindowSums):
         return None
@@ -94,8 +97,8 @@ def window_function(
 def _walk(
     call: Call, program: Program, machine: Machine, lines: int, pixels: int
 ) -> tuple[int, str]:
-    """Channels of a part, and the order of the loops around blocks that have the sums of so many
-    lines, and pixels of each.
+    """(channels of a part, order of the loops around blocks); a block has the sums of `lines` lines
+    with `pixels` pixels each.
     """
     windows, (y, x) = call.primitive, (as_view(o, program) for o in call.operands[:2])
     assert isinstance(windows, WindowSums)
@@ -112,7 +115,7 @@ def _walk(
 
 
 def _part(call: Call, program: Program, machine: Machine, pixels: int) -> int:
-    """Channels of a part whose pixels, so many a block, are a stream; 0 where they are near."""
+    """Channels of a part if the pixels, so many per block, are a stream; 0 if they are near."""
     kind = dtype(program.element_type(call.operands[0]))
     caches, lanes = machine.find_section(Caches), machine.core.lanes(kind.name)
     if caches is None or not _is_streamed(call, program, machine, caches):
@@ -122,8 +125,8 @@ def _part(call: Call, program: Program, machine: Machine, pixels: int) -> int:
 
 
 def _near_part(x: View, machine: Machine, size: int, rows: int, elements: int) -> int:
-    """Channels of a part whose rows of pixels, so many of a block, stay in the first cache until
-    the next ones; 0 where it holds what a block takes of all channels, so many elements of each.
+    """Channels of a part such that a block's `rows` of pixels stay in the level 1 cache until the
+    next rows; 0 if the cache holds all channels of a block, with so many `elements` each.
     """
     caches, channels = machine.find_section(Caches), x.ranges[-1].extent
     if caches is None or not isinstance(channels, Const):
@@ -136,8 +139,8 @@ def _near_part(x: View, machine: Machine, size: int, rows: int, elements: int) -
 
 
 def _is_narrow(call: Call, program: Program, machine: Machine, elements: int) -> bool:
-    """True if so many elements, a block's of a row of pixels, are less than a page of an image that
-    comes from afar: going down such columns it is no stream.
+    """True if `elements`, a block's part of a row of pixels, are less than a page of an image that
+    comes from afar: walking down such columns is no stream.
     """
     caches, kind = machine.find_section(Caches), dtype(program.element_type(call.operands[0]))
     if caches is None or not _is_large(call, program, caches):
@@ -146,8 +149,8 @@ def _is_narrow(call: Call, program: Program, machine: Machine, elements: int) ->
 
 
 def _is_streamed(call: Call, program: Program, machine: Machine, caches: Caches) -> bool:
-    """True if pixels take more than half of the second cache, and they and the results pass through
-    it, or from it, more slowly than the processor multiplies and adds.
+    """True if the pixels exceed half the level 2 cache, and pixels and results pass through or from
+    that cache more slowly than the processor multiplies and adds.
     """
     pixels, windows = call.operands[1], call.primitive
     if not isinstance(pixels, Tile) or not isinstance(windows, WindowSums):
@@ -162,7 +165,7 @@ def _is_streamed(call: Call, program: Program, machine: Machine, caches: Caches)
 
 
 def _is_large(call: Call, program: Program, caches: Caches) -> bool:
-    """True if pixels in place take more than half of the second cache."""
+    """True if pixels in place exceed half the level 2 cache."""
     pixels = call.operands[1]
     if not isinstance(pixels, Tile):
         return False
@@ -170,7 +173,7 @@ def _is_large(call: Call, program: Program, caches: Caches) -> bool:
 
 
 def _vectors(views: Sequence[View]) -> Expr:
-    """The extent of the dimension that is innermost in all; ProgramError where there is none."""
+    """Extent of the dimension that is innermost in all views. Raises ProgramError without one."""
     letter = views[0].roles[-1]
     for view in views:
         if view.roles[-1] != letter or view.ranges[-1].step != Const(1) or letter in "utrckx":
@@ -183,7 +186,7 @@ def _vectors(views: Sequence[View]) -> Expr:
 
 
 def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallContext) -> None:
-    """Write the call."""
+    """Write the call of function `one`."""
     y, x, w = (as_view(operand, context.program) for operand in call.operands)
     arguments = [context.c(y.ranges[-1].extent)]
     arguments += [context.pointer(view, view_offset(view)) for view in (x, w, y)]
@@ -192,7 +195,7 @@ def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallCo
 
 
 def _inside(pixels: Operand, role: str, program: Program) -> range:
-    """The elements from the first pixel on, along a dimension, that may be other than zero."""
+    """Range of element offsets from the first pixel, along a dimension, that may be nonzero."""
     d = pixels.roles.index(role)
     start = pixels.ranges[d].start
     if not isinstance(pixels, Tile) or not isinstance(start, Const):
@@ -210,7 +213,7 @@ def _extent(view: View, role: str) -> int:
 
 
 def _step(view: View, roles: str) -> int:
-    """Elements from one index to the next of the innermost of several dimensions with a role."""
+    """Elements from one index to the next of the innermost dimension with one of the `roles`."""
     found = [d for d, letter in enumerate(view.roles) if letter in roles]
     return _constant(product(view.shape[found[-1] + 1 :])) if found else 0
 
