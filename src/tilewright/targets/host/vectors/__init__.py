@@ -1,1 +1,1 @@
-"""C text of vectors: instruction sets, micro-kernels, transforms, functions."""
+"""C text on vectors: instruction sets, micro-kernels, transforms, window sums, functions."""

@@ -1,7 +1,7 @@
 """The register blocks of a GEMM micro-kernel as C functions: sums that stay in registers.
 
-In: a `Microkernel`, and the height and width of one block. Out: its function, which
-`microkernel_text` calls. Names of operands as there.
+In: a `Microkernel`, and the height and width of one block. Out: the block's C function, which
+`microkernel_text` calls. Operands are named as there: x is broadcast, y loaded by vectors, z is C.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tilewright.targets.host.vectors.epilogue import (
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES, VARYING, Microkernel
 
 _ROWS_PER_BASE = 7
-"""Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
+"""Rows that x86 addressing reaches from one pointer and the multiples 1, 3 and 5 of a stride."""
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 
 
 def declared_parameters(kernel: Microkernel) -> list[str]:
-    """The parameters beyond the operands."""
+    """C parameters of a micro-kernel besides operands and runs."""
     found = ["int first"] if kernel.start == "either" else []
     if kernel.offsets:
         found += ["long count", "const long *x_offsets", "const long *y_offsets"]
@@ -35,7 +35,7 @@ def declared_parameters(kernel: Microkernel) -> list[str]:
 
 
 def runs_ahead(kernel: Microkernel) -> bool:
-    """True if a block prefetches the next one's rows, too many for the hardware prefetcher."""
+    """True if a block prefetches the next block's rows, too many for the hardware prefetcher."""
     return "rows" in kernel.prefetch and kernel.scalar_runs_along_k
 
 
@@ -45,37 +45,37 @@ def streams_ahead(kernel: Microkernel) -> bool:
 
 
 def fetches_next_panel(kernel: Microkernel) -> bool:
-    """True if blocks fetch shares of the next panel, step by step or at their start."""
+    """True if blocks prefetch shares of the next panel, step by step or at their start."""
     return streams_ahead(kernel) or kernel.lines_next > 0
 
 
 def strides_ahead(kernel: Microkernel) -> bool:
-    """True if a block prefetches rows that it loads by vectors, which lie far apart in place."""
+    """True if a block prefetches rows of an operand in place that it loads by vectors."""
     return "panels" in kernel.prefetch and kernel.vector_layout != "panels"
 
 
 def fetches_steps(kernel: Microkernel) -> bool:
-    """True if each step prefetches all lines of a later one of the operand that it loads."""
+    """True if each step of k prefetches all lines that a later step loads by vectors."""
     return strides_ahead(kernel) or "stream" in kernel.prefetch
 
 
 def _fetches_c_first(kernel: Microkernel) -> bool:
-    """True if rows of C are one line each in a block, which fetches them before the sum; more lines
-    are spread over it.
+    """True if a block prefetches its part of C before the sum, as each row is at most one line;
+    more lines are spread over the sum.
     """
     return "c" in kernel.prefetch and kernel.width * kernel.dtype.size_bytes <= LINE_BYTES
 
 
 def _goes_by_lines(kernel: Microkernel) -> bool:
-    """True if a sum goes line by line of k, as something is fetched at each."""
+    """True if the loop over k is blocked by cache lines, each with prefetches of its own."""
     spreads = "c" in kernel.prefetch and not _fetches_c_first(kernel)
     return spreads or runs_ahead(kernel) or strides_ahead(kernel)
 
 
 @dataclass(frozen=True)
 class RegisterBlock:
-    """One register block; `tail` is "tail" where only some lanes of its last vector are in C, and
-    "half" where at most half of them are and only these are summed.
+    """One register block of `height` x `vectors`. `tail` is "tail" if only some lanes of its last
+    vector are in C, "half" if at most half of them are, and only half a vector is summed.
     """
 
     kernel: Microkernel
@@ -86,11 +86,11 @@ class RegisterBlock:
 
     @property
     def function(self) -> str:
-        """The name of its function."""
+        """Name of the block's C function."""
         return f"{self.name}_{self.height}x{self.vectors}{'_' if self.tail else ''}{self.tail}"
 
     def write(self, writer: CWriter) -> None:
-        """The function of this block."""
+        """Write the block's C function."""
         kernel, kind = self.kernel, self.kernel.dtype.c_name
         operands = [
             "long k",
@@ -122,7 +122,7 @@ class RegisterBlock:
         return [(i, v) for i in range(self.height) for v in range(self.vectors)]
 
     def _write_start(self, writer: CWriter) -> None:
-        """Sums of zero."""
+        """Write sums of zero, row strides or pointers, and prefetches before the sum."""
         vector = f"tw_vector_{self.kernel.dtype}"
         writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
         for i in range(self.height):
@@ -156,7 +156,7 @@ class RegisterBlock:
             self._write_c_prefetches(writer)
 
     def _write_pointers(self, writer: CWriter) -> None:
-        """A pointer to each row; the first is number `place` of its run."""
+        """Write a pointer to each row; the first row has index `place` in its run."""
         size = self.kernel.scalar_dtype.size_bytes
         writer.line("const char *const b0 = (const char *)x;")
         for i in range(1, self.height):
@@ -165,7 +165,9 @@ class RegisterBlock:
             writer.line(f"const char *const b{i} = b{i - 1} + {step};")
 
     def _write_sum(self, writer: CWriter, x: str, y: str) -> None:
-        """One pass over k; `x`: elements to the first of the broadcast operand, if not 0."""
+        """Write one pass over k. `x` is the offset of the broadcast operand in elements, empty for
+        0; `y` points to the other operand.
+        """
         kind = self.kernel.dtype
         writer.line(f"const {self.kernel.vector_dtype.c_name} *y0 = {y};")
         if self.kernel.runs:
@@ -187,33 +189,33 @@ class RegisterBlock:
             writer.line(f"end = k - p < {steps} ? k : p + {steps};")
             self._write_prefetches(writer)
             if strides_ahead(self.kernel):
-                # Behind the last rows come the first ones of the next columns.
+                # After the last rows, prefetch the first rows of the next columns.
                 rows = self.kernel.under_way.lines_ahead // len(self._lines())
                 again = f"({rows} - k) * ldy + {self.vectors * self.kernel.lanes}"
                 writer.line(f"const long beyond = p + {rows} < k ? {rows} * ldy : {again};")
             self._write_steps(writer, "q", "p", "end")
 
     def _lines(self) -> Sequence[int]:
-        """The columns at which lines of a row of the other operand end: where rows do not begin at
-        lines, the block before has fetched what is to the left of them.
+        """Columns at which the cache lines of a row of the loaded operand end. If rows are not
+        aligned to lines, the previous block has fetched the line to their left.
         """
         last = self.vectors * self.kernel.lanes - 1
         line = LINE_BYTES // self.kernel.vector_dtype.size_bytes
         return *range(line - 1, last, line), last
 
     def _bases(self) -> Sequence[int]:
-        """The rows that have a pointer that moves."""
+        """Rows with a moving pointer of their own."""
         return range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
 
     def _write_prefetches(self, writer: CWriter) -> None:
-        """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
-        sum, the same line of the next block's rows.
+        """Write the prefetches at one cache line of k: a line of C per row, at the start of the
+        sum, and the same line of the next block's rows.
         """
         kernel = self.kernel
         if not _fetches_c_first(kernel):
             self._write_c_prefetches(writer)
         if runs_ahead(kernel):
-            # Of rows of taps, those above the last are near; beyond the next row comes another's.
+            # With rows of taps, only the last row is new; past the row's end the next row follows.
             new = "if (r + 1 == count && p < ldx)"
             hint = ", 0, 2" if kernel.offsets else ""
             with writer.block(new) if kernel.offsets else writer.flat():
@@ -221,8 +223,8 @@ class RegisterBlock:
                     writer.line(f"__builtin_prefetch({self._row(i)} + ahead{hint});")
 
     def _write_c_prefetches(self, writer: CWriter) -> None:
-        """Prefetch this block's part of C, or the next one's, each line in a step of its own where
-        rows are several.
+        """Write prefetches of this block's part of C, or the next block's; if rows have several
+        lines, each line at a step of its own.
         """
         kernel = self.kernel
         if "c" not in kernel.prefetch:
@@ -230,7 +232,7 @@ class RegisterBlock:
         per_line = LINE_BYTES // kernel.dtype.size_bytes
         width, first = self.vectors * kernel.lanes, _fetches_c_first(kernel)
         hint = "1" if self.height <= kernel.under_way.lines else "0, 2"
-        # Where rows do not begin at lines, the last element is on one more.
+        # In rows that are not aligned to lines, the last element lies on one more line.
         for number, column in enumerate((*range(0, width, per_line), width - 1)):
             tests = [] if first else [self._at_line(number)]
             tests += [f"!({self._has_whole_lines()})"] if column == width - 1 else []
@@ -247,8 +249,8 @@ class RegisterBlock:
         return [name for name, beside in every if isinstance(beside, Residual)]
 
     def _at_line(self, number: int) -> str:
-        """C condition: this step fetches line `number` of C: at the start of a product of its own
-        where several are summed, else of a line of k of its own if there is one.
+        """C condition under which this step prefetches line `number` of C: at the start of product
+        `number` if several are summed, else at line `number` of k if k is that long.
         """
         if self.kernel.offsets:
             return f"r == {number} && p == 0"
@@ -257,21 +259,21 @@ class RegisterBlock:
 
     @property
     def _walks(self) -> int:
-        """The parts of k that are summed side by side."""
+        """Number of parts of k that are summed side by side."""
         alone = self.height == 1 and not _goes_by_lines(self.kernel)
         return self.kernel.walks if alone else 1
 
     @property
     def _sets(self) -> str:
-        """The letter of each set of sums: one for each walk, or two that take turns over k where
-        one set of the highest block of so many vectors does not hide the latency of a multiply-add.
+        """A letter for each set of sums: one per walk; or two sets that alternate over k, if a full
+        block of so many vectors has too few sums to hide the latency of a multiply-add.
         """
         if self._walks > 1:
             return "stuvwxyz"[: self._walks]
         return "st" if self.vectors * self.kernel.scalars < self.kernel.under_way.sums else "s"
 
     def _write_steps(self, writer: CWriter, p: str, first: str, end: str) -> None:
-        """The loop over steps p of k, and what its turns of all sets leave."""
+        """Write the loop over steps `p` of k; with two sets, also the odd step that remains."""
         count = len(self._sets)
         if count > 1:
             writer.line(f"long {p} = {first};")
@@ -289,7 +291,7 @@ class RegisterBlock:
                 self._write_step(writer, "s")
 
     def _write_walks(self, writer: CWriter) -> None:
-        """The loop over steps of all parts of k side by side, then what does not fill them."""
+        """Write the loop over all parts of k side by side, then the steps that remain."""
         count, moving = self._walks, "at" if self.kernel.runs else "b0"
         writer.line(f"const long part = k / {count};")
         writer.line(f"#pragma GCC unroll {max(1, self.kernel.unroll // count)}")
@@ -304,20 +306,22 @@ class RegisterBlock:
             self._write_step(writer, "s")
 
     def _write_step(self, writer: CWriter, sums: str) -> None:
-        """Loads, broadcasts and multiplies for one index of k."""
+        """Write loads, broadcasts, multiply-adds and prefetches for one index of k."""
         stream = str(self.kernel.under_way.steps_ahead * self.kernel.width)
         ahead = "beyond" if strides_ahead(self.kernel) else stream
         for column in self._lines() if fetches_steps(self.kernel) else ():
             writer.line(f"__builtin_prefetch(y0 + {ahead} + {column}, 0, 2);")
         if streams_ahead(self.kernel):
-            # One each step: in bursts they would wait for each other.
+            # One per step: prefetches in bursts would wait for each other.
             writer.line("__builtin_prefetch(next, 0, 2);")
             writer.line("next += share;")
         self._write_products(writer, sums)
         self._write_moves(writer)
 
     def _write_products(self, writer: CWriter, sums: str, behind: str = "") -> None:
-        """The products of one step, so many `behind` the pointers, added to a set of sums."""
+        """Write the products of the step that is `behind` steps after the pointers, added to one
+        set of sums.
+        """
         kind = self.kernel.dtype
         y = f"{behind} * {self.kernel.width} + " if behind else ""
         x = f"{behind} * {self._x_step()} + " if behind else ""
@@ -332,7 +336,7 @@ class RegisterBlock:
                 writer.line(f"{self._multiply_added(sums, i, v)};")
 
     def _write_moves(self, writer: CWriter) -> None:
-        """The pointers go on to the next step."""
+        """Write the pointers' moves to the next step."""
         step = self._x_step()
         for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
             writer.line(f"{moving} += {step};")
@@ -346,27 +350,29 @@ class RegisterBlock:
         return f"{sums}{i}_{v} = tw_multiply_add_{kind}(e{i}, v{v}, {sums}{i}_{v})"
 
     def _x_step(self) -> str:
-        """Bytes from one step of k to the next."""
+        """Bytes of the broadcast operand from one step of k to the next."""
         size = self.kernel.scalar_dtype.size_bytes
         if self.kernel.scalar_layout == "panels":
             return str(self.kernel.scalars * size)
         return str(size) if self.kernel.scalar_runs_along_k else f"ldx * {size}"
 
     def _x(self, i: int, behind: str = "") -> str:
-        """Row i of the broadcast operand in every lane, some bytes behind its pointer."""
+        """Row i of the broadcast operand in every lane; `behind` is a term of bytes to add."""
         own, kernel = self.kernel.scalar_dtype, self.kernel
         at = self._row(i) if kernel.scalar_runs_along_k else f"b0 + {i * own.size_bytes}"
         at = f"{behind}{at}"
         return f"tw_broadcast_{kernel.dtype}(*(const {own.c_name} *)({at}))"
 
     def _row(self, i: int) -> str:
-        """The pointer to row i where rows run along k."""
+        """Pointer to row i, where rows run along k."""
         if self.kernel.runs:
             return f"b{i} + at"
         return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
 
     def _y(self, v: int, behind: str = "") -> str:
-        """Vector v of the other operand, some elements behind its pointer; panels are padded."""
+        """Vector v of the loaded operand; `behind` is a term of elements to add. Panels are padded,
+        so only other layouts load a partial vector.
+        """
         at = f"{behind}y0 + {v * self.kernel.lanes}"
         own, kind = self.kernel.vector_dtype, self.kernel.dtype
         name = f"{kind}" if own == kind else f"{own}_{kind}"
@@ -384,15 +390,15 @@ class RegisterBlock:
         return f"z + {self._offset(i, v)}"
 
     def _offset(self, i: int | str, v: int) -> str:
-        """Elements from the block's first of C to vector v of row i."""
+        """Elements from the block's first element of C to vector v of row i."""
         return self._offset_of(i, v * self.kernel.lanes)
 
     def _offset_of(self, i: int | str, column: int) -> str:
         return f"{i} * ldz + {self._gaps(i)}{column}"
 
     def _gaps(self, i: int | str) -> str:
-        """Elements between the runs of C up to row i, as a term before others: the row is in the
-        run of the same number as if row 0 began one, or in the next.
+        """C term for the gaps between runs of C up to row i. Counted from the run of row 0, row i
+        is in run i / c_run, or in the next one, depending on where row 0 stands in its run.
         """
         run = self.kernel.c_run
         if not run:
@@ -432,7 +438,7 @@ class RegisterBlock:
                 writer.line(f"tw_store_{kind}({at}, {sum_});")
 
     def _has_whole_lines(self) -> str:
-        """C condition: all rows of C begin at cache lines."""
+        """C condition: all rows of C are aligned to cache lines."""
         size = self.kernel.dtype.size_bytes
         steps = "(ldz | z_gap)" if self.kernel.c_run else "ldz"
         return f"((unsigned long)z | (unsigned long){steps} * {size}) % {LINE_BYTES} == 0"

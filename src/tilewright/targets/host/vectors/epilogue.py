@@ -1,8 +1,9 @@
 """The epilogue of a micro-kernel: an expression on complete sums before they are stored.
 
-In: the expression, over a sum and what lies beside it: a bias along m or n, a residual in the
-layout of C. Out: the parameters that these add to the kernel, and a C function on vectors. It takes
-complete sums, so a kernel that is called once per part of k is told which call is the last.
+In: the expression, over a sum and further operands: biases along m or n, residuals in the layout of
+C. Out: the C parameters for these operands, and a C function on vectors. The epilogue applies to
+complete sums, so a kernel that is called once per part of k has an argument that marks the last
+call.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Along = Literal["m", "n"]
 
 @dataclass(frozen=True)
 class Bias:
-    """An element of a vector that lies along m or n."""
+    """An operand with one element per index of m or n."""
 
     along: Along = "n"
 
 
 @dataclass(frozen=True)
 class Residual:
-    """An element of another matrix of the layout of C."""
+    """An operand with one element per element of C, in the layout of C."""
 
 
 Beside: TypeAlias = Bias | Residual
@@ -36,8 +37,8 @@ Beside: TypeAlias = Bias | Residual
 
 @dataclass(frozen=True)
 class Finish:
-    """An expression over a complete sum, x0, and what lies beside it, x1, x2 and so on; false where
-    the sum is stored as it is.
+    """An expression over a complete sum, x0, and the operands `beside` it, x1, x2 and so on; false
+    if the sum is stored as it is.
     """
 
     expression: str = "x0"
@@ -48,7 +49,7 @@ class Finish:
 
     @property
     def calls(self) -> set[str]:
-        """The functions that it calls."""
+        """Names of the functions that the expression calls."""
         return functions_of(parse_scalar(self.expression))
 
 
@@ -57,9 +58,8 @@ PLAIN_SUMS = Finish()
 
 @dataclass(frozen=True)
 class VectorPosition:
-    """Where one vector stands in a register block: C texts of row, columns and the offset in C.
-
-    `tail` is the text of the number of lanes in use, empty where all are.
+    """Position of one vector in a register block: C texts of its row, its column and its offset in
+    C. `tail` is the C text of the number of lanes in use, empty if all are.
     """
 
     row: str
@@ -69,7 +69,7 @@ class VectorPosition:
 
 
 def parameter(index: int, beside: Beside) -> str:
-    """The name of the array of number `index` beside the sums.
+    """C name of operand number `index` beside the sums.
 
     >>> parameter(0, Bias()), parameter(1, Residual())
     ('bias0', 'residual1')
@@ -78,12 +78,12 @@ def parameter(index: int, beside: Beside) -> str:
 
 
 def names(finish: Finish) -> list[tuple[str, Beside]]:
-    """The arrays that a kernel is given, by name."""
+    """(C name, operand) of each operand beside the sums."""
     return [(parameter(i, beside), beside) for i, beside in enumerate(finish.beside)]
 
 
 def epilogue_parameters(finish: Finish, kind: DType) -> list[str]:
-    """Their declarations.
+    """C declarations of the operands beside the sums.
 
     >>> from tilewright.common.dtypes import F32
     >>> epilogue_parameters(Finish("x0 + x1", (Bias("n"),)), F32)
@@ -93,8 +93,8 @@ def epilogue_parameters(finish: Finish, kind: DType) -> list[str]:
 
 
 def advanced(finish: Finish, bias: Callable[[Along], str], place: str) -> list[str]:
-    """The arguments for a block: `bias` gives the index of its first element along a dimension,
-    `place` is its first element's in C.
+    """C arguments for a block's operands beside the sums. `bias` maps a dimension to the index of
+    the block's first element along it; `place` is the offset of the block's first element in C.
     """
     return [
         f"{name} + {bias(beside.along) if isinstance(beside, Bias) else place}"
@@ -103,8 +103,9 @@ def advanced(finish: Finish, bias: Callable[[Along], str], place: str) -> list[s
 
 
 def finish_function(finish: Finish, name: str, kind: DType, *, apart: bool = False) -> str:
-    """C text of the function of a vector of sums, and of one for each array beside it; empty where
-    sums are stored as they are. One that calls others stays `apart` from code with many vectors.
+    """C text of the epilogue's function, on a vector of sums and one of each operand beside them;
+    empty if sums are stored as they are. With `apart`, a function that calls others is not inlined,
+    since the code around it has many vectors.
     """
     if not finish:
         return ""
@@ -124,7 +125,7 @@ def finish_function(finish: Finish, name: str, kind: DType, *, apart: bool = Fal
 def with_finish(
     value: str, finish: Finish, name: str, kind: DType, place: VectorPosition, vectorised: Along
 ) -> str:
-    """The C expression of the vector `value` after the epilogue."""
+    """C expression that applies the epilogue to the vector `value` at `place`."""
 
     def load(pointer: str) -> str:
         if place.tail:
@@ -154,9 +155,9 @@ def write_finished(
     writer: CWriter,
     store: Callable[[str, VectorPosition], str] | None = None,
 ) -> None:
-    """Write the epilogue of a block's sums, s0_0, s0_1 and so on: a line for each or, where it
-    calls functions, a loop over its rows. The `place` is that of a row and a number of a vector.
-    Finished sums go to these variables again, or where the statement `store` puts them.
+    """Write the epilogue of a block's sums s0_0, s0_1 and so on: a line for each or, if it calls
+    functions, a loop over rows, which keeps the code small. `place` maps (row, number of a vector)
+    to a position. Results replace the sums, or go into the statement that `store` returns.
     """
 
     def finished(value: str, row: str, v: int) -> str:

@@ -1,9 +1,9 @@
 """Expressions over elements in C, in the elements' own type: one writer for maps and for epilogues.
 
 In: a scalar of `ir.scalar` and C texts of its operands, elements or whole vectors. Out: the C text
-of its value, and before it lines that name what the expression has several times. Compilers make
-vectors of loops over elements, what products do in registers is written on vectors. Roots take the
-place of powers that they are, and in single precision functions those of `vectors.functions`.
+of its value, preceded by lines that name common subexpressions. Compilers vectorise loops over
+elements; epilogues on registers are written on vectors. Roots replace equal powers, and in single
+precision calls use the functions of `vectors.functions`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tilewright.targets.host.vectors.functions import function_operations, vecto
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
-"""Powers without a vector function, as expressions, by their exponents."""
+"""Powers that are products of roots, by exponent."""
 
 
 def write_value(
@@ -42,7 +42,7 @@ def write_value(
     *,
     vectors: bool = False,
 ) -> str:
-    """The C text of an expression, after lines that name its common parts.
+    """C text of an expression; lines that name its common subexpressions go to `writer` first.
 
     >>> from tilewright.common.dtypes import F32
     >>> writer = CWriter()
@@ -91,8 +91,8 @@ _TRUTHS = {"and": "({} & {})", "or": "({} | {})", "not": "(~{})"}
 
 
 def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
-    """True if an expression can be written on whole vectors: arithmetic, choices by comparisons,
-    and functions that have a text for vectors.
+    """True if an expression can be written on whole vectors: it has only arithmetic, choices by
+    comparisons, and functions with a vector text.
 
     >>> from tilewright.common.dtypes import F32
     >>> texts = ("x0 * sigmoid(x0)", "round(x0)", "x0 < 1", "pow(x0, 3.1)", "pow(x0, 0.5)")
@@ -121,14 +121,14 @@ def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
 
 
 def functions_of(scalar: Scalar) -> set[str]:
-    """The functions of an expression that have a text for vectors."""
+    """Names of an expression's functions that `vectors.functions` has."""
     found = {part.function for part in _parts(_simplified(expanded(scalar), F32))}
     return found & vector_names().keys()
 
 
 def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:
-    """Vector operations for one vector of elements: each part of an expression once, a limit as
-    one, functions without a text for vectors once for each lane.
+    """Vector operations for one vector of elements. Equal subexpressions count once, a limit counts
+    as one operation, and functions without a vector text count once per lane.
 
     >>> from tilewright.common.dtypes import F32, F64
     >>> hyperbola = parse_scalar("1 / (x0 + x1) + (x0 + x1)")
@@ -159,7 +159,7 @@ _INSTRUCTIONS = ("abs", "ceil", "floor", "round", "sqrt")
 
 
 def _vector_text(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
-    """The value of an expression over vectors, for one that `runs_by_vectors`."""
+    """C text of an expression over vectors; it must satisfy `runs_by_vectors`."""
     match scalar:
         case Number(number):
             return f"tw_broadcast_{kind}({c_number(number, kind)})"
@@ -184,8 +184,8 @@ def _vector_text(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
 
 
 def _limits(scalar: Apply) -> tuple[str, float, Scalar] | None:
-    """A choice that is a limit: (`maximum` or `minimum`, the limit, what is limited). Where that
-    is no number it is what the processors' instructions give, as their second operand.
+    """(`maximum` or `minimum`, limit, limited expression) of a choice that is a limit, else None.
+    The limited expression is the instructions' second operand, which they return for a NaN.
     """
     match scalar:
         case Apply("if", (Apply("<", (x, Number(low))), Number(same), y)) if x == y and low == same:
@@ -210,10 +210,10 @@ def _parts(scalar: Scalar) -> Iterator[Apply]:
 
 
 def _simplified(scalar: Scalar, kind: DType) -> Scalar:
-    """The expression with roots in place of powers, one comparison in place of two, the divisor of
-    a sigmoid where it has a text, and a quotient in place of a product with a reciprocal that
-    nothing else needs: one of the other factor, since that of a sum of a row is computed once for
-    all its elements.
+    """The expression with roots in place of powers, one comparison in place of two, and in single
+    precision the sigmoid's divisor. A product with a reciprocal becomes a quotient if nothing else
+    needs the reciprocal and it depends on the other factor: the reciprocal of a row's sum is better
+    computed once for all elements of the row.
     """
     times = Counter(_parts(scalar))
 
@@ -226,7 +226,7 @@ def _simplified(scalar: Scalar, kind: DType) -> Scalar:
                 return renumbered(_ROOTS[exponent], [simpler(base)])
             case Apply("or", (Apply(">", (a, b) as pair), Apply("!=", (x, same)))) if (
                 x == same and x in pair and isinstance(b if x == a else a, Number)
-            ):  # what is no number fails `<=` as it fails `>`
+            ):  # a NaN fails `<=` as it fails `>`
                 return Apply("not", (Apply("<=", tuple(map(simpler, pair))),))
             case Apply("+", (Number(1), Apply("exp", (Apply("negative", (x,)),)))) if kind == F32:
                 return Apply("sigmoid_divisor", (simpler(x),))
@@ -241,6 +241,6 @@ def _simplified(scalar: Scalar, kind: DType) -> Scalar:
 
 
 def _contains(scalar: Scalar, part: Scalar) -> bool:
-    """True if an expression is or has this part."""
+    """True if an expression is `part` or contains it."""
     inner = scalar.arguments if isinstance(scalar, Apply) else ()
     return scalar == part or any(_contains(own, part) for own in inner)

@@ -1,13 +1,13 @@
-"""Functions of single precision as C, of elements that compilers make vectors of or of vectors.
+"""Single-precision functions as C, on elements that compilers vectorise, or on whole vectors.
 
 In: names of elementary functions of `ir.scalar`. Out: C text, without tables. Results are within 2
-units in the last place for any argument, subnormal, infinite and no numbers included (`make
-host-functions`). Products are added by fused instructions; without these in double precision, where
-the sum of an exact product gets an odd last bit if it is not exact, and so rounds as if once. Other
-products and sums round apart (`SEPARATE`), so that every instruction set gives the same bits. The
-polynomials are fits of our own, of the least relative error; reductions are Cody and Waite's,
-"Software Manual for the Elementary Functions" (1980), and of angles Payne and Hanek's, "Radian
-Reduction for Trigonometric Functions" (1983).
+units in the last place for any argument, including subnormals, infinities and NaNs (`make
+host-functions`). Multiply-adds are fused instructions; processors without them use double
+precision, where the product is exact and an inexact sum is rounded to odd, so that narrowing it
+rounds only once. Other products and sums round separately (`SEPARATE`), so that every instruction
+set computes the same bits. The polynomials are fits of our own with least relative error; argument
+reduction follows Cody and Waite, "Software Manual for the Elementary Functions" (1980), for angles
+Payne and Hanek, "Radian Reduction for Trigonometric Functions" (1983).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tilewright.ir.scalar import operations, parse_scalar
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 
 SEPARATE = "-ffp-contract=off"
-"""The compiler flag of files that call these functions."""
+"""Compiler flag of files that call these functions."""
 
 
 def own_flags(text: str) -> tuple[str, ...]:
-    """The compiler flags of a file of C, beyond those of all generated code."""
+    """Compiler flags that a C file needs besides those of all generated code."""
     return (SEPARATE,) if "tw_power_of_2" in text else ()
 
 
 @dataclass(frozen=True)
 class _Vectorised:
-    """C of one function, and the functions that it calls. Where whole vectors have a `fast` text,
-    which leaves arguments that are rare to the other, that is the function of `any` argument; a
-    `shared` text is called by both.
+    """C text of one function, and the functions that it calls. On vectors, an optional `fast` text
+    handles usual arguments and calls `text`, then named `..._any`, for rare ones; both may call a
+    `shared` text.
     """
 
     text: str
@@ -43,12 +43,12 @@ class _Vectorised:
 
 
 SMALL = "0x1p17f"
-"""Sizes of arguments below which those of a circle are reduced in single precision."""
+"""Magnitude of angles below which they are reduced in single precision."""
 
 
 def vector_names(*, vectors: bool = False) -> dict[str, str]:
-    """The C names of the functions that have such a text, for elements or for whole vectors; the
-    divisor of a sigmoid, 1 + exp(-x), among them.
+    """C names of the functions with a text, on elements or on whole `vectors`; among them the
+    divisor of a sigmoid, 1 + exp(-x).
 
     >>> vector_names()["exp"], vector_names(vectors=True)["exp"]
     ('tw_expf', 'tw_exp_vector')
@@ -58,8 +58,8 @@ def vector_names(*, vectors: bool = False) -> dict[str, str]:
 
 
 def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
-    """C of these functions and of what they call; empty for none. Those of `vectors` take and give
-    the `tw_vector_f32` of an instruction set.
+    """C text of these functions and of those that they call; empty for none. With `vectors`, they
+    map values of an instruction set's type `tw_vector_f32`.
     """
     found: dict[str, str] = {}
 
@@ -74,7 +74,7 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
         add(name)
     if not found:
         return ""
-    # Where a loop calls one, and many do, it would not become vectors otherwise.
+    # A loop that calls a function vectorises only if the function is inlined.
     own, inlined = "\n".join(found.values()), "static inline __attribute__((always_inline))"
     own = own.replace("static inline", inlined)
     own = re.sub(r"static inline \S+ (FLOAT \w+_any@)", r"static __attribute__((noinline)) \1", own)
@@ -88,7 +88,7 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
 
 
 def called_functions(text: str, isa: InstructionSet) -> str:
-    """C of the functions that a text calls, on elements and on the vectors of `isa`."""
+    """C text of the functions that `text` calls, on elements and on vectors of `isa`."""
     parts = [vector_text(isa, (F32,))] if "tw_vector_f32" in text else []
     for vectors in (False, True):
         names = vector_names(vectors=vectors).items()
@@ -98,8 +98,8 @@ def called_functions(text: str, isa: InstructionSet) -> str:
 
 
 def function_operations(name: str) -> int:
-    """Vector operations of a function and of those it calls, by their texts, for usual arguments; a
-    quotient takes the time of several.
+    """Vector operations of a function and of those it calls, counted in their texts for usual
+    arguments; a quotient counts as several.
 
     >>> function_operations("exp"), function_operations("tanh") > function_operations("exp")
     (19, True)
@@ -112,7 +112,7 @@ _OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
 
 
 def _operations(text: str) -> int:
-    """Operations of one function of C, helpers by those inside them, doubles by two vectors."""
+    """Operations in one C function; helpers count those inside them, doubles two vectors."""
     found = 0
     for line in text.partition("{")[2].splitlines():
         vectors = 2 if " DOUBLE " in line else 1
@@ -132,8 +132,8 @@ _HELPER_OPERATIONS = {
 
 
 def _polynomial(into: str, of: str, *coefficients: float) -> str:
-    """Lines of Horner's rule, from the highest power down. A long one is two, of the even powers
-    and of the odd ones: half the steps wait for each other.
+    """C lines of a polynomial by Horner's rule, from the highest power down. A long polynomial is
+    split into even and odd powers, which halves the chain of dependent steps.
     """
     if len(coefficients) < _LONG:
         return _horner(into, of, coefficients)
@@ -144,7 +144,7 @@ def _polynomial(into: str, of: str, *coefficients: float) -> str:
 
 
 _LONG = 4
-"""Coefficients from which on a polynomial is written as two."""
+"""Number of coefficients from which a polynomial is split in two."""
 
 
 def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
@@ -154,9 +154,8 @@ def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
-# The power of 2 stands in the lowest bits of `n`, with twice the bias of an exponent: two of them,
-# each with half of it, since one would not reach subnormal results. Or, without a bias, it is added
-# to an exponent.
+# The exponent of 2 is in the lowest bits of `n`, with twice the bias: it is split into two powers
+# of 2, since one would not reach subnormal results. Without a bias it is added to an exponent.
 _HELPERS = """\
 static inline FLOAT tw_absolute@(FLOAT x) { return tw_from_bits@(tw_bits@(x) & 0x7fffffff); }
 static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
@@ -177,8 +176,8 @@ static inline FLOAT tw_scaled@(FLOAT x, FLOAT whole, INT n)
 #endif
 """
 
-# Integers wrap around like those of vectors. The smaller of numbers with a positive limit is that
-# of integers, for which compilers have an instruction; what is `capped` may be no number.
+# Integers wrap around like those of vectors. With a positive limit, the smaller float is that of
+# the smaller integer, for which there is an instruction; the argument of `capped` may be a NaN.
 _SCALAR = """\
 static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
 static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
@@ -275,10 +274,10 @@ static inline FLOAT tw_fused@(FLOAT a, FLOAT b, FLOAT c)
 
 
 def _split(bias: int, most: int, *, negative: bool = False) -> str:
-    """Lines that make `a`, or its negative, of `whole` times ln 2 and what is left, `r`, or its
-    negative. Adding 1.5 * 2 ** 23 rounds to an integer, which then stands in the lowest bits of
-    `n`; with the bias of an exponent it is a power of 2 when it is shifted, up to `most`, from
-    which on results are infinite. ln 2 is its nearest number, and what that lacks.
+    """C lines that split `a` into `whole` times ln 2 and a rest `r`; if `negative`, a = r - whole *
+    ln 2. Adding 1.5 * 2 ** 23 rounds to an integer and leaves it in the lowest bits of `n`; with
+    the `bias` of an exponent, a shift makes it a power of 2. From `most` on, results are infinite.
+    ln 2 is the nearest float and a correction.
     """
     same, other = ("-", "") if negative else ("", "-")
     return f"""\
@@ -304,8 +303,8 @@ static inline FLOAT tw_exp@(FLOAT x)
 }}
 """
 
-# 1 + exp(-x), where small powers round to 1: one power of 2 is enough, half of it as the largest
-# one is infinite, with twice exp's polynomial.
+# 1 + exp(-x) rounds to 1 for small powers, so one power of 2 is enough: half of it, as the largest
+# would be infinite, times twice exp's polynomial.
 _DIVISOR_FIT = [2 * (-1) ** i * c for i, c in enumerate(_EXP_FIT)]
 _SIGMOID_DIVISOR = f"""\
 static inline FLOAT tw_sigmoid_divisor@(FLOAT x)
@@ -320,7 +319,7 @@ static inline FLOAT tw_sigmoid_divisor@(FLOAT x)
 _EXPM1_FIT = (
     0.000198459587, 0.00139416521, 0.00833339151, 0.0416663475, 0.166666657, 0.5,
 )  # fmt: skip
-# Half of the power of 2, since the largest one is infinite.
+# Half of the power of 2, since the largest would be infinite.
 _EXPM1 = f"""\
 static inline FLOAT tw_expm1@(FLOAT x)
 {{
@@ -339,8 +338,8 @@ _LOG_FIT = (
     -0.0763643906, 0.127622172, -0.131596103, 0.1420158, -0.166234091, 0.200012416, -0.250008196,
     0.333333313,
 )  # fmt: skip
-# x = 2 ** e (1 + f), where 1 + f is from the root of 1/2 on, which has the bits 0x3f3504f3. A
-# subnormal x has the bits of 2 ** 25 times as much, with an exponent of 25 less, below 0.
+# x = 2 ** e (1 + f), where 1 + f is at least the root of 1/2, whose bits are 0x3f3504f3. A
+# subnormal x is scaled by 2 ** 25 and its exponent lowered by 25, to below 0.
 _LOGARITHM = f"""\
     const INT above = tw_less@(i, 0x3f3504f3);
     const FLOAT f = tw_from_bits@(tw_less@(i, above & ~0x7fffff)) - 1.0f, square = f * f;
@@ -403,7 +402,7 @@ _ERF_FAR_FIT = (
     2.16867666e-05, -0.000441335345, 0.00420455635, -0.0252082404, 0.108418554, 0.633219898,
     1.12957835, -0.000188037127,
 )  # fmt: skip
-# Beyond 1 it is 1 - exp(-g), beyond 4 it rounds to 1.
+# Beyond 1, erf is 1 - exp(-g); beyond 4 it rounds to 1.
 _ERF = f"""\
 static inline FLOAT tw_erf@(FLOAT x)
 {{
@@ -434,8 +433,8 @@ _TURN = (
     ("0x1.836e4ep-18", "0x1.1054a78p-44", "0x1.c2757dp-70", "0x1.f534ddc0db628p-98"),
     ("0x1.3f84eap-63", "0x1.f47d4dp-88", "0x1.bb81b6p-115", "0x1.8a5664f10e41p-140"),
 )
-"""1 / (2 pi) in parts of 26 bits, which a number times is exact in double precision, and one of 53:
-for sizes below 2 ** 40, below 2 ** 84, and others, without the bits that make whole turns alone.
+"""1 / (2 pi) in parts of 26 bits, whose products with floats are exact in double precision, and one
+of 53: for magnitudes below 2 ** 40, below 2 ** 84 and above, without bits that make whole turns.
 """
 _SIN_FIT = (2.60609568e-06, -0.000198097769, 0.00833306927, -0.166666597)
 
@@ -446,7 +445,7 @@ def _turned(part: int) -> str:
     return f"wide * tw_pick@(square < 0x1p80, {near}, {beyond})"
 
 
-# The sine of `n` halves of a turn and `r`.
+# The sine of `n` half turns plus `r`.
 _CIRCLE = f"""\
     const FLOAT z = r * r;
 {_horner("p", "z", _SIN_FIT)}
@@ -466,12 +465,12 @@ static inline FLOAT tw_NAME@(FLOAT x)
 
 
 def _circular(name: str, ahead: int) -> _Vectorised:
-    """The sine of an angle so many quarters ahead, from the nearest half of a turn. A small one
-    loses its halves in three parts, of which the first leaves an exact rest. Of the part of a turn
-    that another is, what makes whole ones is taken away after each product, so that sums stay exact
-    until they are as small as any argument leaves. Squares are compared since compilers compare
-    numbers in single precision and widen the truths for each choice. The sine of a zero has its
-    sign.
+    """The sine `ahead` quarters of a turn ahead, by the distance from the nearest half turn. Small
+    angles subtract half turns in three parts; the first difference is exact. Other angles become
+    fractions of a turn: whole turns are subtracted after each product, so that sums stay exact
+    until they are as small as for any argument. Squares are compared in double precision, as a
+    compiler would widen the truth of a comparison in single precision for each choice. The sine of
+    a zero keeps its sign.
     """
     scaled = "tw_fused@(x, tw_fill@(0.318309886f), "
     halves = f"{scaled}tw_fill@(-0.5f)) + up" if ahead else f"{scaled}up)"
@@ -522,11 +521,11 @@ _EXP2 = f"""\
     q = tw_fused@(tw_fused@(q, square, q1), square, q2);
     const FLOAT root = tw_fused@(q, r, tw_fill@(1.0f));
 """
-# log2 of the number of bits `i`: of m, from the fourth root of 1/2 on, by s = (m - c) / (m + c),
-# which lacks `tail`, where c is 1 or the number that is closest to a power of 2 with an exponent of
-# 17 bits, `half`; in two parts, since the product with `y` needs 7 bits more. What is `about` the
-# sum is known before the `rest` and decides the integer of the power. Powers that are numbers of
-# single precision are those.
+# log2 of the float with bits `i`: its mantissa m, at least the fourth root of 1/2, is reduced to
+# s = (m - c) / (m + c), with rounding error `tail`, where c is 1 or the float closest to 2 ** half,
+# `half` having 17 bits. The sum has two parts, as its product with `y` needs 7 bits more. Its
+# approximation `about` is known before `rest` and decides the integer part of the exponent. Powers
+# that are floats are exact.
 _POWER = f"""\
     const INT above = tw_less@(i, 0x3f5744fd);
     const FLOAT m = tw_from_bits@(tw_less@(i, above & ~0x7fffff));
@@ -558,7 +557,7 @@ static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
     return tw_shifted@(root, tw_bits@(shifted));
 }}
 """
-# An end is what powers of 0 and of infinity are, or infinite powers.
+# `end` is the power of 0 or infinity, or with an infinite exponent.
 _POW = f"""\
 static inline FLOAT tw_pow_any@(FLOAT x, FLOAT y)
 {{

@@ -1,10 +1,10 @@
 """Vector instruction sets of host processors, each as a few C functions on one vector type.
 
 In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
-operations on it that the micro-kernels are written in: GCC's vector extensions, with GCC's built-in
-functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes it half a second to
-read, as long as a kernel; other compilers, and whoever defines TW_INTRINSICS, read it.) Everything
-else has vectors of 16 bytes, which every processor has a register for.
+operations on it that the micro-kernels use: GCC's vector extensions, with GCC's built-in functions
+for AVX-512 and AVX2 where these do not suffice. (GCC takes half a second to read the header of the
+intrinsics, as long as for a kernel; only other compilers, and code that defines TW_INTRINSICS,
+include it.) Other processors use vectors of 16 bytes, for which every processor has registers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tilewright.common.errors import ToolError
 class InstructionSet:
     """One way to compute with vectors.
 
-    `cpu_flags` are the words of /proc/cpuinfo that a processor needs, `compiler_flags` make gcc and
-    clang accept the text. `registers` counts vector registers. Where one `streams`, it has
-    non-temporal stores of whole vectors.
+    `cpu_flags` are the words in /proc/cpuinfo that a processor must have; gcc and clang accept the
+    text with `compiler_flags`. `registers` counts vector registers. An instruction set that
+    `streams` has non-temporal stores of whole vectors.
     """
 
     name: str
@@ -42,8 +42,8 @@ WRAPPING = ("-fwrapv",)
 """Compiler flags that make sums of integers wrap."""
 
 AVX512 = InstructionSet(
-    # Whoever runs this text has AVX2: what gcc picks for the first such processors, without regard
-    # to older ones, takes up to 3 % less time in blocks whose rows come in runs.
+    # Processors with AVX-512 have AVX2: gcc's tuning for the first processors with AVX2, which
+    # ignores older ones, takes up to 3 % less time in blocks whose rows come in runs.
     "avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma", "-mtune=haswell"), True
 )  # fmt: skip
 AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), True)
@@ -53,7 +53,7 @@ INSTRUCTION_SETS: tuple[InstructionSet, ...] = (AVX512, AVX2, PORTABLE)
 
 
 def instruction_set(name: str) -> InstructionSet:
-    """The instruction set called `name`; raises ToolError where there is none.
+    """The instruction set called `name`. Raises ToolError if there is none.
 
     >>> instruction_set("avx2").registers
     16
@@ -269,7 +269,7 @@ static inline tw_vector_NAME tw_load_FROM_NAME_NAME(const FROM *p)
 """
 
 Widening = tuple[DType, DType]
-"""The element type of an operand, and the wider one of the sums."""
+"""(element type of an operand, wider type of the sums)."""
 
 
 @cache
@@ -277,11 +277,11 @@ def vector_text(
     isa: InstructionSet, kinds: tuple[DType, ...], widened: tuple[Widening, ...] = ()
 ) -> str:
     """C text of the vector types and operations for the element types `kinds`, and of loads that
-    widen elements.
+    widen elements (`widened`).
 
     A translation unit includes it once, before the kernels, and is compiled with the instruction
-    set's `compiler_flags`, where integers wrap with `WRAPPING` too. Operations on integers are
-    those of GCC's vector extensions.
+    set's `compiler_flags`; if integers wrap, with `WRAPPING` too. Operations on integers are those
+    of GCC's vector extensions.
     """
     parts = ["#include <string.h>\n", *([_HEADER] if isa.streams else [])]
     for kind in kinds:
@@ -295,7 +295,7 @@ def vector_text(
 
 
 def _part(elements: int) -> str:
-    """C that stores so many of a vector's elements, from the one of number i on, if n has them."""
+    """C text that stores `elements` of a vector's elements from number i on if n has that bit."""
     copied = f"memcpy(p + i, all + i, {elements} * sizeof *p)"
     return f"    if (n & {elements}) {{ {copied}; i += {elements}; }}"
 

@@ -28,15 +28,15 @@ SET_BYTES = 4096
 
 
 VARYING = -1
-"""Rows in a run of C where a call decides."""
+"""Value of `c_run` if an argument of the call has the rows in a run of C."""
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """Overlap of a processor: `sums` independent multiply-adds at once, and `lines` that the first
-    cache fetches beside loads. A block that loads rows in place fetches them `lines_ahead`, one
-    that loads a stream of panels `steps_ahead` of k. Main memory delivers within `latency_steps`:
-    a block of fewer steps has its part of C fetched by the block before it.
+    """Operations that a processor overlaps: `sums` independent multiply-adds, and `lines` that the
+    level 1 cache fetches during loads. A block prefetches rows in place `lines_ahead`, a stream of
+    panels `steps_ahead` of k. Main memory delivers within `latency_steps` of k: for a block of
+    fewer steps, the previous block prefetches its part of C.
     """
 
     sums: int = 1
@@ -61,24 +61,24 @@ class Microkernel:
     may those of C that are no vectors, `c_run` at a time; 0: they do not, `VARYING`: an argument
     says.
 
-    `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
-    sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
-    argument `last` says whether C is complete. Blocks along `inner` run inside those along the
-    other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
-    the next block takes, and the panel of the other one that comes next: after the last one of a
-    call the first of the `next_call`, so many elements from its own first, or the one after it in
-    memory; where one block takes each panel, what comes next in the `stream` of them. One that does
-    not fetches at its start `lines_next` lines of the panel that comes next; one of one row reads
-    so many parts of a panel side by side as it has `walks`, with sums of their own. Where that
-    operand is in place, it prefetches rows of it. How far ahead says what is `under_way`. One that
-    `streams` has non-temporal stores where rows of C are whole lines; other threads see them after
-    a fence.
+    `start`: C is added to, overwritten, or either by the argument `first`. With `offsets`, the
+    kernel sums over a list of pairs of operands (batch-reduce), k elements each. With an
+    `epilogue`, the argument `last` marks complete sums. The loop over blocks along `inner` is the
+    inner one.
 
-    Where the processor `halves`, multiply-adds of half a vector take half the time: blocks whose
-    last vector is at most half in C have them.
+    A block may `prefetch` its part of C ("c"), the broadcast operand's rows for the next block
+    ("rows"), and the other operand's next panel ("panels"), or its later rows if it is in place.
+    After the last panel of a call comes the first of the `next_call`, so many elements after this
+    call's first, or the next panel in memory. If a single block reads each panel, it prefetches
+    along the "stream" of panels. Other kernels may fetch `lines_next` lines of the next panel at
+    the start of each block; a kernel of one row reads `walks` parts of a panel side by side, each
+    with sums of its own. `under_way` has the distances. A kernel that `streams` uses non-temporal
+    stores where rows of C are whole lines; other threads see them after a fence.
 
-    Sums and C are of type `dtype`, and so are the operands unless `a_dtype` or `b_dtype` says that
-    they are of a narrower one.
+    If the processor `halves`, multiply-adds of half a vector take half the time: blocks with at
+    most half of their last vector in C use them.
+
+    Sums and C are of type `dtype`, and so are operands without a narrower `a_dtype` or `b_dtype`.
     """
 
     isa: InstructionSet
@@ -107,7 +107,7 @@ class Microkernel:
 
     @property
     def of_c(self) -> tuple[str, ...]:
-        """The parameters that say how runs of C lie."""
+        """Names of the C parameters that describe runs of C."""
         run = ("z_run",) if self.c_run == VARYING else ()
         return ("z_gap", "z_first", *run) if self.c_run else ()
 
@@ -197,10 +197,10 @@ DEFAULT_BLOCKS = {"avx512": (2, 14), "avx2": (2, 6), "portable": (2, 6)}
 
 
 def row_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
-    """The heights of register blocks that a call needs whose scalar dimension has `extent`.
+    """The heights of register blocks that a call needs for `extent` along the scalar dimension;
+    None for any extent.
 
-    Blocks of unpacked operands are as equal as possible; panels are full except the last. None
-    stands for any extent.
+    Blocks of unpacked operands are as equal as possible; panels are full except the last.
     """
     if extent is None:
         return frozenset(range(1, kernel.scalars + 1))
@@ -211,8 +211,8 @@ def row_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
 
 
 def column_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
-    """The widths of register blocks, in elements, that a call needs whose dimension along the
-    vectors has `extent`; None stands for any.
+    """The widths of register blocks, in elements, that a call needs for `extent` along the vectors;
+    None for any extent.
 
     >>> from tilewright.common.dtypes import F32
     >>> from tilewright.targets.host.vectors.instruction_sets import AVX2

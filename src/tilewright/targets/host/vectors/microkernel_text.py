@@ -48,13 +48,14 @@ def emit_microkernel(
 
     `rows` and `columns` are the heights and widths of register blocks that the calls need
     (`row_counts`, `column_counts`), all by default; a call that needs another one traps. The text
-    needs `instruction_sets.vector_text` before it.
-    Further parameters follow in this order: `long run, long gap`: rows of a run, and elements from
-    one to the next beyond the leading dimension (runs), `long z_gap, long z_first`: such elements,
-    and the number of the first row of C in its run (c_run), `long z_run`: the rows of a run (where
-    these vary), `int first` (start "either"), `long
-    count, const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
-    (offsets), `int last` and what lies beside the sums (epilogue).
+    of `instruction_sets.vector_text` has to precede it.
+
+    Further parameters follow in this order. With `runs`, `long run, long gap`: rows of a run, and
+    elements from run to run beyond the leading dimension. With `c_run`, `long z_gap, long z_first`:
+    such elements, and the number of C's first row in its run; if runs vary, `long z_run`: rows of a
+    run. With `start` "either", `int first`. With `offsets`, `long count, const long *x_offsets,
+    const long *y_offsets` of the broadcast and the loaded operand. With an `epilogue`, `int last`
+    and its operands beside the sums.
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
     wide = column_counts(kernel, None) if columns is None else set(columns)

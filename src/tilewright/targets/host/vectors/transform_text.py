@@ -1,12 +1,12 @@
 """Winograd's transforms as C on vectors of channels: shared sums, no loops over single elements.
 
-In: the points, an element type and an instruction set whose `vector_text` comes first. Out: a
-static function for a row of tiles. Channels are contiguous in pixels and in points. Tiles that
-reach beyond the image and channels that fill no cache line go through a copy of one tile with zeros
-in place of what is missing; results beyond the image are dropped. The epilogue is applied to pixels
-as they are written: it takes vectors beside the channels (bias) or pixels beside the result's
-(residual). Pixels that no cache would hold take non-temporal stores where they are whole lines, and
-so do points that other threads read.
+In: the points, an element type and an instruction set, whose `vector_text` precedes the text. Out:
+a static function for a row of tiles. Channels are contiguous in pixels and in points. Tiles that
+reach beyond the image, and channels that do not fill a cache line, go through a zero-padded copy of
+one tile; results beyond the image are dropped. The epilogue applies to pixels as they are written;
+its operands are vectors over the channels (bias) or pixels of the result's form (residual). Pixels
+that no cache would hold are stored non-temporally if they are whole lines, and so are points that
+other threads read.
 """
 
 from __future__ import annotations
@@ -125,9 +125,10 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 
 @dataclass(frozen=True)
 class LineTransform:
-    """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
-    that it writes. One that `streams` has non-temporal stores, of points all: channels are whole
-    lines there. Other threads see them after a fence.
+    """One transform of whole lines of channels, `lanes` per vector, with an `epilogue` for the
+    pixels that it writes. With `streams`, it uses non-temporal stores: for all points, whose
+    channels are then whole lines, or for pixels that are aligned. Other threads see them after a
+    fence.
     """
 
     name: str
@@ -140,14 +141,14 @@ class LineTransform:
 
     @property
     def line(self) -> int:
-        """Channels of a cache line: stored half, a line would come back for its other half."""
+        """Channels per step, at least a cache line: a line stored by halves is fetched again."""
         return max(self.lanes, LINE_BYTES // self.dtype.size_bytes)
 
 
 def emit_transform(one: LineTransform) -> str:
     """C text of `static void name(tiles, images, channels, rows, columns, x, x_row, x_column,
-    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points; what lies
-    beside the pixels follows.
+    x_image, v, v_point, v_tile, v_image, ...)`: x are pixels, v points, and the epilogue's operands
+    follow.
     """
     tile, side = transforms(one.points).output.shape
     forward, c = one.direction == "input", one.dtype.c_name
@@ -184,7 +185,7 @@ def emit_transform(one: LineTransform) -> str:
 
 
 def _tile_text(one: LineTransform, function: str, store: str) -> str:
-    """The function of one tile and one line of channels: down the columns, then along the rows."""
+    """C function for one tile and one line of channels: down the columns, then along the rows."""
     found, kind, writer = transforms(one.points), one.dtype, CWriter()
     tile, side = found.output.shape
     x = [f"x + {{}} * x_row + {{}} * x_column + l * {one.lanes}"]
@@ -203,7 +204,7 @@ def _tile_text(one: LineTransform, function: str, store: str) -> str:
         writer.line(f"tw_vector_{kind} half[{vectors}][{rows}][{side}];")
         with _unrolled("c", side, writer):
             if one.direction == "input":
-                with writer.block(f"if (c >= {side - tile})"):  # the others it has in common
+                with writer.block(f"if (c >= {side - tile})"):  # both tiles share other columns
                     _write_prefetches((f"{k} * x_row + (c + {tile})" for k in range(side)), writer)
             with _unrolled("l", vectors, writer):
                 loads = [f"tw_load_{kind}({source.format(k, 'c')})" for k in range(side)]
@@ -223,15 +224,15 @@ def _tile_text(one: LineTransform, function: str, store: str) -> str:
 
 
 def _write_prefetches(columns: Iterable[str], writer: CWriter) -> None:
-    """Prefetch pixels of the next tile into the second cache: a tile has more rows than a processor
-    follows by itself, and results miss the caches as operands do.
+    """Write prefetches of the next tile's pixels into the level 2 cache: a tile has more rows than
+    hardware prefetchers follow, and results miss the caches as operands do.
     """
     for column in columns:
         writer.line(f"__builtin_prefetch(x + {column} * x_column, 0, 2);")
 
 
 def _write_finish(one: LineTransform, k: int, writer: CWriter) -> None:
-    """The epilogue on the pixels of column k."""
+    """Write the epilogue of the pixels in column k."""
     lane = f"l * {one.lanes}"
     place = VectorPosition("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
     if one.epilogue:
@@ -253,7 +254,7 @@ def _write_sums(
     *,
     finished: bool = True,
 ) -> None:
-    """q0, q1, ... = matrix x values / divisor; constant once `finished`."""
+    """Write q0, q1, ... = matrix x values / divisor, as constants if `finished`."""
     for k, value in enumerate(values):
         writer.line(f"const tw_vector_{kind} p{k} = {value};")
     for one in shared_sums(matrix):
@@ -263,7 +264,7 @@ def _write_sums(
 
 
 def _expression(one: Sum, kind: DType, divisor: float) -> str:
-    """The sum over `divisor`; vectors have C's operators, and a constant stands for all lanes.
+    """C text of a sum over `divisor`, in C's operators; a constant applies to all lanes.
 
     >>> from tilewright.common.dtypes import F32
     >>> _expression(Sum("q", ((-0.5, "a"), (1.0, "b"), (-1.0, "c"), (3.0, "d"))), F32, 1.0)

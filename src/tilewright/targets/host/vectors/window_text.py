@@ -1,13 +1,13 @@
 """Sums of windows as C on vectors of channels: the sums of several pixels stay in registers.
 
-In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. Out: a static
-function for lines of windows. A block is one vector of channels by some windows of every line: rows
-of pixels go by, each pixel is loaded once and multiplied by the factors of all points at which
-windows of the block have it, in as many lines as share a row; those in a border of zeros are left
-out. Where registers are few, a block is short: a few windows of the lines that share a row, all
-factors in registers, in a loop over the channels. Where pixels come from far, or sums of several
-lines exceed the registers, it is the windows of one line, row by row; where a row of factors does,
-too, two vectors by as many windows, point by point. Windows and channels that are left take smaller
+In: a `WindowFunction`, for an instruction set whose `vector_text` precedes the text. Out: a static
+function for lines of windows. A block is one vector of channels by some windows of every line. It
+passes over rows of pixels, loads each pixel once, and multiplies it by the factors of all points at
+which windows of the block contain it, in as many lines as share a row; points in a border of zeros
+are left out. With few registers a block is short: a few windows of the lines that share a row, with
+all factors in registers, in a loop over channels. If pixels come from far, or sums of several lines
+exceed the registers, a block has windows of one line, row by row; if a row of factors exceeds them,
+too, two vectors by as many windows, point by point. Remaining windows and channels use smaller
 blocks, the last channels with masks. The epilogue is applied to complete sums.
 """
 
@@ -35,21 +35,22 @@ from tilewright.targets.host.vectors.epilogue import (
 )
 
 _VECTORS = 2
-"""Vectors of channels of a block that goes point by point: of 32 bytes they are a whole line of
-memory, and share the address of each point.
+"""Vectors of channels in a block that runs point by point: two of 32 bytes are a whole line of
+memory, and they share the address of each point.
 """
 EVERYWHERE = range(1 << 62)
-"""Elements from the first pixel on that may be other than zero."""
+"""Range of nonzero elements, counted from the first pixel, of an image without a border of zeros.
+"""
 _PIXELS, _REGISTERS = 7, 16
-"""Pixels of a block beside which so many registers hold a vector of factors each: images of common
-networks are multiples of 7 wide.
+"""Pixels of a block, as the width of images in common networks is a multiple of 7; and registers
+that suffice for their sums and factors.
 """
 
 
 def block_pixels(registers: int | None, lines: int = 1, points: int = 0) -> int:
-    """Pixels of each line of a block that has the sums of so many at once, of windows of so many
-    points. A short block of several lines, where registers are few, has as many as these hold
-    beside all factors and a pixel.
+    """Pixels per line of a block that has the sums of so many `lines` at once, of windows of so
+    many `points`. With few registers, a short block of several lines has as many pixels as these
+    hold besides all factors and a pixel.
 
     >>> [block_pixels(16, lines) for lines in (1, 2)], [block_pixels(32, n) for n in (1, 2, 3)]
     ([7, 7], [14, 7, 7])
@@ -64,7 +65,7 @@ def block_pixels(registers: int | None, lines: int = 1, points: int = 0) -> int:
 
 
 def is_short(pixels: int, lines: int) -> bool:
-    """True if a block of so many pixels of each of so many lines has all factors in registers."""
+    """True if a block of so many `lines` and `pixels` per line has all factors in registers."""
     return lines > 1 and pixels < _PIXELS
 
 
@@ -81,9 +82,9 @@ def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
 def summed_lines(
     rows: int, columns: int, terms: int, row_stride: int, row_step: int, registers: int | None
 ) -> int:
-    """Lines of windows that a row of pixels is in, whose sums a block has at once; 1 where rows
-    are not shared, or registers hold neither these sums, of all pixels of a long block, beside a
-    pixel and a factor, nor those of a short one.
+    """Number of lines of windows that share a row of pixels and that a block sums at once. It is 1
+    if lines share no rows, or if their sums and two more values exceed the registers, in a long
+    block as well as in a short one.
 
     >>> [summed_lines(3, 3, 1, *steps, 32) for steps in ((1, 1), (2, 1), (1, 2), (3, 1))]
     [3, 2, 1, 1]
@@ -101,8 +102,8 @@ def summed_lines(
 
 
 def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
-    """Distinct pixels of a row that so many windows side by side have, `stride` pixels apart, of
-    `columns` points each, `step` apart.
+    """Distinct pixels in a row of neighbouring windows that are `stride` pixels apart, each of
+    `columns` points that are `step` apart.
 
     >>> [int(row_pixels(7, 3, *steps)) for steps in ((1, 1), (2, 1), (1, 7))]
     [9, 15, 21]
@@ -116,13 +117,12 @@ def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
 class WindowFunction:
     """The sums of `lines` of `windows` windows each, for neighbouring channels.
 
-    A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
-    to row, column to column and term to term of the pixels, from window to window and line to line
-    of pixels and results, from point to point and term to term of the factors. A block has the sums
-    of so many lines at once, `summed`, each so many rows of points `behind` the one before. Loops
-    over parts of channels, c, of `part` channels each or all where it is 0, lines, u, and windows,
-    t, follow in this `order`. Pixels that are so many elements down or across hold zeros if these
-    are not in `x_rows` or `x_columns`. Channels that are `whole` vectors need no masks.
+    A window has `rows` x `columns` points of `terms` elements each. Steps are in elements, of the
+    pixels (`x_`), results (`y_`) and factors (`w_`). A block of `pixels` windows per line has the
+    sums of `summed` lines at once; each line is `behind` rows of points after the previous one. The
+    loops over parts of channels (c), lines (u) and windows (t) nest in this `order`; a part has
+    `part` channels, 0 for all. A pixel is zero if its offset from the first one, in elements, is
+    outside `x_rows` or `x_columns`. Channels that are `whole` vectors need no masks.
     """
 
     dtype: DType
@@ -159,30 +159,30 @@ class WindowFunction:
 
     @property
     def reads_inside(self) -> bool:
-        """True if no pixel of a border of zeros is read."""
+        """True if the function reads no pixel of the border of zeros."""
         return self.shares_pixels and EVERYWHERE not in (self.x_rows, self.x_columns)
 
     @property
     def is_short(self) -> bool:
-        """True if registers hold all factors of a window beside the sums of a block, which is a
-        turn of the loop over channels.
+        """True if blocks are short: registers hold all factors of a window and the sums of a block,
+        which is the body of the loop over channels.
         """
         return is_short(self.pixels, self.summed)
 
 
 _Points = tuple[range, ...]
-"""The points in a row, or a column, of each window of a block that are not zeros."""
+"""For each line, or each window, of a block: the points, down or across, that are not zeros."""
 
 
 def _down(one: WindowFunction) -> dict[_Points, list[range]]:
-    """The lines at which blocks begin, by the rows of points of each."""
+    """The lines at which blocks begin, by the rows of points of its lines."""
     inside = one.x_rows if one.shares_pixels else EVERYWHERE
     size = one.lines if one.summed > 1 and not one.is_short else one.summed
     return _runs(one.lines, size, one.x_line, one.rows, one.x_row, inside)
 
 
 def _across(one: WindowFunction) -> dict[_Points, list[range]]:
-    """The windows of a line at which blocks begin, by the columns of points of each."""
+    """The windows of a line at which blocks begin, by the columns of points of its windows."""
     size = -(-one.windows // -(-one.windows // one.pixels))
     return _runs(one.windows, size, one.x_window, one.columns, one.x_column, one.x_columns)
 
@@ -190,7 +190,7 @@ def _across(one: WindowFunction) -> dict[_Points, list[range]]:
 def _runs(
     whole: int, size: int, apart: int, points: int, step: int, inside: range
 ) -> dict[_Points, list[range]]:
-    """Where blocks of this size begin, run by run of neighbouring ones, by their points."""
+    """Starts of blocks of `size`, in runs of neighbouring blocks, by the points of a block."""
     found: dict[_Points, list[range]] = {}
     last: _Points = ()
     for first in range(0, whole, size):
@@ -206,14 +206,14 @@ def _runs(
 
 
 def _inside(first: int, count: int, step: int, inside: range) -> range:
-    """Points inside, of `count` from `first` on."""
+    """The points, of `count` from `first` on, that are `inside`."""
     found = [i for i in range(count) if first + i * step in inside]
     return range(found[0], found[-1] + 1) if found else range(0)
 
 
 def emit_window_function(one: WindowFunction, name: str) -> str:
-    """C text of `static void name(channels, x, w, y, ...)`, pixels, factors and results; what
-    lies beside the results follows.
+    """C text of `static void name(channels, x, w, y, ...)`, on pixels, factors and results; the
+    epilogue's operands follow.
     """
     writer = CWriter()
     writer.lines(finish_function(one.epilogue, name, one.dtype))
@@ -238,8 +238,8 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
 def _write_nest(
     one: WindowFunction, name: str, order: str, kinds: Mapping[str, int], writer: CWriter
 ) -> None:
-    """The loops that are left of the order, around the calls of blocks; `kinds` are those of the
-    lines and windows of the loops around.
+    """Write the loops that `order` still lists, around the calls of blocks; `kinds` has the kinds
+    of blocks that the loops around have chosen.
     """
     if not order:
         _write_channels(one, f"{name}_{kinds['u']}_{kinds['t']}", writer)
@@ -254,7 +254,7 @@ def _write_nest(
 
 
 def _in_order(blocks: Mapping[_Points, list[range]]) -> list[tuple[int, range]]:
-    """The runs of blocks, each with the number of its kind."""
+    """(number of the kind, run) of all runs of blocks, in ascending order."""
     every = ((number, run) for number, runs in enumerate(blocks.values()) for run in runs)
     return sorted(every, key=lambda found: found[1].start)
 
@@ -266,7 +266,7 @@ def _loop(variable: str, run: range) -> str:
 
 @contextmanager
 def _part(one: WindowFunction, writer: CWriter) -> Iterator[None]:
-    """A loop over the parts of the channels, from c to an end: one of all where it is 0."""
+    """Write a loop over the parts of the channels, each from c to `end`; one if `part` is 0."""
     with writer.block(f"for (long c = 0; c < channels; c += {one.part or 'channels'})"):
         behind = f"c + {one.part} < channels ? c + {one.part} : " if one.part else ""
         writer.line(f"const long end = {behind}channels;")
@@ -274,7 +274,7 @@ def _part(one: WindowFunction, writer: CWriter) -> Iterator[None]:
 
 
 def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
-    """The calls for all channels of some pixels."""
+    """Write the calls of blocks for all channels of a part."""
     writer.line("long g = c;")
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
@@ -288,7 +288,7 @@ def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
 
 
 def _places(one: WindowFunction) -> list[str]:
-    """The arguments for the lines from u, the pixels from t and the channels from g on."""
+    """C arguments of a block that begins at line u, window t and channel g."""
     y = f"u * {one.y_line} + t * {one.y_window} + g"
     own = [f"x + u * {one.x_line} + t * {one.x_window} + g", "w + g", f"y + {y}"]
     return own + advanced(one.epilogue, lambda _: "g", y)
@@ -296,9 +296,9 @@ def _places(one: WindowFunction) -> list[str]:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some windows of each of some lines by some vectors of channels, with the rows of points of
-    each line and the columns of each window; `tail` is the text of the number of channels of one
-    with fewer than a vector has lanes.
+    """A block: some windows of each of some lines by some vectors of channels. `rows` has the rows
+    of points of each line, `points` the columns of points of each window; `tail` is the C text of
+    the number of channels if they do not fill a vector.
     """
 
     name: str
@@ -313,7 +313,7 @@ class _Block:
 
     @property
     def width(self) -> int:
-        """Windows of a line."""
+        """Number of windows in a line."""
         return len(self.points)
 
     def load(self, kind: DType, at: str) -> str:
@@ -322,7 +322,7 @@ class _Block:
 
 
 def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter) -> None:
-    """The function of a block; `name` is that of the one that calls it."""
+    """Write the function of a block; `name` is the function that calls it."""
     kind, vector, c = one.dtype, f"tw_vector_{one.dtype}", one.dtype.c_name
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     operands += epilogue_parameters(one.epilogue, kind)
@@ -351,9 +351,9 @@ def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter)
 
 
 def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter) -> None:
-    """All lines of a block of one vector: the rows of the first window before its last ones, then
-    line by line what rows of pixels come, each multiplied for all lines that have it, and the
-    results.
+    """Write all lines of a block of one vector: the first rows of the first line, then line by line
+    its new rows of pixels, multiplied for all lines that share them, and the line's results. The
+    sums then move up by one line.
     """
     before, count = one.rows - one.behind, len(block.rows)
     if one.is_short:
@@ -383,7 +383,9 @@ def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter)
 def _write_taps(
     one: WindowFunction, u: str, row: int, lines: int, block: _Block, writer: CWriter
 ) -> None:
-    """Products of the pixels at this row of points of line u, for it and those below of `lines`."""
+    """Write the products of the pixels at row `row` of points of line u, for that line and those of
+    the `lines` below that share them.
+    """
     points = {line: row - line * one.behind for line in range(min(lines, one.summed))}
     used = {line: str(i) for line, i in points.items() if i >= 0}
     with writer.block():
@@ -393,8 +395,8 @@ def _write_taps(
 def _write_row(
     one: WindowFunction, rows: Mapping[int, str], first: str, block: _Block, writer: CWriter
 ) -> None:
-    """Products of a row of pixels, each loaded once for all windows that have it; `rows` of points
-    by the lines that have one there.
+    """Write the products of a row of pixels, each loaded once for all windows that contain it.
+    `rows` maps each line that contains the row to its row of points.
     """
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
     users: dict[int, list[tuple[int, int]]] = {}
@@ -416,7 +418,7 @@ def _write_row(
 
 
 def _write_results(one: WindowFunction, name: str, u: str, block: _Block, writer: CWriter) -> None:
-    """The epilogue of the sums of line u, and the stores."""
+    """Write the epilogue of line u's sums, and their stores."""
     kind, tail = one.dtype, block.tail
 
     def offset(p: int | str, v: int) -> str:
@@ -439,7 +441,7 @@ def _write_results(one: WindowFunction, name: str, u: str, block: _Block, writer
 
 
 def _write_points(one: WindowFunction, block: _Block, writer: CWriter) -> None:
-    """The products of a block, point by point."""
+    """Write the products of a block, point by point."""
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
     with _points(one, writer):
         for v in range(block.vectors):
@@ -452,7 +454,7 @@ def _write_points(one: WindowFunction, block: _Block, writer: CWriter) -> None:
 
 @contextmanager
 def _points(one: WindowFunction, writer: CWriter) -> Iterator[None]:
-    """Loops over the points and terms of a window: pixels from a, factors from b on."""
+    """Write loops over the points and terms of a window: pixels from a, factors from b on."""
     with ExitStack() as stack:
         for name, extent in (("i", one.rows), ("j", one.columns), ("k", one.terms)):
             head = f"for (long {name} = 0; {name} < {extent}; {name}++)"
