@@ -30,7 +30,7 @@ from tilewright.targets.host.vectors.instruction_sets import (
 
 USER = "the host target"
 KIND = "host"
-"""Kind of the libraries' cache entries."""
+"""The kind of the libraries in the cache."""
 _PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 1 << 21
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")

@@ -1,9 +1,10 @@
-"""The prices of this computer: copies by the core itself, caches, threads, partial blocks of the
-product, and loops whose loads and arithmetic overlap.
+"""The prices of this computer: copies by the core itself, caches, threads, partial blocks of
+products, and loops whose loads and arithmetic overlap.
 
-In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
-Winograd's transforms and sums of windows compute little per byte: their traffic beyond the level 2
-cache costs what a copy costs, and what exceeds the cache between two uses has been evicted.
+In: a prepared nest, a machine and values for the nest's parameters. Out: cycles, of the values'
+form. Winograd's transforms and sums of windows compute little per byte: their traffic beyond the
+level 2 cache costs as much as a copy, and data is evicted as far as the bytes touched between two
+uses exceed the cache.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from tilewright.targets.host.vectors.window_text import (
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """swATOP Eq. 2 for blocks that need not be full: each step of k takes a multiply-add per
-    vector, and the core waits for what is beyond the level 1 cache.
+    """Cycles of a product: swATOP Eq. 2 for partial blocks. Each step of k takes a multiply-add per
+    vector, and the core waits for data from beyond the level 1 cache.
     """
     dims, product = call.dims, call.primitive
     scalars, width, k = dims[product.across], dims[product.along], dims["k"]
@@ -72,7 +73,9 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
-    """A block's own cycles, and the longer of its multiply-adds and its loads and stores."""
+    """Cycles of sums of windows: loop control of blocks, and the longer of multiply-adds and of
+    loads and stores.
+    """
     dims, gemm = call.dims, _timing(machine, call.dtype)
     work = _window_work(call.primitive, dims, call.dtype, machine)
     loops = work.vectors * work.blocks * machine.section(VectorPrimitive).loop_cycles
@@ -81,23 +84,21 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
 
 @dataclass(frozen=True)
 class _WindowWork:
-    """Vectors of channels and blocks of windows of a call; cycles of what it loads and stores, and
-    of its multiply-adds, which go on side by side.
-    """
+    """The work of one call of sums of windows."""
 
-    vectors: Value
-    blocks: Value
-    loaded: Value
-    added: Value
+    vectors: Value  # of channels
+    blocks: Value  # of windows, for each vector
+    loaded: Value  # cycles of loads and stores
+    added: Value  # cycles of multiply-adds, which overlap these
 
 
 def _window_work(
     windows: WindowSums, dims: Mapping[str, Value], kind: str, machine: Machine
 ) -> _WindowWork:
-    """For each vector of results and each point a multiply-add. Each pixel is loaded once for a
-    block where its windows share pixels, otherwise for each point; factors once for a line of a
-    block or for a short block, or for each multiply-add where registers do not hold all that a row
-    of pixels takes beside the sums of several lines. Results are stored once.
+    """The work of a call: a multiply-add for each vector of results and each point. A block loads
+    each pixel once if its windows share pixels, otherwise once per point. It loads factors once per
+    line or per short block, or once per multiply-add if registers do not hold all factors for a row
+    of pixels besides the sums of several lines. Results are stored once.
     """
     core, pixels, lines, terms = machine.core, dims["t"], dims["u"], dims["k"]
     lanes = core.lanes(kind)
@@ -125,9 +126,7 @@ def _window_work(
 def _block(
     windows: WindowSums, pixels: Value, lines: Value, terms: Value, machine: Machine
 ) -> tuple[Value, Value, Value]:
-    """Lines of which a block has the sums at once, all that it goes down, and windows of each, of
-    so many.
-    """
+    """(lines that a block sums at once, lines that it covers, windows of each line in it)."""
     registers = machine.core.registers
     steps = windows.row_stride, windows.row_step, registers
     most = summed_lines(windows.rows, windows.cols, 1, *steps)
@@ -139,7 +138,7 @@ def _block(
 
 
 def _short_lines(windows: WindowSums, machine: Machine) -> int:
-    """Lines of a short block; 0 where blocks are long."""
+    """Lines of a short block; 0 if blocks are long."""
     registers = machine.core.registers
     steps = windows.row_stride, windows.row_step, registers
     most = summed_lines(windows.rows, windows.cols, 1, *steps)
@@ -147,14 +146,14 @@ def _short_lines(windows: WindowSums, machine: Machine) -> int:
 
 
 def _rows_read(windows: WindowSums, lines: Value, depth: Value) -> Value:
-    """Rows of pixels of so many lines that blocks read: each once where they go down several."""
+    """Rows of pixels that blocks of `depth` lines read for all `lines`: each row once per block."""
     row = windows.rows, windows.row_stride, windows.row_step
     return lines // depth * row_pixels(depth, *row) + row_pixels(lines % depth, *row)
 
 
 def _timing(machine: Machine, kind: str) -> GemmTiming:
-    """The calibrated timing of a float; of integers that of the float of the same size, at the rate
-    of the integers.
+    """The calibrated timing of a float type; for integers, the timing of the float type of the same
+    size, scaled to the integers' rate.
     """
     gemm, element, core = machine.section(GemmPrimitive), dtype(kind), machine.core
     if element.is_float:
@@ -173,13 +172,13 @@ def _cached(
     rows: Value,
     columns: Value,
 ) -> tuple[Value, Value, Value]:
-    """Cycles of the multiply-adds and what streams in meanwhile, of misses, and of moving C.
+    """Cycles of (multiply-adds and the streams that they overlap, misses, moving C).
 
-    Misses are those of the broadcast factor, once for each block along the vectors, and of a large
-    C, in and out. A loaded block that the level 1 cache cannot hold is streamed again for each
-    block along the other dimension; the hardware prefetches it, so it costs only the part of its
-    transfer that exceeds the arithmetic. Where both factors are `packed` and the level 1 cache
-    holds a loaded block beside the current and the next broadcast elements, nothing is lost within
+    Each factor misses when it first arrives, the broadcast one once per block along the vectors. A
+    large C is moved in and out. A loaded block that the level 1 cache cannot hold is streamed again
+    for each block along the other dimension; the hardware prefetches it, so it costs only the part
+    of its transfer that exceeds the arithmetic. If both factors are `packed`, and the level 1 cache
+    holds a loaded block besides the current and the next broadcast elements, nothing is lost within
     a block.
     """
     dims, gemm, kind = call.dims, machine.section(GemmPrimitive), call.dtype
@@ -198,7 +197,7 @@ def _cached(
 
 
 def _ideal_rate(machine: Machine, kind: str) -> float:
-    """How much faster full blocks are at the core's peak than at the calibrated rate."""
+    """Ratio, at most 1, of a full block's cycles at the core's peak to the calibrated ones."""
     gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(kind)
     full = gemm.register_block_vectors * gemm.register_block_scalars
     ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
@@ -216,8 +215,8 @@ _ELEMENTWISE = elementwise_costs(LoopForm(overlapped=True, operations=_shared_op
 def transform_cycles(
     machine: Machine, call: PricedCall[WinogradInput] | PricedCall[WinogradOutput]
 ) -> Value:
-    """Of whole lines of channels. Those that fill none go through a copy of each tile, which is
-    zeroed first and whose elements are moved one by one on both sides.
+    """Cycles of a transform on whole lines of channels. Channels that do not fill a line go through
+    a copy of each tile, which is zeroed first; its elements are moved singly, in and out.
     """
     vector, which, dims = machine.section(VectorPrimitive), call.primitive, call.dims
     line, tiles = LINE_BYTES // dtype(call.dtype).size_bytes, dims.get("t", 1) * dims.get("q", 1)
@@ -247,7 +246,7 @@ class HostPrices(Prices):
     waits = True
 
     def transfer_kind(self, direction: Direction) -> int:
-        """The core is busy with a copy."""
+        """Transfers are copies, which keep the core busy."""
         return COPY
 
     def service_cycles(
@@ -259,8 +258,8 @@ class HostPrices(Prices):
         *,
         shared: bool,
     ) -> Value:
-        """Cycles of a copy from the last cache; where that cannot keep the tensor, main memory's
-        time for the bytes comes on top, as the core does not overlap the two.
+        """Cycles of a copy from the last cache. If that cannot keep the tensor, main memory's time
+        for the bytes comes on top, as the core does not overlap the two.
         """
         cycles = transfer_cycles(machine, direction, shape, shared=shared)
         caches = machine.find_section(Caches)
@@ -289,7 +288,7 @@ class HostPrices(Prices):
         env: Mapping[str, Value],
         cycles: Value,
     ) -> Value:
-        """With what the core waits for caches, for other threads, and for main memory."""
+        """The `cycles` plus waits for caches, other threads and main memory."""
         taken = scratchpad_bytes(prepared.program, env)
         busy, exposed = cycles, exposed_cycles(prepared, machine, env, taken, cycles)
         cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
@@ -306,7 +305,7 @@ class HostPrices(Prices):
 def _kept_share(
     padded: PaddedChain, prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 ) -> Value:
-    """The cycles of all pieces of the text over those of all pixels with all taps."""
+    """Cycles of the pieces in the emitted text over those of all pixels with all taps."""
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
     dims = {letter: evaluate(e, at_start) for letter, e in chain_dims(padded.chain).items()}
     starts = {**at_start, **dict.fromkeys((f.var for f in padded.chain.loops), 0)}
@@ -325,7 +324,7 @@ def _kept_share(
 def _kept(
     padded: PaddedChain, env: Mapping[str, int], dims: Mapping[str, Value], machine: Machine
 ) -> Value:
-    """The share for tiles whose rows and images are of one size."""
+    """The kept share for tiles whose rows and images have one size."""
     chain, program = padded.chain, padded.program
     kind = chain.multiply.computed_in or program.element_type(chain.call.operands[0])
 
@@ -347,8 +346,8 @@ def _kept(
 def _in_image(
     windows: WindowSums, call: Call, prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 ) -> list[Value]:
-    """The shares of the points of windows, and of the pixels, that the text has: those in a border
-    of zeros are left out where pixels are shared, and no loop moves their rows or columns.
+    """Shares of the windows' points, and of the pixels, that the emitted text has. Those in a
+    border of zeros are left out if pixels are shared and no loop moves their rows or columns.
     """
     shares = list[Value]((1.0, 1.0))
     pixels = next(o for o in call.operands if isinstance(o, Tile) and "r" in o.roles)
@@ -378,7 +377,7 @@ def _in_image(
 def _shares_inside(
     taps: range, stride: int, border: tuple[int, int], first: int, end: int
 ) -> tuple[float, float]:
-    """The shares of points, and of pixels from the first to the end, that are not in the border."""
+    """Shares of points, and of pixels from `first` to `end`, that are not in the border."""
     places, inside = range(first, end - taps[-1], stride), (border[0], end - border[1])
     parts = same_taps(places, taps, range(*inside))
     points = sum(part.count * part.taps for part in parts)
@@ -389,7 +388,9 @@ def _shares_inside(
 def _of_each(
     sizes: tuple[Value, Value], shares: Callable[[int, int], tuple[float, float]]
 ) -> Iterator[Value]:
-    """The shares for the sizes of each tile, as tiles of several operators are priced together."""
+    """The shares for the (first, end) of each tile: tiles of several operators, with different
+    sizes, are priced together.
+    """
     first, end = np.broadcast_arrays(*sizes)
     pairs = np.stack([first, end], axis=-1)
     different, which = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
@@ -402,26 +403,24 @@ _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 
 @dataclass(frozen=True)
 class _Stream:
-    """One operand: bytes of an element, of a call and of its whole tensor, which loops move it, and
-    the extents of its rows, lines and terms, or points, tiles, images and channels.
-    """
+    """An operand in place that a call streams."""
 
     element_bytes: int
-    call_bytes: Value
-    tensor_bytes: Value
-    moved_by: tuple[bool, ...]
-    extents: Mapping[str, Value]
+    call_bytes: Value  # that one call touches
+    tensor_bytes: Value  # of the whole tensor
+    moved_by: tuple[bool, ...]  # whether each loop moves it
+    extents: Mapping[str, Value]  # in a call, by role: rows, lines, terms, points, tiles, ...
 
     def touched(self, depth: int, counts: Sequence[Value]) -> Value:
-        """Bytes that the loops inside `depth` loops touch together."""
+        """Bytes that the loops inside the `depth` outer loops touch together."""
         touched = self.call_bytes
         for moves, count in list(zip(self.moved_by, counts, strict=True))[depth:]:
             touched = touched * (count if moves else 1)
         return np.minimum(touched, self.tensor_bytes)
 
     def every_turn(self, counts: Sequence[Value]) -> Value:
-        """Bytes of the whole tensor in each turn of the loops that do not move it: what calls have
-        in common, as rows of neighbouring windows, is still near.
+        """Bytes if each turn of the loops that do not move the tensor streams it once: data that
+        neighbouring calls share, such as rows of windows, is still near.
         """
         turns: Value = 1
         for moves, count in zip(self.moved_by, counts, strict=True):
@@ -432,9 +431,10 @@ class _Stream:
 def streamed_cycles(
     prepared: Prepared, machine: Machine, env: Mapping[str, Value], busy: Value = 0.0
 ) -> Value:
-    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed from
-    beyond the second cache: those of windows while it is `busy` or fills the first one, of which it
-    has kept none where all exceed it; those of transforms because of the products beside them, too.
+    """Cycles that the core waits, beyond the calls' own time, for operands streamed from beyond the
+    level 2 cache. Operands of windows stream while the core is `busy` or the level 1 cache fills,
+    and count as wholly evicted if together they exceed the level 2 cache. Transforms compete with
+    the products of other nests for the cache, and wait for the evicted share of their operands.
     """
     caches, call = machine.find_section(Caches), _streaming(prepared)
     if caches is None or call is None:
@@ -472,9 +472,7 @@ def streamed_cycles(
 def _idle_cycles(
     windows: WindowSums, streams: Sequence[_Stream], program: Program, call: Call, machine: Machine
 ) -> Value:
-    """Cycles of a call in which it multiplies and adds, and loads nothing: the first cache is
-    filled meanwhile.
-    """
+    """Cycles of a call in which it only multiplies and adds, so that the level 1 cache can fill."""
     y, x, _ = streams
     dims = {"u": 1, "k": 1, **y.extents, **{k: v for k, v in x.extents.items() if k == "k"}}
     dims["elements"] = y.call_bytes // y.element_bytes
@@ -490,11 +488,11 @@ def _refilled(
     machine: Machine,
     caches: Caches,
 ) -> Value:
-    """Cycles in which the first cache is filled: lines that are not summed together read all that
-    those before had again, where the pixels of all channels exceed the cache, as it has gone when
-    its turn comes. Blocks of fewer channels, whose lines would stay, come as slowly, for they are
-    not fetched ahead; but where more lines than are lie side by side, those that do not stay come
-    twice. Only those `inside` the image, this share, come.
+    """Cycles of filling the level 1 cache. Lines that are not summed together read the rows of the
+    previous lines again if the pixels of all channels exceed the cache, as these have been evicted
+    by then. Blocks of fewer channels, whose rows would stay, take as long, as the hardware does not
+    prefetch them. If a block reads more cache lines side by side than the prefetchers' `streams`,
+    those that do not stay come twice. Only the share `inside` the image is read.
     """
     (y, x, w), l1 = streams, caches.l1
     lines = y.extents.get("u", 1)
@@ -512,8 +510,8 @@ def _refilled(
 
 
 def copied_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles of copies of Winograd's tiles that reach beyond the image, of whole lines of them; a
-    copy of pixels that are read is zeroed first.
+    """Cycles of copying Winograd's tiles that reach beyond the image, for whole lines of channels;
+    a copy of input pixels is zeroed first.
     """
     call = _streaming(prepared)
     if call is None or not isinstance(call.primitive, (WinogradInput, WinogradOutput)):
@@ -544,7 +542,7 @@ def _inside(
     prepared: Prepared,
     env: Mapping[str, Value],
 ) -> Value:
-    """Share of the tiles, of `side` pixels each and `step` apart, that lie in the image whole."""
+    """Share of the tiles, of `side` pixels each and `step` apart, that lie wholly in the image."""
     division, share = prepared.division, np.float64(1)
     extents = division.extents if division else [f.extent for f in prepared.loops]
     for letter, tiles in (("r", 1), ("c", points.extents.get("t", 1))):
@@ -558,7 +556,7 @@ def _inside(
 
 
 def _streaming(prepared: Prepared) -> Call | None:
-    """The call that streams all operands in place."""
+    """The first call that streams all its operands in place, if any."""
     for call in (s for s in walk(prepared.program.body) if isinstance(s, Call)):
         in_place = all(isinstance(o, Tile) for o in call.operands)
         if isinstance(call.primitive, _STREAMING) and in_place:

@@ -1,9 +1,9 @@
-"""Taps that find nothing but the zeros around an image are left out of a convolution in place.
+"""Leave taps that read only zeros around an image out of a convolution in place.
 
 In: a chain of products over the taps of a kernel, on images with a border of zeros. Out: the pieces
-that take its place, each of neighbouring pixels that take the same taps: a program made of them,
-and for the model the pixels and taps of each. (A factor that is not finite times such a zero is
-left out, too.)
+that replace it, each of neighbouring pixels with the same taps: as a program, and for the model the
+pixels and taps of each piece. (The product of a non-finite factor and such a zero is left out,
+too.)
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tilewright.ir.visit import walk
 _LEAST_PIXELS = 4
 """Pixels of a piece: with fewer the sums wait for each other."""
 _MOST_KINDS = 8
-"""Kinds of turns of a loop over rows that are told apart in text."""
+"""Most kinds of turns of a loop over rows that the emitted text tells apart."""
 
 
 @dataclass(frozen=True)
 class SameTaps:
-    """`count` indices along a dimension of the results from `first` on; they take `taps` taps along
-    it, from number `tap` on.
+    """`count` indices along a dimension of the results, from `first` on; each uses `taps` taps
+    along it, from number `tap` on.
     """
 
     first: int
@@ -36,8 +36,8 @@ class SameTaps:
 
 
 def same_taps(places: range, taps: range, inside: range) -> tuple[SameTaps, ...]:
-    """The parts of windows that begin at these places, of taps so far behind, by which of their
-    taps are inside an image; one of the others stays where none is.
+    """Windows at these `places`, whose `taps` are offsets, in parts with the same taps inside an
+    image; a window without any keeps one tap.
 
     >>> [(p.count, p.tap, p.taps) for p in same_taps(range(7), range(3), range(1, 8))]
     [(1, 1, 2), (5, 0, 3), (1, 0, 2)]
@@ -52,19 +52,19 @@ def same_taps(places: range, taps: range, inside: range) -> tuple[SameTaps, ...]
 
 @dataclass(frozen=True)
 class PixelPiece:
-    """Rows and columns of the results of a chain."""
+    """Pixels of a chain's results with the same taps: their rows and columns."""
 
     rows: SameTaps
     columns: SameTaps
 
     @property
     def pixels(self) -> int:
-        """Number of results of a channel."""
+        """Number of results per channel."""
         return self.rows.count * self.columns.count
 
     @property
     def taps(self) -> int:
-        """Number of taps that each takes."""
+        """Number of taps that each result uses."""
         return self.rows.taps * self.columns.taps
 
 
@@ -82,7 +82,7 @@ class PaddedChain:
 
     @property
     def sizes(self) -> tuple[Expr, ...]:
-        """All that decides its kinds, with its loops and those around at their start."""
+        """Everything that decides the kinds of turns; loops count with their first iteration."""
         shape = self.program.tensor(self.images.tensor).shape
         ranges = (self.images.ranges[d] for d in self.dims)
         places = (e for r in ranges for e in (r.start, r.extent, r.step))
@@ -90,8 +90,8 @@ class PaddedChain:
         return *(shape[d] for d in self.dims), *places, *loops
 
     def kinds(self, values: Mapping[str, int]) -> list[tuple[int, tuple[PixelPiece, ...]]]:
-        """Runs of turns of the loop that take the same pieces: the end of each, and these; none
-        where they are too many to be told apart.
+        """(end, pieces) of each run of the loop's turns that have the same pieces; empty if there
+        are too many kinds of turns to tell apart.
         """
         turns = int(evaluate(self.loop.extent, values)) if self.loop else 1
         names = [self.loop.var] if self.loop else []
@@ -103,8 +103,8 @@ class PaddedChain:
         return found if len(found) <= _MOST_KINDS else []
 
     def _pieces(self, values: Mapping[str, int]) -> tuple[PixelPiece, ...]:
-        """The pieces of one turn, the largest first: columns are taken apart where there are rows
-        enough, in which corners stay with the rows above and below.
+        """The pieces of one turn, the largest first. Columns are split only in pieces of enough
+        rows, so that corners stay with the rows above and below.
         """
         down, across = (self._parts(d, values) for d in self.dims)
         width = sum(part.count for part in across)
@@ -132,7 +132,7 @@ class PaddedChain:
         return (SameTaps(0, extent, 0, 1),)
 
     def narrowed(self, stmt: Stmt, piece: PixelPiece) -> Stmt:
-        """A statement of the chain for the pixels and taps of a piece."""
+        """A statement of the chain, restricted to the pixels and taps of a piece."""
         parts = list(zip(self.dims, (piece.rows, piece.columns), strict=True))
         taps = {
             f.var: part
@@ -170,7 +170,7 @@ class PaddedChain:
 
 
 def _joined(parts: Sequence[SameTaps]) -> SameTaps:
-    """All indices with all taps that any of them takes."""
+    """All indices as one part, with every tap that any of them uses."""
     tap = min(part.tap for part in parts)
     taps = max(part.tap + part.taps for part in parts) - tap
     return SameTaps(0, sum(part.count for part in parts), tap, taps)
@@ -236,7 +236,7 @@ def _body(body: tuple[Stmt, ...], program: Program) -> Iterator[Stmt]:
 
 
 def _taken_apart(padded: PaddedChain, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements of a chain piece by piece, in each kind of turns of the loop over rows."""
+    """The statements of a chain, piece by piece, for each kind of turn of the loop over rows."""
     found: tuple[Stmt, ...] = ()
     for end, pieces in reversed(padded.kinds({})):
         own = tuple(padded.narrowed(stmt, piece) for piece in pieces for stmt in stmts)

@@ -1,1 +1,1 @@
-"""Whole networks as one C function: stages on arrays in one arena, and the text of both."""
+"""Whole networks as one C function: planned as stages on arrays in one arena, emitted, run."""

@@ -1,8 +1,8 @@
 """The C of a network: a plan and its places in, its function, a header and a Makefile out.
 
-Each stage is a static function of the network's memory, and the network a table of them: the same
-table is run whole, and stage by stage with a clock between. What fills the border around a result
-belongs to the stage that makes it.
+Each stage is a static function on the network's memory, and the network is a table of these, which
+runs as a whole, or stage by stage with a clock in between. Stages that fill the border around a
+result belong to the function of the stage that computes the result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OWN = ("constants", "arena", "m", "i", "own")
 
 @dataclass(frozen=True)
 class Emitted:
-    """A network to emit: its plan, the places of its values, and the stages of each function."""
+    """A network to emit: its plan, the places of its values, and its `cases` of shapes, if any."""
 
     name: str
     plan: Plan
@@ -53,7 +53,7 @@ class Emitted:
 
     @property
     def functions(self) -> list[list[int]]:
-        """The numbers of the stages of each function: one, and what fills around its result."""
+        """Stage numbers of each function: one stage, and those that fill around its result."""
         found: list[list[int]] = []
         for number, stage in enumerate(self.plan.stages):
             fills = stage.op.in_memory is not None and not stage.reads
@@ -65,14 +65,14 @@ class Emitted:
 
     @property
     def complete(self) -> dict[str, int]:
-        """Functions after which each output is there that is no state."""
+        """Number of functions after which each output is complete; states are left out."""
         held, last = {after for _, after in self.plan.states}, dict[int, int]()
         for number, stages in enumerate(self.functions):
             last |= {self.plan.stages[stage].writes: number + 1 for stage in stages}
         return {name: last.get(v, 0) for name, v, _ in self.plan.outputs if name not in held}
 
     def functions_for(self, outputs: Collection[str]) -> list[int]:
-        """Functions that some outputs need: all that write what these are computed from."""
+        """Numbers of the functions that compute some outputs or values that these depend on."""
         functions, stages = self.functions, self.plan.stages
         needed = {v for name, v, _ in self.plan.outputs if name in outputs}
         found: list[int] = []
@@ -85,12 +85,12 @@ class Emitted:
 
     @property
     def kind(self) -> DType:
-        """The type that memory is counted in."""
+        """The element type in which memory is counted."""
         return dtype(self.plan.dtype)
 
     @property
     def has_one_type(self) -> bool:
-        """True if inputs and outputs are of that type."""
+        """True if all inputs and outputs are of type `kind`."""
         plan = self.plan
         given = (*(v for _, v in plan.given), *(v for _, v, _ in plan.outputs))
         return all(plan.values[v].dtype == plan.dtype for v in given)
@@ -99,8 +99,8 @@ class Emitted:
 def host_sources(
     found: Emitted, kernels: Sequence[Artifact], flags: Sequence[str]
 ) -> dict[str, str]:
-    """All files by name; `kernels` hold the functions that the plan's stages call, `flags` are the
-    compiler's for the machine.
+    """Text of all files by name. `kernels` have the functions that the plan's stages call, `flags`
+    are compiler flags of the machine.
     """
     files = {
         name: text
@@ -125,7 +125,7 @@ def network_parameters(found: Emitted) -> list[str]:
 
 
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
-    """Identifiers out of the network's own names, which are any text."""
+    """C identifiers of inputs and outputs, from the network's names, which may be any text."""
     names = Names()
     for word in ("constants", "arena", "seconds", "m", "i", "before", "after", "stages", "count"):
         names.of("own", word)
@@ -248,7 +248,7 @@ def _write_memory(found: Emitted, writer: CWriter) -> None:
 
 
 def _pointer(place: Place, kind: DType) -> str:
-    """The C text of where a value lies."""
+    """C expression for a pointer to a value."""
     where, at = place
     match where:
         case "input":
@@ -349,13 +349,13 @@ def _type_of(plan: Plan, value: int) -> str:
 
 
 def _start_team(found: Emitted, writer: CWriter) -> None:
-    """All threads run the loop that follows."""
+    """Write the start of a team of threads, all of which run the loop that follows."""
     if found.threads > 1:
         writer.line(f"#pragma omp parallel num_threads({found.threads})")
 
 
 def _write_turn(found: Emitted, writer: CWriter, number: str = "i") -> None:
-    """The stage of a number, done when all threads are."""
+    """Write the call of a stage, which is complete when all threads are done."""
     if found.threads > 1:
         writer.line(f"stages[{number}](&m, {TEAM});")
         writer.line(MEET)
@@ -364,7 +364,7 @@ def _write_turn(found: Emitted, writer: CWriter, number: str = "i") -> None:
 
 
 def _write_case_prototypes(found: Emitted, writer: CWriter) -> None:
-    """The functions of the cases, with the elements that each takes and gives."""
+    """Declare the functions of the cases, with the element counts of inputs and outputs."""
     if not found.cases:
         return
     writer.line()
@@ -379,7 +379,7 @@ def _write_case_prototypes(found: Emitted, writer: CWriter) -> None:
 
 
 def _write_cases(found: Emitted, writer: CWriter) -> None:
-    """Their definitions."""
+    """Write the functions of the cases."""
     for number, case in enumerate(found.cases):
         writer.line()
         _write_case(number, case, found, writer)
@@ -389,7 +389,7 @@ def _write_cases(found: Emitted, writer: CWriter) -> None:
 
 
 def _write_case(number: int, case: Case, found: Emitted, writer: CWriter) -> None:
-    """The stages that its outputs need."""
+    """Write the function of a case, which runs the stages that its outputs need."""
     names, plan = _identifiers(case), found.plan
     writer.head(f"void {found.name}_case{number}", _parameters(found, case))
     with writer.block():
@@ -424,7 +424,7 @@ def _write_choice(found: Emitted, writer: CWriter) -> None:
 
 
 def _shaped_parameters(found: Emitted) -> list[str]:
-    """Parameters of a case, each input followed by its extents."""
+    """C parameters of a case, each input followed by its extents."""
     case = found.cases[0]
     own = _parameters(found, case)
     count, names = len(case.inputs), _identifiers(case)
@@ -442,7 +442,7 @@ def _parameters(found: Emitted, case: Case) -> list[str]:
 
 
 def _identifiers(case: Case) -> list[str]:
-    """Identifiers of inputs and outputs, out of names that are any text."""
+    """C identifiers of a case's inputs and outputs, from names that may be any text."""
     names = Names()
     for word in _OWN:
         names.of("own", word)
@@ -451,7 +451,7 @@ def _identifiers(case: Case) -> list[str]:
 
 
 def _shapes(found: Emitted, case: Case) -> list[tuple[str, Shape]]:
-    """Identifiers of inputs and outputs with their shapes."""
+    """(C identifier, shape) of a case's inputs and outputs."""
     values = [found.plan.values[value] for value in _values(found, case)]
     return list(zip(_identifiers(case), (value.form.shape for value in values), strict=True))
 

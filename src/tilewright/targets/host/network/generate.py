@@ -1,8 +1,8 @@
 """The code of a network: choose kernels and layouts, plan, place, emit.
 
-In: a network, whose weights need no numbers, and a machine. Out: `NetworkCode`, not compiled yet.
-Numba, its compiler and priced spaces stay in the memory of a process, so `apart` runs this in one
-of its own.
+In: a network, whose weights need no values, and a machine. Out: `NetworkCode`, not yet compiled.
+Numba, its compiler and priced spaces would stay in this process's memory, so `native` runs this
+module in a process of its own.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def generated(
     *,
     beside: bool = False,
 ) -> NetworkCode:
-    """The code of a network, not compiled yet; GraphError where a node cannot be run. `beside`:
-    forked copies of this process rank its kernels, too.
+    """The code of a network, not yet compiled. With `beside`, forked copies of this process help to
+    rank its kernels. Raises GraphError for a node that cannot run here.
     """
     require_lowered(network, machine)
     if beside:
@@ -54,7 +54,7 @@ def generated(
 def network_code(
     network: Network, machine: Machine, ranked: Ranked, progress: Progress = silent
 ) -> NetworkCode:
-    """The code of a network whose products are computed by some of these candidates."""
+    """The code of a network whose products are computed by `ranked` candidates."""
     rules, name = HostPlanner(machine), safe_name(network.name)
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
@@ -88,7 +88,7 @@ def network_code(
 
 
 def _stage_result(number: int, emitted: Emitted, machine: Machine) -> StageResult:
-    """A stage as known before it runs; its time is the model's where that chose its kernel."""
+    """A stage's result before any run; the time of a product is the model's estimate."""
     stage, call = emitted.plan.stages[number], emitted.places.calls.get(number)
     product = stage.work == "product"
     return StageResult(

@@ -1,7 +1,7 @@
-"""The kernels of a plan's products: a stage in, its code and what each argument is out.
+"""The kernels of a plan's products: a stage in, its code and the value of each argument out.
 
-The operators behind a product decide the epilogue of its kernel, so one candidate may become
-several kernels; each is generated once, named after the first layer that has it.
+The operators after a product decide the epilogue of its kernel, so one candidate may become several
+kernels. Each is generated once, and named after the first layer that uses it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class ProductKernel:
 
     @property
     def tensors(self) -> list[TensorInfo]:
-        """Tensors that its function takes, in order; its workspace follows."""
+        """Tensors that the kernel's function takes as arguments, in order, before its workspace."""
         return [t for t in self.artifact.tensors if t.kind != "scratch"]
 
 
 class StageKernels:
-    """Generates the kernels of a network's stages when they are first asked for."""
+    """Generates the kernels of a network's stages on first use."""
 
     def __init__(self, network: str, machine: Machine, rules: HostPlanner) -> None:
         self._network, self._machine, self._rules = network, machine, rules
@@ -48,11 +48,11 @@ class StageKernels:
 
     @property
     def artifacts(self) -> list[Artifact]:
-        """Code of all kernels asked for so far."""
+        """Code of all kernels generated so far."""
         return [kernel.artifact for kernel in self._found.values()]
 
     def of(self, stage: Stage) -> ProductKernel:
-        """The kernel of a product."""
+        """The kernel of a stage that is a product."""
         plain, epilogue, _ = epilogue_parts(stage.candidate)
         if (plain, epilogue) not in self._found:
             name = safe_name(f"{self._network}_{stage.nodes[0]}", self._taken)
@@ -74,7 +74,7 @@ class StageKernels:
 
 
 def without_unread_borders(plan: Plan, kernels: StageKernels, progress: Progress) -> Plan:
-    """The plan without stages that fill borders which no other one reads."""
+    """The plan without stages that only fill borders which no stage reads."""
     read = {value for _, value, _ in plan.outputs}
     for stage in told(progress, "generate", plan.stages):
         if stage.work != "product":
@@ -94,7 +94,7 @@ def without_unread_borders(plan: Plan, kernels: StageKernels, progress: Progress
 
 
 def arguments(stage: Stage, kernel: ProductKernel) -> Iterator[tuple[TensorInfo, int]]:
-    """Each tensor of a kernel with the value that it is."""
+    """(tensor, value of the plan) of each argument of a stage's kernel."""
     values = dict(stage.arguments)
     for name, operand in epilogue_parts(stage.candidate)[2].items():
         values[name] = values[operand_name(operand - 1)]

@@ -1,8 +1,8 @@
-"""C loops over tensors as they lie in memory: maps and reductions, straight from accesses.
+"""C loops over tensors in memory: maps and reductions, generated from their accesses.
 
-In: an operator of `ops.mapping`. Out: lines in a writer, on arrays called y and x0, x1, ... Loops
-run in the order of the memory that is written; the innermost is left to the compiler's vectoriser,
-or written on vectors where functions are, and one of them is divided among threads.
+In: an operator of `ops.mapping`. Out: lines in a writer, on arrays named y and x0, x1, ... Loops
+follow the memory that is written; the innermost is left to the compiler's vectoriser, or written on
+vectors if it calls functions, and threads divide one of them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _NEAR = 2
 _SQUARES_AHEAD = 4
 """So far ahead the lines are fetched that squares are written to."""
 _SHORT = 4
-"""Most iterations of an innermost loop that is written out in the one around it: compilers then
-make vectors along that one, and interleave them.
+"""Most iterations of an innermost loop that is unrolled into the loop around it: compilers then
+vectorise that loop, and interleave the vectors.
 """
 
 
 def turns_text(text: str) -> str:
-    """C definitions of the functions that transpose squares, those that a text calls."""
+    """C definitions of the functions that transpose squares, as far as `text` calls them."""
     found = [kind for kind in DTYPES if f"{_turn(kind)}(" in text]
     return "\n".join(emit_turn(_turn(kind), kind, LINE_BYTES // kind.size_bytes) for kind in found)
 
@@ -60,13 +60,13 @@ def _turn(kind: DType) -> str:
 
 @dataclass(frozen=True)
 class Address:
-    """Elements from the start of memory: a constant, and one stride per axis."""
+    """Offset in elements from the start of a tensor: a constant, and one stride per axis."""
 
     start: int
     strides: tuple[int, ...]
 
     def text(self) -> str:
-        """The C expression; the index along axis 2 is called i2."""
+        """The offset as a C expression, in which i2 is the index along axis 2."""
         terms = [
             f"i{axis}" if stride == 1 else f"i{axis} * {stride}L"
             for axis, stride in enumerate(self.strides)
@@ -76,7 +76,7 @@ class Address:
 
 
 def _address(access: Access, extents: Shape) -> Address:
-    """Where the element of a step of each axis lies."""
+    """Address of the element that each step of the axes accesses."""
     start, strides = 0, [0] * len(extents)
     for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
         stride = prod(access.shape[d + 1 :])
@@ -115,8 +115,8 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
 
 
 def _vector_steps(op: InMemory) -> list[int] | None:
-    """How far apart neighbours of each operand lie along the innermost axis, 0 or 1, where an
-    expression that calls functions is computed by vectors along it; None elsewhere.
+    """Stride of each operand along the innermost axis, 0 or 1, if the expression calls functions
+    and can be computed by vectors along that axis; otherwise None.
     """
     longer = [axis for axis, extent in enumerate(op.extents) if extent > 1]
     if op.has_look_ups or op.numerics.is_mixed or not longer or not functions_of(op.scalar):
@@ -130,7 +130,7 @@ def _vector_steps(op: InMemory) -> list[int] | None:
 def _write_vectors(
     op: InMemory, steps: list[int], places: list[str], writer: CWriter, threads: int
 ) -> None:
-    """Whole vectors of elements along the innermost axis, then a part of one."""
+    """Write a loop over whole vectors along the innermost axis, then one partial vector."""
     *outer, inner = (axis for axis, extent in enumerate(op.extents) if extent > 1)
     divided = threads > 1 and _threaded_axis(op.extents, [*outer, inner], threads) == inner
     extent, i = f"{op.extents[inner]}L", f"i{inner}"
@@ -157,13 +157,13 @@ def _write_vectors(
 
 
 def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
-    """One element of y from those of the operands."""
+    """Write the assignment of one element of y, from C texts of the operands' elements."""
     numerics, kind = op.numerics, op.numerics.sums
     y = f"y[{_address(op.result, op.extents).text()}]"
     scalar = expanded(op.scalar)
     if len(elements) > 1 and _chooses(scalar):
-        # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2, and
-        # no vectors of bytes.
+        # GCC 12 turns operands in a branch into masked loads, which read wrong elements at strides
+        # of 2, and does not vectorise bytes. Loads before the branch avoid both.
         for i, (element, own) in enumerate(zip(elements, numerics.operands, strict=True)):
             writer.line(f"const {own.c_name} e{i} = {element};")
         elements = [f"e{i}" for i in range(len(elements))]
@@ -181,8 +181,8 @@ def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
 
 
 def _turned(op: InMemory) -> tuple[int, int, list[int]] | None:
-    """(the axis that neighbours of y lie along, the one that neighbours of some operands lie along,
-    these operands) where both are long enough to go by squares.
+    """(axis along which y is contiguous, axis along which some operands are, numbers of these
+    operands), if both axes are long enough to transpose by squares; otherwise None.
     """
     to = _address(op.result, op.extents).strides
     if op.has_look_ups or 1 not in to:
@@ -258,8 +258,9 @@ def _chooses(scalar: Scalar) -> bool:
 
 
 def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
-    """Windows or rows gathered, of one element in a register, or side by side in y for a vector of
-    them. In a register, loops follow the memory of the largest operand: it is read most.
+    """Write a reduction: each element of y gathers in a register, or a vector of neighbours in y
+    itself. In a register, the outer loops follow the memory of the largest operand, as it is read
+    most.
     """
     kind, lanes = op.numerics.result, _lanes(op)
     outer = [axis for axis in range(op.outer) if axis not in lanes]
@@ -284,8 +285,8 @@ def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
 
 
 def _lanes(op: InMemory) -> tuple[int, ...]:
-    """The innermost axis of the result, where the elements of the operands along it are close to
-    each other and all gather as many.
+    """The innermost axis of the result, if operands are close to contiguous along it and all its
+    elements gather equally many; otherwise no axis.
     """
     axis = op.outer - 1
     beyond = {a for access in op.operands for d in _beyond(access, op.extents)
@@ -297,7 +298,7 @@ def _lanes(op: InMemory) -> tuple[int, ...]:
 
 
 def _beyond(access: Access, extents: Shape) -> list[int]:
-    """The dimensions of an operand that some places lie beyond."""
+    """The dimensions of an operand that some of its accesses exceed."""
     found = []
     for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
         ends = [(extents[axis] - 1) * step for axis, step in terms]
@@ -309,7 +310,7 @@ def _beyond(access: Access, extents: Shape) -> list[int]:
 
 @contextmanager
 def _gathering(op: InMemory, writer: CWriter) -> Iterator[None]:
-    """Loops over what one element gathers, without places beyond an operand."""
+    """Write loops over the elements that one result gathers, without those beyond an operand."""
     ends: dict[int, tuple[str, str]] = {}
     for access in op.operands:
         for d in _beyond(access, op.extents):
@@ -335,7 +336,7 @@ def _gathering(op: InMemory, writer: CWriter) -> Iterator[None]:
 
 
 def _steps_to(at: str, end: int, step: int) -> str:
-    """How many steps lead from a place to an end or beyond it."""
+    """C expression for the number of steps from index `at` to `end` or beyond."""
     return f"{end} - {at}" if step == 1 else f"({end + step - 1} - {at}) / {step}"
 
 
@@ -361,9 +362,9 @@ def _nest(
     independent: bool = False,
     filled: Access | None = None,
 ) -> Iterator[None]:
-    """Loops along axes around what is written inside, one of them divided among threads;
-    `independent`: none carries a dependence. Of what is `filled` beside a result, each thread
-    writes what lies in its part of the whole array.
+    """Write loops along `axes` around the body, one of them divided among threads; with
+    `independent`, no loop carries a dependence. If the body fills around a result, `filled`, each
+    thread writes the elements in its own part of the whole array.
     """
     longer = [axis for axis in axes if extents[axis] > 1]
     shared = _threaded_axis(extents, longer, threads) if threads > 1 else None
@@ -388,6 +389,6 @@ def _nest(
 
 
 def _threaded_axis(extents: Shape, axes: Sequence[int], threads: int) -> int | None:
-    """The axis that threads divide: the first with work enough for all, else the longest."""
+    """The axis that threads divide: the first with enough iterations for all, else the longest."""
     wide = (axis for axis in axes if extents[axis] >= _TURNS * threads)
     return next(wide, max(axes, key=lambda axis: extents[axis], default=None))

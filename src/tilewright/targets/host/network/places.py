@@ -1,9 +1,9 @@
-"""Where the values of a plan lie: in arguments, in constants, in the arena.
+"""Places of a plan's values: in arguments, in constants, in the arena.
 
-In: a plan and the kernels of its products. Out: `Places`, by which code is emitted. A kernel's
-workspace lies in the arena while it runs, as do weights that are known only then and that the
-kernel takes packed. A mapping whose result lies as an operand that nobody needs any more is
-computed in place.
+In: a plan and the kernels of its products. Out: `Places`, from which code is emitted. While a
+kernel runs, the arena holds its workspace, and the packed form of weights that are known only at
+run time. A map is computed in place if its result has the form of an operand that is not needed
+afterwards.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tilewright.targets.host.network.run import PlacedConstant
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
 Place: TypeAlias = tuple[Where, int]
-"""Argument number, or byte of the constants or the arena."""
+"""Kind of memory, with the argument's number or the byte in the constants or the arena."""
 
 
 @dataclass(frozen=True)
 class _Packing:
-    """A call that packs one operand of a kernel ahead of it."""
+    """A call that packs one operand before its kernel is called."""
 
     function: str
     source: Place
@@ -38,8 +38,8 @@ class _Packing:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A call of a kernel's function with the place of each argument and the element there that is
-    its first; the last one is its workspace.
+    """A call of a kernel's function. Each argument is a place and the index of its first element
+    there; the last argument is the workspace.
     """
 
     kernel: ProductKernel
@@ -49,8 +49,8 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class Places:
-    """Where each value lies, and the calls of the stages that are products, by their numbers. Of
-    the arena `live_bytes` are needed at the fullest moment.
+    """The place of each value, by its number, and the kernel call of each stage that is a product,
+    by the stage's number. `live_bytes` of the arena are in use at its fullest moment.
     """
 
     values: dict[int, Place]
@@ -62,7 +62,7 @@ class Places:
 
 
 def everything_placed(plan: Plan, kernels: StageKernels, threads: int) -> Places:
-    """A place for everything, nothing in that of what is needed at the same time."""
+    """Places for everything; values that are live at the same time never overlap."""
     placing, drafts = _Placing(plan), dict[int, _Draft]()
     for number, stage in enumerate(plan.stages):
         if stage.work == "product":
@@ -75,7 +75,9 @@ _Draft: TypeAlias = tuple[ProductKernel, list[tuple[int, int]], list[tuple[str, 
 
 
 class _Placing:
-    """Numbers what needs a place: values of the plan, and behind them what stages add."""
+    """Numbers everything that needs a place: the plan's values, then workspaces and packed
+    operands.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -85,7 +87,7 @@ class _Placing:
         self._count = len(plan.values)
 
     def call(self, number: int, stage: Stage, kernel: ProductKernel) -> _Draft:
-        """A kernel, the numbers of its arguments, and what is packed for it on the way."""
+        """(kernel, numbers and first elements of its arguments, packings at run time)."""
         given, packings = list[tuple[int, int]](), list[tuple[str, int, int]]()
         for info, value in arguments(stage, kernel):
             if not info.is_packed:
@@ -105,7 +107,7 @@ class _Placing:
         return kernel, given, packings
 
     def places(self, drafts: dict[int, _Draft], placed: _Placed) -> Places:
-        """Everything in its place."""
+        """The final places, with arena offsets from the algorithm `placed`."""
         for stage in self.plan.stages:
             if stage.work != "product":
                 for value in filter(self._is_constant, stage.reads):
@@ -132,8 +134,8 @@ class _Placing:
         return self.plan.values[value].role == "constant"
 
     def _constant(self, value: int, pack: str = "", info: TensorInfo | None = None) -> int:
-        """The number of a constant, as it is or packed by a function of a kernel: kernels that take
-        it packed alike share it.
+        """Number of a constant, plain or packed by a kernel's function `pack`; kernels that read
+        equal panels share it.
         """
         in_panels = replace(info, name="", identifier="") if info and not info.made else None
         key = value, in_panels or pack
@@ -149,7 +151,7 @@ class _Placing:
         return self._constants[key][0]
 
     def _add(self, stage: int, size_bytes: int) -> int:
-        """Memory of the arena for one stage."""
+        """Number of new memory in the arena that is live during one stage."""
         number = self._number()
         self._lives[number] = Life(size_bytes, stage, stage)
         return number
@@ -160,7 +162,9 @@ class _Placing:
 
 
 def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
-    """(the lives of what has memory of its own, whose memory each of the other values takes)."""
+    """(lives of the values with memory of their own; for each other value, the one that it
+    overwrites).
+    """
     lives, same = plan.lives, dict[int, int]()
     for number, stage in enumerate(plan.stages):
         result = lives.get(stage.writes)

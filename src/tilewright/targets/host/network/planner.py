@@ -1,8 +1,8 @@
 """How networks are planned for this computer: kernels with epilogues, loops over views.
 
-In: a machine and the ranked kernels of a network's products. Out: what `network.build` asks for.
-A kernel does what follows its sums in its registers and writes inside a border; what is not
-in a kernel is one pass over memory, priced as reading and writing from the last cache.
+In: a machine and the ranked kernels of a network's products. Out: the family's part of a plan, for
+`network.build`. A kernel applies the operators after its sums in registers, and writes inside a
+border; every other operator is one pass over memory, priced as traffic with the last cache.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _CHANNELS, _IMAGE_RANK = 1, 4
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InRegisters(Finished):
-    """A candidate whose kernel has an epilogue, of so many cycles; `operands` name, by the
-    parameters of the kernel, what stands beside the product in the expression.
+    """A candidate whose kernel has an epilogue. `operands` maps the kernel's epilogue parameters to
+    operand numbers in the expression.
     """
 
     in_kernel: KernelEpilogue
@@ -67,7 +67,7 @@ class InRegisters(Finished):
 
     @property
     def cycles(self) -> float:
-        """Cycles of the plain candidate and of the epilogue behind it."""
+        """Cycles of the plain candidate and of its epilogue."""
         return self.plain.cycles + self.epilogue_cycles
 
     @staticmethod
@@ -80,7 +80,9 @@ class InRegisters(Finished):
         epilogue: Epilogue | None = None,
         epilogue_cycles: float = 0.0,
     ) -> InRegisters:
-        """A candidate, whose result lies in its `own` form, with an epilogue of its kernel."""
+        """The candidate `plain`, whose own result has the form `own`, with the epilogue
+        `in_kernel`, whose result has the form `form`.
+        """
         return InRegisters(
             plain.op,
             plain.seed,
@@ -97,15 +99,15 @@ class InRegisters(Finished):
 
 
 def epilogue_parts(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:
-    """(the plain candidate, what its kernel does behind it, the operands that this takes)."""
+    """(plain candidate, epilogue of its kernel, operand numbers by epilogue parameter)."""
     if isinstance(candidate, InRegisters):
         return candidate.plain, candidate.in_kernel, candidate.operands
     return candidate, PLAIN, {}
 
 
 def first_place(candidate: Candidate) -> int:
-    """The element of the result's memory that its kernel takes for the first one: in front of
-    channels that have others before them in each pixel.
+    """Index of the element that the kernel treats as the result's first: in each pixel of the
+    result's memory, other channels may precede its own.
     """
     if isinstance(candidate, InRegisters) and candidate.in_kernel.border.behind:
         return candidate.form.before[_CHANNELS]
@@ -113,9 +115,8 @@ def first_place(candidate: Candidate) -> int:
 
 
 def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] | None:
-    """(what the kernel does, the operand of the expression by the parameter that takes it), None
-    for an expression of functions that no vectors compute, or of vectors along other axes than the
-    channels.
+    """(finish of the kernel, operand number by parameter). None for an expression that cannot run
+    by vectors, or with operands along other axes than the channels.
     """
     if epilogue.windows or not runs_by_vectors(parse_scalar(epilogue.expression), kind):
         return None
@@ -129,8 +130,9 @@ def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] 
 
 
 def border_between(natural: Form, wanted: Form) -> Border | None:
-    """The pixels around an image, and the channels beside its own, that are all that makes one form
-    the other, None otherwise. The kernel takes those before its own for others' behind.
+    """The border around an image, with channels beside its own, that turns the form `natural` into
+    `wanted`; None if the forms differ otherwise. To the kernel, channels before its own count as
+    those `behind` the previous pixel.
 
     >>> from tilewright.network.planning.form import StoredDim
     >>> plain = Form((1, 2, 5, 5), tuple(StoredDim(a, 1, n) for a, n in ((2, 5), (3, 5), (1, 2))),
@@ -157,8 +159,8 @@ def border_between(natural: Form, wanted: Form) -> Border | None:
 
 
 def _without_channels_beside(natural: Form, wanted: Form) -> tuple[Form, int]:
-    """`wanted` with the channels of each pixel that it has in its `natural` form, which lie side by
-    side, and how many there are beside them.
+    """(`wanted` with only the channels of the `natural` form in each pixel, number of the other
+    channels).
     """
     own, last = natural.dims[-1], wanted.dims[-1]
     several = any(len(form.along(_CHANNELS)) > 1 for form in (natural, wanted))
@@ -175,19 +177,21 @@ class HostPlanner(Planner):
     views = True
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """Each element has a cache line of its own where another dimension runs along memory."""
+        """Factor on the cycles of a copy: 4 if the innermost dimensions differ, so that each
+        element has a cache line of its own.
+        """
         return 1.0 if held.dims[-1].axis == wanted.dims[-1].axis else 4.0
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """With bodies computed where they are gathered, else as it stands; what needs weights alone
-        has been taken out of it (`native`).
+        """The network, if `fuse` with bodies computed where they are gathered; nodes that need only
+        weights have been removed already (`native`).
         """
         return [as_it_stands(gathered_bodies(network) if fuse else network)]
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
-        """Every kernel that can do all of it in its registers, where that is faster than a pass."""
+        """Every kernel that can apply the epilogue in registers, if that beats a pass."""
         found: dict[Request, Sequence[Candidate]] = {}
         for op, epilogue in dict.fromkeys(requests):
             plain = ranked.candidates[op]
@@ -197,20 +201,20 @@ class HostPlanner(Planner):
     def bordered(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
     ) -> Bordered | None:
-        """The kernel of a candidate, whose result lies in its `own` form, inside a border; what it
-        reads beside lies as the result does.
+        """The candidate, whose result has the form `own`, with its kernel writing inside the border
+        of `form`; None with operands of another form `beside` it.
         """
         if beside is not None:
             return None
         return self._inside(candidate, own, form)
 
     def reading(self, candidate: Candidate, name: str, there: PlaceMap) -> None:
-        """Kernels read views, inside borders as well."""
+        """Nothing to plan: kernels read views, and views inside borders."""
         del candidate, name, there
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue, form: Form | None = None) -> float:
-        """Of an expression over all results of an operator; in a `form`, of whole vectors of those
-        side by side that take one element of each operand that has no other, or neighbours of it.
+        """Cycles of an expression over all results of an operator. In a `form`, an expression with
+        operands along the channels computes each run of channels in whole vectors.
         """
         elements = prod(op.out_shape)
         if form is not None and not all(whole for _, whole in epilogue.beside):
@@ -223,15 +227,15 @@ class HostPlanner(Planner):
         return self._computed(parse_scalar(epilogue.expression), elements, dtype(op.out_dtype))
 
     def _filled(self, run: int, op: Op) -> int:
-        """Elements of the vectors that hold a run of results: one that is not full takes as long as
-        one that is.
+        """Elements of the vectors that hold a run of results: a partial vector takes as long as a
+        full one.
         """
         lanes = self._machine.core.lanes(op.out_dtype)
         return -(-run // lanes) * lanes
 
     def _beside_the_store(self, op: Op, own: Form, epilogue: Epilogue) -> float:
-        """Cycles of an epilogue in registers: its arithmetic overlaps its loads, and the store of
-        the result, which is the product's.
+        """Cycles of an epilogue in registers: its arithmetic overlaps its loads and the store of
+        the result, which the product pays for.
         """
         run, lanes = own.dims[-1].extent, self._machine.core.lanes(op.out_dtype)
         elements = prod(op.out_shape) // run * self._filled(run, op)
@@ -241,7 +245,7 @@ class HostPlanner(Planner):
         return max(stored * (1 + loads), computed) - stored
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
-        """Loops, as long as it takes to read and write all from the last cache, or to compute."""
+        """Loops: the longer of computing and of traffic with the last cache."""
         del steps, divide
         return {op: Scheduled(self._cycles(op)) for op in ops}
 
@@ -258,7 +262,7 @@ class HostPlanner(Planner):
     def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
         border = border_between(own, form)
         if border is None or (border.behind and self._passes_caches(candidate.op, form)):
-            return None  # a part may begin within a line
+            return None  # non-temporal stores need whole lines, and a part may begin within one
         if isinstance(candidate, InRegisters):
             in_kernel = replace(candidate.in_kernel, border=border)
             done = replace(candidate, form=form, in_kernel=in_kernel)
@@ -268,14 +272,14 @@ class HostPlanner(Planner):
         return done if self._fuses(done.plain, in_kernel) else None
 
     def _passes_caches(self, op: Op, form: Form) -> bool:
-        """True if results that lie in a form may take non-temporal stores."""
+        """True if results in a form may be stored non-temporally."""
         caches = self._machine.find_section(Caches)
         size_bytes = form.elements * dtype(op.out_dtype).size_bytes
         return caches is not None and size_bytes > caches.l3.capacity_bytes
 
     @remembered
     def program(self, plain: Candidate) -> Program:
-        """The program of a candidate, made once."""
+        """The program of a candidate, cached."""
         return plain.program(self._machine)
 
     def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
@@ -293,8 +297,8 @@ class HostPlanner(Planner):
         return max(moving_cycles(self._machine, read, written), computed)
 
     def _computed(self, scalar: Scalar, elements: int, kind: DType) -> float:
-        """Cycles of an expression over so many elements, each unit for multiply-adds taking an
-        operation a cycle.
+        """Cycles of an expression over so many elements, if each multiply-add unit executes one
+        vector operation per cycle.
         """
         lanes = self._machine.core.lanes(kind.name)
         work = vector_operations(scalar, kind, lanes)
@@ -302,7 +306,7 @@ class HostPlanner(Planner):
 
 
 def _run_of_channels(form: Form) -> int:
-    """Elements side by side in memory that are of one channel, or of neighbouring ones."""
+    """Contiguous elements that belong to one channel, or to neighbouring ones."""
     behind = 1
     for dim in reversed(form.dims):
         if dim.axis == _CHANNELS:
@@ -312,7 +316,7 @@ def _run_of_channels(form: Form) -> int:
 
 
 def bytes_read_and_written(op: InMemory) -> tuple[int, int]:
-    """(bytes read, bytes written), of each element once for each of the operands."""
+    """(bytes read, bytes written), each element once per operand."""
     numerics = op.numerics
     read, written = (
         sum(
@@ -330,8 +334,8 @@ def bytes_read_and_written(op: InMemory) -> tuple[int, int]:
 def ranked_kernels(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> Ranked:
-    """The kernels of each product, best first: the fastest by the model under each form of what it
-    reads and writes, the winner alone where it was found by measuring.
+    """The kernels of each product, best first: the fastest under the model for each combination of
+    operand and result forms, or only the winner if that was measured.
     """
     forms, candidates = Forms(), dict[Op, tuple[Candidate, ...]]()
     for choice in _choices(network, machine, search, progress):
@@ -351,7 +355,7 @@ def _choices(
     choices: list[Choice] = []
 
     def steps(done: int, total: int) -> None:
-        """Report the priced share of `ops`, in proportion to their number."""
+        """Report progress on `ops` in proportion to their number."""
         progress("choose", len(choices) + len(ops) * done // max(1, total), len(firsts))
 
     for ops, algorithm in _searched(firsts, network, search):
@@ -371,8 +375,8 @@ def _choices(
 
 
 def rank_beside(network: Network, machine: Machine, search: Search, progress: Progress) -> None:
-    """Rank the kernels of each product on all cores, for `ranked_kernels` to find them kept; those
-    of one seed are priced together.
+    """Rank the kernels of each product in several processes and cache the rankings for
+    `ranked_kernels`; products of the same seeds are priced together.
     """
     calls: list[Callable[[], object]] = []
     for ops, algorithm in _searched(first_layers(network), network, search):
@@ -392,7 +396,7 @@ def rank_beside(network: Network, machine: Machine, search: Search, progress: Pr
 def _searched(
     products: Iterable[Op], network: Network, search: Search
 ) -> Iterator[tuple[list[Op], str | None]]:
-    """Products that are ranked together, and the algorithm that is asked for."""
+    """(products that are ranked together, requested algorithm)."""
     apart, names = (list[Op](), list[Op]()), (search.algorithm, "prepacked")
     for op in products:
         apart[_takes_weights(op, network)].append(op)
@@ -409,7 +413,7 @@ def _confirmed(
 
 
 def _takes_weights(op: Op, network: Network) -> bool:
-    """True if every such matrix product has weights, known in advance, as its second operand."""
+    """True if every node with this matrix product has weights, known in advance, as operand 1."""
     weights = {tensor.name for tensor in network.weights}
     seconds = [node.inputs[1] for node in network.nodes if node.op == op]
     return op.matrix_product is not None and all(name in weights for name in seconds)

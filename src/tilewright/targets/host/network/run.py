@@ -1,8 +1,8 @@
 """Run a compiled network in this process: code and weights in, outputs out.
 
-Every file is compiled to an object of its own, kept under a digest of its contents, so that what
-two networks or two versions of one share is compiled once. Constants are made when the network is
-bound to weights, once.
+Every file is compiled to an object of its own, cached under a digest of its contents, so that files
+that two networks or versions of one share are compiled once. Constants are made once, when the
+network is bound to weights.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
 
 class PlacedConstant(Struct, frozen=True):
-    """A constant that starts at byte `at`, in a form: an expression over the elements of `weights`,
-    or known `numbers`; `pack` names the C function that packs it, if any.
+    """A constant at byte `at`, in a form: the expression `made` over the elements of `weights`, or
+    known `numbers`; `pack` names the C function that packs it, if any.
     """
 
     at: int
@@ -70,7 +70,7 @@ def made(constant: PlacedConstant, weights: Arrays, kind: DType) -> Array:
         found = np.asarray(weights[constant.weights[0]])
     elif constant.made:
         operands = [np.asarray(weights[name], np.float64) for name in constant.weights]
-        with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+        with np.errstate(all="ignore"):  # infinities and NaNs are constants, too
             found = np.asarray(parse_scalar(constant.made).value(operands))
     else:
         found = np.array(constant.numbers)
@@ -82,15 +82,14 @@ Seconds = float
 
 
 class NetworkCode(Struct, frozen=True):
-    """A network as generated code: all that is needed to run it, given the weights. `flags` are the
-    compiler's.
+    """A network as generated code: everything needed to run it, given the weights and compiled with
+    `flags`.
 
-    `inputs`, `outputs` and `weights` are names with shapes, in order, those of all `cases` where
-    there are some; `types` are their element types by name, `dtype` is that in which the memory of
-    the network is counted; `states` are the names of inputs that the code keeps in the memory of
-    outputs, with theirs. Where there are some, the other outputs are `complete` after so many of
-    the `stages`, which are as known before they run, of so many `flops` each: their causes are the
-    model's, in cycles.
+    `inputs`, `outputs` and `weights` are (name, shape) in order, over all `cases` if there are
+    some; `types` has their element types by name, `dtype` is the type in which the network's memory
+    is counted. `states` are (input, output) of states that the code updates in place; with states,
+    `complete` says after how many stages each other output is complete. `stages` are results before
+    any run, with causes in cycles of the model; `flops` are the operations of each stage.
     """
 
     name: str
@@ -115,12 +114,12 @@ class NetworkCode(Struct, frozen=True):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Names of inputs as a caller knows them: those of one case where there are some."""
+        """Names of inputs as a caller knows them: if there are cases, those of one case."""
         return tuple(name for name, _ in (self.cases[0].inputs if self.cases else self.inputs))
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the states that are written in place."""
+        """Bytes of the states that are updated in place."""
         held = {name for name, _ in self.states}
         elements = sum(prod(shape) for name, shape in self.inputs if name in held)
         return elements * dtype(self.dtype).size_bytes
@@ -140,7 +139,7 @@ class LoadedNetwork:
     library: ctypes.CDLL
 
     def constants(self, weights: Arrays) -> Array:
-        """The network's constants for these weights, as the function takes them.
+        """The network's constants for these weights, in the layout of the network's function.
 
         Raises GraphError for a missing weight, ShapeError for one of the wrong shape.
         """
@@ -191,14 +190,14 @@ class BoundNetwork:
         return self.arrays[-2]
 
     def give(self, inputs: Arrays) -> None:
-        """Copy inputs to where the network reads them; GraphError or ShapeError for wrong ones."""
+        """Copy inputs into the network's memory. Raises GraphError or ShapeError for wrong ones."""
         self._require(inputs)
         for name, _ in self.network.code.inputs:
             self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
 
     def computed(self, inputs: Arrays) -> dict[str, Array]:
-        """Outputs of these inputs, which are read where they are if they lie as the network reads
-        them, in new arrays; GraphError or ShapeError if inputs do not fit.
+        """Outputs for these inputs, in new arrays. Inputs of the network's type and layout are read
+        in place. Raises GraphError or ShapeError for inputs that do not fit.
         """
         code = self.network.code
         if code.states:
@@ -222,13 +221,13 @@ class BoundNetwork:
             _require_shape("input", name, inputs[name], shape)
 
     def memory(self, name: str) -> Array:
-        """The elements of an input or output, where the code has them."""
+        """The elements of an input or output, in the network's memory."""
         code = self.network.code
         name = dict(code.states).get(name, name)
         return self.arrays[[own for own, _ in code.tensors].index(name)]
 
     def until(self, output: str) -> None:
-        """Run the stages up to an output, which is no state; all where there are no states."""
+        """Run the stages up to an output that is no state; all stages if there are no states."""
         code = self.network.code
         if output not in code.complete:
             self.repeat(1)
@@ -237,14 +236,14 @@ class BoundNetwork:
         function(*map(address, self.arrays), ctypes.c_long(code.complete[output]))
 
     def repeat(self, calls: int) -> None:
-        """Compute the outputs, again and again."""
+        """Compute the outputs `calls` times."""
         function = self.network.library[f"{self.network.code.name}_run"]
         arguments = [address(array) for array in self.arrays]
         for _ in range(calls):
             function(*arguments)
 
     def for_shapes(self, inputs: Arrays) -> dict[str, Array]:
-        """Outputs of the case for the shapes of these inputs; ShapeError where there is none."""
+        """Outputs of the case for the inputs' shapes. Raises ShapeError if there is none."""
         code = self.network.code
         for number, case in enumerate(code.cases):
             shapes = {public: dict(code.inputs)[own] for public, own in case.inputs}
@@ -262,7 +261,7 @@ class BoundNetwork:
         )
 
     def profile(self) -> tuple[Seconds, ...]:
-        """Compute the outputs once; the seconds of each stage."""
+        """Compute the outputs once; returns the seconds of each stage."""
         code = self.network.code
         seconds = np.zeros(len(code.stages))
         function = self.network.library[f"{code.name}_profile"]
@@ -270,7 +269,7 @@ class BoundNetwork:
         return tuple(seconds.tolist())
 
     def outputs(self) -> dict[str, Array]:
-        """Copies of the outputs by name, shaped as declared."""
+        """Copies of the outputs by name, in their declared shapes."""
         return {name: self._output(name) for name, _ in self.network.code.outputs}
 
     def _output(self, name: str) -> Array:
@@ -291,7 +290,7 @@ class HostSession:
         self.give(numbers)
 
     def step(self, inputs: Arrays) -> dict[str, Array]:
-        """Run once: the outputs that are no states, in the network's memory."""
+        """Run once; returns the outputs that are no states, in the network's memory."""
         self.give(inputs)
         self._bound.repeat(1)
         for state in self._states:
@@ -300,17 +299,17 @@ class HostSession:
         return {name: self._places[name] for name in self._results}
 
     def until(self, output: str, inputs: Arrays) -> Array:
-        """An output, in the network's memory, by the stages up to it."""
+        """Run only the stages up to an output; returns it, in the network's memory."""
         self.give(inputs)
         self._bound.until(output)
         return self._places[output]
 
     def states(self) -> dict[str, Array]:
-        """Copies of the states as they are now."""
+        """Copies of the present states."""
         return {state.tensor: self._places[state.tensor].copy() for state in self._states}
 
     def give(self, states: Arrays) -> None:
-        """Replace states, or other inputs; GraphError and ShapeError for what does not fit."""
+        """Replace states or other inputs. Raises GraphError or ShapeError for wrong ones."""
         for name, array in states.items():
             if name not in self._places:
                 raise GraphError(f"{self._bound.network.code.name} has no input {quoted(name)}")
@@ -319,9 +318,9 @@ class HostSession:
 
 
 def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwork:
-    """Compile what is not compiled yet, and load it.
+    """Compile the files that are not cached, and load the network.
 
-    Raises ToolError where there is no compiler, or where this processor lacks the instructions.
+    Raises ToolError if there is no compiler, or if this processor lacks the instructions.
     """
     isa = instruction_set(code.instruction_set)
     native = native_instruction_sets()
@@ -342,7 +341,7 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
 
 
 def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> list[Path]:
-    """One object per C file, two at a time, the longest first: the last one ends alone."""
+    """One object per C file, compiled two at a time, the longest first to end at the same time."""
     files = code.files
     headers = {name: text for name, text in files.items() if name.endswith(".h")}
     units = sorted((-len(text), name) for name, text in files.items() if name.endswith(".c"))
@@ -364,13 +363,13 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
 
 
 def _stage_flags() -> tuple[str, ...]:
-    """The compiler flags of the file of a network's loops and calls, beyond those of all files."""
+    """Compiler flags of the file with a network's loops and calls, besides those of all files."""
     return (SEPARATE, *GCC_STAGE_FLAGS) if is_gcc(USER) else (SEPARATE,)
 
 
 def give_back() -> None:
-    """Return to the system what is gone: values of a search that refer to each other, and what
-    arrays have left free, which glibc alone keeps.
+    """Return free memory to the system: cyclic garbage of a search, and the memory of freed arrays,
+    which glibc would keep.
     """
     gc.collect()
     with suppress(AttributeError, OSError):

@@ -1,8 +1,8 @@
-"""The process that generates the code of a network for another one (`apart`).
+"""The process that generates the code of a network for another one (`native.generated_apart`).
 
 In: one request on standard input. Out: pickles on standard output: progress as (stage, done,
-total), at last the code or an error. Standard input is read to its end: once it is closed, or the
-other process is gone, nobody wants the answer.
+total), finally the code or an error. The end of standard input, when the other process closes it or
+is gone, means that the answer is no longer wanted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, BinaryIO
 from tilewright.common.errors import TilewrightError
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
-"""A search makes little garbage that refers to itself; Python's 700 cost it a tenth of its time."""
+"""A search creates little cyclic garbage; Python's default of 700 costs it a tenth of its time."""
 
 
 def main() -> None:
-    """Serve one request, and end without tearing down what the system takes back anyway."""
-    # Whatever is printed on the way goes to standard error.
+    """Serve one request, and exit without teardown, as the system reclaims everything anyway."""
+    # Anything printed meanwhile goes to standard error: standard output carries the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     status = 1
@@ -63,7 +63,7 @@ def _portable(error: Exception) -> Exception:
         error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))
-    # An error's own constructor runs as it is read again, and may raise anything.
+    # Unpickling runs the error's own constructor, which may raise anything.
     except Exception:
         return RuntimeError(traceback.format_exc())
     return error
@@ -76,7 +76,9 @@ def _until_unwanted(requests: BinaryIO) -> None:
 
 
 def _interrupted_once() -> None:
-    """One interruption ends the work; a second, by keyboard and pipe, must not stop tidying up."""
+    """Let the first interrupt end the work; a second one, as from keyboard and pipe at once, must
+    not stop tidying up.
+    """
 
     def interrupt(*_: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
