@@ -73,19 +73,19 @@ class LoopLevel(Protocol):
     period: int
     base: int  # row of its number of iterations, which `varies` with the loops around it
     varies: int
-    uniform: int  # whether all its iterations cost the same
+    uniform: int  # 1 if all its iterations cost the same
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
-    looped: int  # whether the body is inside a loop that runs more than once
+    looped: int  # 1 if the body is inside a loop that runs more than once
     settled: int  # iterations after which it may be in its steady state
-    meets: int  # whether all cores wait for each other in every iteration
+    meets: int  # 1 if all cores wait for each other in every iteration
 
 
 class Item(Protocol):
     """A call or a transfer."""
 
     kind: int
-    together: int  # whether the cores exchange data in it, so that all start with the last core
+    together: int  # 1 if the cores exchange data in it, so that all start with the last core
     level: int
     buffer: int
     base: int  # row of its costs, which `varies` with the loops around it
@@ -93,7 +93,7 @@ class Item(Protocol):
 
 
 class BufferSlots(Protocol):
-    """Whether a buffer of the candidate is double, and the slot of its latest store."""
+    """A buffer of the candidate: 1 if it is `double`, and the slot of its latest store."""
 
     double: int
     slot: int
@@ -133,7 +133,7 @@ class KeptAction(Protocol):
     amount: float  # cycles of a call, or the share of the cores that request a transfer
     row: int  # of its cost
     place: int  # of the transfer requested or waited for
-    early: float  # cycles that a call takes the first core less than the others
+    early: float  # cycles by which a call is shorter on the first core
     served: float  # cycles from the first core's clock to its data, if some requests were served
 
 

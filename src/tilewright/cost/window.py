@@ -107,7 +107,7 @@ class OperationWindow(NamedTuple):
     places: Ints  # (loop, level, item, number) of each operand address that moves with a loop
     moved: Floats  # addresses that each turn of a loop updates, and one statement before it
     apart: Floats  # first and last turns of each loop that code writes apart
-    in_order: int  # whether window slots are freed in order
+    in_order: int  # 1 if window slots are freed in order
     last_freed: Floats  # when the latest window slot is freed
     clock: Floats  # clock of issue that the last operation found
     late: Ints  # (buffers, 2): row of the cost and item of a late store, -1 for none

@@ -408,7 +408,7 @@ class _Stream:
     element_bytes: int
     call_bytes: Value  # that one call touches
     tensor_bytes: Value  # of the whole tensor
-    moved_by: tuple[bool, ...]  # whether each loop moves it
+    moved_by: tuple[bool, ...]  # true for each loop that moves it
     extents: Mapping[str, Value]  # in a call, by role: rows, lines, terms, points, tiles, ...
 
     def touched(self, depth: int, counts: Sequence[Value]) -> Value:

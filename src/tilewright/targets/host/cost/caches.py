@@ -66,9 +66,9 @@ class _Operand:
 
     tile: Tile
     reach: TouchedRows  # (depths + 1, tiles): region touched inside 0 to `depths` outer loops
-    moved_by: tuple[bool, ...]  # whether each loop moves its region
+    moved_by: tuple[bool, ...]  # true for each loop that moves its region
     constant_bytes: Value = 0  # of a whole constant, of which other nests may read the rest
-    own: Value = True  # whether each thread has its own part of it
+    own: Value = True  # true if each thread has its own part of it
 
     @cached_property
     def regions(self) -> tuple[TouchedRows, ...]:

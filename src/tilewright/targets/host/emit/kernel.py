@@ -91,7 +91,7 @@ _FENCE = "__builtin_ia32_sfence();"
 """Fence after which other threads see non-temporal stores."""
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
-"""Emitters of all calls except chains of products."""
+"""Emitters of all calls but chains of products."""
 
 
 @dataclass(frozen=True)

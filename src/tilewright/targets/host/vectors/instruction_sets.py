@@ -1,10 +1,10 @@
 """Vector instruction sets of host processors, each as a few C functions on one vector type.
 
 In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
-operations on it that the micro-kernels use: GCC's vector extensions, with GCC's built-in functions
-for AVX-512 and AVX2 where these do not suffice. (GCC takes half a second to read the header of the
-intrinsics, as long as for a kernel; only other compilers, and code that defines TW_INTRINSICS,
-include it.) Other processors use vectors of 16 bytes, for which every processor has registers.
+operations on it that the micro-kernels are written in: GCC's vector extensions, with GCC's built-in
+functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes it half a second to
+read, as long as a kernel; other compilers, and whoever defines TW_INTRINSICS, read it.) Everything
+else has vectors of 16 bytes, which every processor has a register for.
 """
 
 from __future__ import annotations
