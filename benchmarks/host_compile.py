@@ -3,11 +3,11 @@
     PYTHONPATH=src python benchmarks/host_compile.py [vgg16 | resnet50 | yolov2 ...]
         [--machine host] [--json] [--csv FILE]
 
-The network is written as an ONNX file first. Then fresh processes read it, compile it and run it
-once: "cold" with an empty cache folder, "warm" with what the first one has left. Seconds are of the
-wall's clock and of all processors together, C compilers included; "start" is Python with its
-imports, which the others do not count. Memory is what the process holds after its first run more
-than before reading the file; what it needs are constants and arena.
+The network is first written as an ONNX file. Fresh processes then read it, compile it and run it
+once: "cold" with an empty cache folder, "warm" with the cache that the cold one left. Seconds are
+wall time and the time of all processors together, including C compilers; "start" is Python with its
+imports, which the other columns exclude. Memory is the growth of the process from before reading
+the file to after its first run; the network itself needs constants and arena.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def held_bytes() -> int:
 
 
 def measured(path: str, machine: str) -> dict[str, Any]:
-    """Compile and run the file in this process."""
+    """Compile and run the file once in this process; returns seconds and bytes by name."""
     import numpy as np
 
     from tilewright.cli.output import OutputOptions, progress_bar
@@ -84,7 +84,7 @@ def measured(path: str, machine: str) -> dict[str, Any]:
 
 
 def in_fresh_process(path: Path, machine: str, cache: Path) -> dict[str, Any]:
-    """The figures of one process, with the seconds that it took beside them."""
+    """The figures of one fresh process, with the seconds that it took to start."""
     command = [sys.executable, __file__, "--file", str(path), "--machine", machine]
     started = time.perf_counter()
     done = subprocess.run(
@@ -98,7 +98,7 @@ def in_fresh_process(path: Path, machine: str, cache: Path) -> dict[str, Any]:
 
 
 def figures(name: str, machine: str) -> dict[str, Any]:
-    """Cold and warm, of one network."""
+    """The cold and the warm figures of one network."""
     import onnx
 
     from tilewright.graph import network
@@ -117,7 +117,7 @@ def figures(name: str, machine: str) -> dict[str, Any]:
 
 
 def tables(found: Sequence[dict[str, Any]]) -> str:
-    """Seconds, then memory."""
+    """The table of seconds, then that of memory."""
     keys = ("start", "compile", "compile_processor", "first_run", "first_run_processor")
     seconds = [
         [one["name"], cache, *(f"{one[cache][f'{key}_seconds']:.2f}" for key in keys)]
@@ -145,7 +145,7 @@ def csv_rows(found: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
 
 
 def keep(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> None:
-    """Write the CSV that was asked for."""
+    """Write the CSV file, if one was requested."""
     write_results(
         arguments.csv,
         csv_rows(found),

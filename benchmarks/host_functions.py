@@ -37,7 +37,7 @@ _ARRAYS = "const float *restrict x, const float *restrict z, float *restrict y, 
 _VECTORS_OF_DOUBLES = """\
 __attribute__((simd("notinbranch"))) double NAME(PARAMETERS);
 """
-"""The C library's functions of whole vectors, within 4 units in the last place of doubles."""
+"""Vector variants of the C library's functions, within 4 units in the last place of doubles."""
 _WALK = """\
 void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at)
 {
@@ -90,9 +90,9 @@ void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at
     }
 }
 """
-"""Bit patterns, one of so many, beside a second operand from -8 to 8 or an integer: a sum of the
-results' bits, and the largest error with its argument where that is wanted. An error that is no
-number is larger than any as an integer.
+"""Walks over every n-th bit pattern, with a second operand from -8 to 8 or an integer: computes a
+sum of the results' bits and, on request, the largest error with its argument. As integers, NaN
+errors compare larger than all others.
 """
 
 
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def _library(isa: InstructionSet) -> ctypes.CDLL:
-    """Loops over arrays: own and libm's of each function, and a copy."""
+    """Compiled loops over arrays: our function and libm's for each name, and a copy."""
     names = vector_names()
     own = "\n".join(map(_own, names))
     text = "#include <math.h>\n#include <string.h>\n"
@@ -162,7 +162,7 @@ def _library(isa: InstructionSet) -> ctypes.CDLL:
 
 @cache
 def _has_vectors_of_doubles() -> bool:
-    """True if the C library has them, which are then loaded."""
+    """True if the C library has vector functions of doubles; loads them."""
     try:
         ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
     except OSError:
@@ -171,7 +171,7 @@ def _has_vectors_of_doubles() -> bool:
 
 
 def _own(name: str) -> str:
-    """The loop of a map as networks have it, on parts of so many elements."""
+    """C loop of a map as in networks, on parts of `_PART` elements."""
     writer, operands = CWriter(), ("x0", "x1")[: _operands(name).count("[")]
     head = f"void own_{name}(const float *x0, const float *x1, float *y, long n)"
     step = ", ".join(f"{array} += {_PART}" for array in (*operands, "y"))
@@ -182,18 +182,18 @@ def _own(name: str) -> str:
 
 
 _OTHERS = {"sigmoid_divisor": "1 + exp(-x0)"}
-"""Functions that expressions have and no library, as such."""
+"""Functions that no library has, as expressions."""
 
 
 def _element(name: str, suffix: str, kind: str = "") -> str:
-    """A function by the C library's, or a copy, of one element in C."""
+    """C text for one element: the C library's function `name`, or a copy."""
     if name in _OTHERS:
         return c_text(parse_scalar(_OTHERS[name]), [f"{kind}x[i]"], F32 if suffix else F64)
     return f"{name}{suffix}({_operands(name, kind)})" if name != "copy" else _operands(name)
 
 
 def _operands(name: str, kind: str = "") -> str:
-    """The operands of a function, or of a copy, as C."""
+    """C text of the operands of a function or a copy."""
     arity = FUNCTIONS[name].arity if name in FUNCTIONS else 1
     return ", ".join((f"{kind}x[i]", f"{kind}z[i]")[:arity])
 
@@ -206,8 +206,8 @@ def _loop(library: ctypes.CDLL, name: str, *arrays: Any) -> Callable[[], None]:
 def _walked(
     name: str, library: ctypes.CDLL, every: int, *, alone: bool = False
 ) -> tuple[int, float, float]:
-    """A sum of the results' bits and, unless that is wanted alone, the largest error in units in
-    the last place and its argument; infinite where a result that is not finite is another one.
+    """(sum of the results' bits, largest error in units in the last place, its argument). The error
+    is infinite if a non-finite result is wrong; with `alone`, only the sum is computed.
     """
     bits, worst, at = ctypes.c_ulong(), ctypes.c_double(), ctypes.c_float()
     error = (None, None) if alone else (ctypes.byref(worst), ctypes.byref(at))
@@ -216,7 +216,7 @@ def _walked(
 
 
 def _seconds(name: str, library: ctypes.CDLL) -> tuple[float, float, float]:
-    """Nanoseconds an element: own, libm's, a copy's."""
+    """Nanoseconds per element: our function's, libm's, a copy's."""
     x = np.random.default_rng(0).uniform(0.01, 8, _ELEMENTS).astype(np.float32)
     z, y = x[::-1] - np.float32(4), np.empty_like(x)
     loops = [

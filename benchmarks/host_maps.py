@@ -48,7 +48,7 @@ SIZES, IMAGES, MEBIBYTE = (1 << 18, 1 << 24), 16, 1 << 20
 
 
 def defined(text: str, kind: str, total: int) -> Definition:
-    """The map on so many bytes, half of them of the result."""
+    """The map on `total` bytes, half of them in the result."""
     count = total // 2 // dtype(kind).size_bytes
     places = {"i": count}
     if "[i]" not in text:
@@ -86,7 +86,7 @@ def measured(op: Definition, rounds: int) -> tuple[int, float, float]:
 
 
 def rows(names: list[str], rounds: int) -> Iterator[dict[str, object]]:
-    """One for each map, type and size."""
+    """One row for each map, type and size."""
     for name in names:
         text, kinds = MAPS[name]
         for kind in kinds.split():

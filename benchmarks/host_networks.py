@@ -4,16 +4,16 @@
         [--threads 1] [--batch 1] [--machine host] [--against NAME]... [--together 1]
         [--ready-within SECONDS] [--rounds N] [--quick] [--check] [--json] [--csv FILE]
 
-Networks are those of the zoo, and torchvision's and timm's where they are installed, `most` stands
-for the fourteen of the page of results. Graph and weights are the same for all: of the zoo
-onnxruntime gets our ONNX export, torch a module built from the graph; of torchvision we and
-onnxruntime get the file that torch exports. Torch compiles by inductor with constant weights,
-images in channels-last. Each has a process of its own; they take turns. "first over it" is the
-median over the rounds with half the distance of the quartiles, "by least" the ratio of the least
-times; "difference" is the largest one of an output from ours, over the largest magnitude. "ready"
-is what passed until it had run once: compiling, and the first run, beside others if several get
-ready `--together`. With `--check` nothing is timed: ours, as the compiler optimises it, is compared
-with the interpreter of graphs.
+Networks are those of the zoo, and of torchvision and timm if these are installed; `most` stands for
+the fourteen on the page of results. All contenders have the same graph and weights. For a network
+of the zoo, onnxruntime loads our ONNX export and torch a module built from the graph; for one of
+torchvision, we and onnxruntime load the file that torch exports. Torch compiles with inductor,
+constant weights and channels-last images. Each contender has a process of its own, and they take
+turns. "first over it" is the median ratio of speeds over the rounds with half the interquartile
+range, "by least" the ratio of the least times; "difference" is the largest difference of an output
+from ours, over the largest magnitude. "ready" is the time until the first run is done: compiling
+and running once, at the same time as others with `--together`. With `--check` nothing is timed:
+our network, as the compiler optimises it, is compared with the interpreter of graphs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MOST = ("mobilenet2", "mobilenet_v3_large", "efficientnet_b0", "mnasnet1_0", "gh
 
 @dataclass(frozen=True)
 class Result:
-    """How one contender did on one network."""
+    """The figures of one contender on one network."""
 
     name: str
     timing: Timing
@@ -72,20 +72,20 @@ class Result:
 
 @dataclass(frozen=True)
 class Network:
-    """A network, and the processes of who may run it."""
+    """A network, with a process for each contender."""
 
     name: str
     processes: Sequence[Worker]
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def prepared(self, worker: Worker) -> None:
-        """Let one get ready."""
+        """Make one contender compile and run the network once."""
         note(f"{self.name}: {worker.name} gets ready")
         self.answers[worker.name] = worker.ask({"prepare": self.name})
 
 
 def contested(found: Network, threads: int, protocol: Protocol, folder: Path) -> list[Result]:
-    """All who can run the network, the first compared with each."""
+    """Results of all contenders that can run the network; the first is compared with each."""
     seconds, contenders = {}, []
     for worker in found.processes:
         answer = found.answers.get(worker.name, {"failed": "it was not ready in time"})
@@ -116,7 +116,7 @@ def contested(found: Network, threads: int, protocol: Protocol, folder: Path) ->
 def every_network(
     names: Sequence[str], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, list[Result]]]:
-    """The results on each network; what the load prevents is noted and left out."""
+    """The results on each network; networks that the load prevents from timing are only noted."""
     threads, together = arguments.threads, arguments.together
     protocol = protocol_for(threads)
     if rounds := QUICK_ROUNDS if arguments.quick else arguments.rounds:
@@ -126,7 +126,7 @@ def every_network(
         folder = Path(place)
         write_files(names, folder, arguments.batch)
         for start in range(0, len(names), together):
-            # New processes for each network: what one has kept in memory is no burden for the next.
+            # New processes for each network, so that memory of one does not burden the next.
             source = [arguments.machine, str(arguments.batch), place]
             with ExitStack() as stack:
                 networks = [
@@ -161,7 +161,7 @@ def check(names: Sequence[str], arguments: argparse.Namespace) -> None:
 
 
 def get_ready(networks: Sequence[Network], together: int, seconds: float | None) -> None:
-    """Let so many processes at once get ready, ours first; who needs longer takes no part."""
+    """Prepare contenders, `together` at once, ours first; those not ready in `seconds` drop out."""
     pairs = [(one, worker) for one in networks for worker in one.processes]
     pairs.sort(key=lambda pair: pair[0].processes.index(pair[1]))
     pool = ThreadPoolExecutor(together)
@@ -170,7 +170,7 @@ def get_ready(networks: Sequence[Network], together: int, seconds: float | None)
 
 
 def contestants(arguments: argparse.Namespace) -> list[str]:
-    """The names of who is here and wanted; notes say who is not."""
+    """Names of the installed contenders to compare with; the missing ones are noted."""
     found = []
     for runner in find_runners(arguments.threads, arguments.machine):
         if isinstance(runner, Missing):
@@ -182,7 +182,7 @@ def contestants(arguments: argparse.Namespace) -> list[str]:
 
 
 def rows(results: Sequence[Result]) -> list[list[str]]:
-    """One line for each contender."""
+    """One table row for each contender."""
     found = []
     for r in results:
         ratio = f"{r.first_over_it.median:.3f} ± {r.first_over_it.spread:.3f}"
@@ -193,7 +193,7 @@ def rows(results: Sequence[Result]) -> list[list[str]]:
 
 
 def summary(every: Mapping[str, Sequence[Result]]) -> str:
-    """The ratios by least times over each rival and over the best one, with geometric means."""
+    """Table of speed ratios by least times over each rival and over the best, with means."""
     rivals = list(dict.fromkeys(r.name for results in every.values() for r in results[1:]))
     found = {
         name: [{r.name: r.by_least for r in results}.get(rival, math.nan) for rival in rivals]
@@ -211,7 +211,7 @@ def summary(every: Mapping[str, Sequence[Result]]) -> str:
 
 
 def as_json(name: str, results: Sequence[Result]) -> dict[str, Any]:
-    """One network for programs."""
+    """The results on one network, for JSON."""
     return {
         "name": name,
         "results": [
@@ -249,7 +249,7 @@ def csv_rows(values: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
 
 
 def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> None:
-    """Write the CSV that was asked for."""
+    """Write the CSV file, if one was requested."""
     write_results(
         arguments.csv,
         csv_rows(values),

@@ -4,12 +4,12 @@
         [products | vgg16 | resnet50 | efficientnet_b0 | FILE.onnx ...] [--threads 1] [--batch 1]
         [--machine host] [--only NAME] [--against NAME] [--quick] [--json] [--csv FILE]
 
-Rows of a table are one interleaved run. "first over it" is the median of the ratio of the first
-contender's speed to this one's, round by round, with half the distance of the quartiles; only such
-ratios mean something, for the clock drifts. "of peak" is over a loop of nothing but multiply-adds
-in the same run. "error" is the largest deviation from a double-precision result over its largest
-value. "clock" says whether undisturbed samples were found: "wall", or else "processor": the
-processor time of disturbed ones (`tilewright.tune.sampling`).
+The rows of a table come from one interleaved run. "first over it" is the median over the rounds of
+the first contender's speed over this one's, with half the interquartile range; only such ratios are
+meaningful, as the clock drifts. "of peak" compares with a loop of multiply-adds alone in the same
+run. "error" is the largest deviation from a double-precision result, over its largest value.
+"clock" is "wall" if there were undisturbed samples, else "processor", the processor time of
+disturbed ones (`tilewright.tune.sampling`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QUICK_ROUNDS = 3
 def timed(
     kind: str, arguments: argparse.Namespace, found: Sequence[Contestant]
 ) -> Iterator[tuple[Workload, list[Standing]]]:
-    """The standings on each workload; what the load prevents is noted and left out."""
+    """The standings on each workload; those that the load prevents from timing are only noted."""
     quick, threads = arguments.quick, arguments.threads
     together = threads > 1
     protocol = protocol_for(threads)
@@ -66,7 +66,7 @@ def timed(
 
 
 def rows(standings: Sequence[Standing]) -> list[list[str]]:
-    """One line for each contender."""
+    """One table row for each contender."""
     peak = next((s.flops_per_second for s in standings if s.name == PEAK), math.nan)
     found = []
     for s in standings:
@@ -78,7 +78,7 @@ def rows(standings: Sequence[Standing]) -> list[list[str]]:
 
 
 def best_ratios(results: Sequence[tuple[Workload, list[Standing]]]) -> dict[str, list[float]]:
-    """For each contender the first's speed over its best way, workload by workload."""
+    """For each rival, the first contender's speed over the rival's best algorithm, by workload."""
     found: dict[str, list[float]] = {}
     for _, standings in results:
         first, *others = dict.fromkeys(s.name for s in standings if s.name != PEAK)
@@ -89,7 +89,7 @@ def best_ratios(results: Sequence[tuple[Workload, list[Standing]]]) -> dict[str,
 
 
 def summary(results: Sequence[tuple[Workload, list[Standing]]]) -> str:
-    """The geometric means over the workloads, each rival by its best way."""
+    """Geometric means over the workloads, with each rival's best algorithm."""
     lines = []
     for pair, ratios in best_ratios(results).items():
         if not ratios:
@@ -104,7 +104,7 @@ def summary(results: Sequence[tuple[Workload, list[Standing]]]) -> str:
 
 
 def as_json(workload: Workload, standings: Sequence[Standing]) -> dict[str, Any]:
-    """One workload for programs."""
+    """The standings on one workload, for JSON."""
     return {
         "name": workload.name,
         "shape": workload.op.describe(),
@@ -145,7 +145,7 @@ def csv_rows(values: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
 
 
 def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> None:
-    """Write the CSV that was asked for."""
+    """Write the CSV file, if one was requested."""
     write_results(
         arguments.csv,
         csv_rows(values),
@@ -162,7 +162,7 @@ def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> Non
 
 
 def sources(kinds: Sequence[str], folder: Path, batch: int) -> list[str]:
-    """Products, networks of the zoo and files as they are, the others as files of torchvision."""
+    """The workloads' sources: networks of torchvision and timm as ONNX files, others unchanged."""
     known = ("products", *list_networks())
     theirs = [kind for kind in kinds if kind not in known and not kind.endswith(".onnx")]
     write_files(theirs, folder, batch)
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     add_csv_option(parser)
     arguments = parser.parse_args()
-    # Read by the libraries' OpenMP when it is loaded, which is now.
+    # The libraries' OpenMP reads this when `find_contestants` loads it.
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
     ours, *rivals = find_contestants(arguments.threads, arguments.machine)
     everyone = [ours, *(one for one in rivals if arguments.against in one.name)]
@@ -207,7 +207,7 @@ def main() -> None:
 def contest(
     kind: str, arguments: argparse.Namespace, found: Sequence[Contestant]
 ) -> list[dict[str, Any]]:
-    """All workloads of a kind, told one by one to readers."""
+    """Time all workloads of a kind, print each as soon as it is done, and return them for JSON."""
     results = []
     for workload, standings in timed(kind, arguments, found):
         if standings:
@@ -219,7 +219,7 @@ def contest(
 
 
 def tell(workload: Workload, standings: Sequence[Standing], as_json: bool) -> None:
-    """The table of one workload as soon as it is there, for readers."""
+    """Print the table of one workload, unless output is JSON."""
     if not as_json:
         table = text_table(HEADERS, rows(standings))
         print(f"{workload.name}, {workload.op.describe()}\n{table}\n", flush=True)

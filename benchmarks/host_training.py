@@ -2,11 +2,11 @@
 
     PYTHONPATH=src python benchmarks/host_training.py [NAME:BATCH ...] [--quick] [--csv FILE]
 
-Networks of the zoo (by default digits:64 and resnet50:8) in f32 on one thread, all three with the
-same first weights, images, labels: forward, backward, and the update by momentum. Torch compiles
-the loss and the optimiser's step by inductor. They take turns; "step over" is the median over the
-rounds with half the distance of the quartiles, "loss" that of the first step, which has to be the
-same.
+Networks of the zoo (by default digits:64 and resnet50:8) run in f32 on one thread, with equal
+initial weights, images and labels for all three: forward, backward, and the update with momentum.
+Torch compiles the loss and the optimiser's step with inductor. The contenders take turns; "step
+over" is the median ratio of speeds over the rounds with half the interquartile range, "loss" that
+of the first step, which must agree.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tilewright.tune.sampling import DEFAULT_PROTOCOL, Contender, interleaved, r
 OPTIMISER = Optimiser("momentum", rate=1e-3)
 QUICK_ROUNDS = 3
 Step = Callable[[], float]
-"""A step, and its loss before the update."""
+"""A function that runs one step and returns the loss before the update."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A network of scores, its first weights, and a batch."""
+    """A network that ends in scores, its initial weights, and a batch."""
 
     network: Network
     weights: dict[str, Array]
@@ -48,7 +48,7 @@ class Task:
 
 
 def drawn(name: str, batch: int) -> Task:
-    """The network without its last softmax, random weights, images and labels."""
+    """The network without its last softmax, with random weights, images and labels."""
     whole, rng = zoo.network(name, batch, dtype="f32"), np.random.default_rng(0)
     *nodes, last = whole.nodes
     network = replace(whole, nodes=tuple(nodes), outputs=last.inputs)
@@ -58,7 +58,7 @@ def drawn(name: str, batch: int) -> Task:
 
 
 def ours(task: Task) -> Step:
-    """The compiled step in a session."""
+    """Tilewright's step, compiled, in a session."""
     step = training_step(task.network, OPTIMISER)
     states = {s.tensor: np.zeros(step.tensors[s.tensor].shape, "f4") for s in step.states}
     session = compiled(step, "host").session({**states, **task.weights})
@@ -68,7 +68,7 @@ def ours(task: Task) -> Step:
 
 
 def torchs(task: Task, *, fast: bool) -> Step:
-    """Autograd, and torch's own optimiser; both compiled to be `fast`."""
+    """Torch's step, by autograd and torch's own optimiser; `fast` compiles both."""
     module = torch_module(task.network, {n: w.copy() for n, w in task.weights.items()}).train()
     images, labels = torch.from_numpy(task.images), torch.from_numpy(task.labels)
     optimiser = torch.optim.SGD(module.parameters(), OPTIMISER.rate, OPTIMISER.decay)
@@ -91,13 +91,13 @@ def torchs(task: Task, *, fast: bool) -> Step:
 
 
 def repeat(step: Step, calls: int) -> None:
-    """So many steps."""
+    """Run `calls` steps."""
     for _ in range(calls):
         step()
 
 
 def rows_of(name: str, batch: int, rounds: int) -> list[dict[str, object]]:
-    """A row for each contender."""
+    """One row for each contender."""
     task, steps = drawn(name, batch), dict[str, Step]()
     makers = {"tilewright": ours, "torch": lambda t: torchs(t, fast=False),
               "torch compiled": lambda t: torchs(t, fast=True)}  # fmt: skip
@@ -123,7 +123,7 @@ def rows_of(name: str, batch: int, rounds: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Time, print, keep."""
+    """Time the steps, print the table, and write the CSV file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("networks", nargs="*", default=["digits:64", "resnet50:8"])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds")

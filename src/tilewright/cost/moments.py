@@ -257,6 +257,7 @@ def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
     if edges.kinds == 1 or np.all(np.equal(count, 1)):
         return 0
     kinds = np.arange(edges.kinds).reshape(axes)
+    # half-way through the repeating iterations, at a multiple of their period
     whole = np.maximum(0, count - front - back - turns) // 2 // turns * turns
     ahead = np.maximum(0, np.minimum(np.where(kinds < front, kinds, kinds + whole), count - 1))
     behind = np.maximum(count - back + (kinds - front - turns), 0)

@@ -96,7 +96,7 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
     if period == 0.0:
         if played < MARKS - 1.0:
             return 0.0
-        period = MARKS // 2
+        period = MARKS // 2  # nothing repeats exactly: extrapolate the mean of the latest half
         times = (end - played) / period
     _extrapolate(s, _mark(s, loop, played - period), _mark(s, loop, played - 2.0).free, times)
     return times * period

@@ -358,14 +358,14 @@ def _skip(w: OperationWindow, loop: int, turns: int) -> None:
 def _keep(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Skip iterations if a loop has become steady; otherwise keep the state after this one."""
     period, kept = period_of(s, loop), w.kept.shape[1]
-    turns = period if w.left[loop] > 1.0 else kept + 1
+    turns = period if w.left[loop] > 1.0 else kept + 1  # the last iteration is always played
     while turns <= min(w.played[loop], kept):
         if _is_steady(w, loop, turns):
             _skip(w, loop, turns)
             return
         turns += period
     if w.left[loop] > 1.0 and w.played[loop] >= kept:
-        _skip(w, loop, kept - kept % (2 * period))
+        _skip(w, loop, kept - kept % (2 * period))  # an even number, as slots alternate
         return
     place = w.played[loop] % kept
     for i in range(w.state.size):
@@ -500,7 +500,7 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     _reset(s, w)
     top = at(s.levels, 0)
     _items(s, w, top.before, top.before_end, 0)
-    loop, down, filled = 0, True, False
+    loop, down, filled = 0, True, False  # go down into inner loops, then up over finished bodies
     while loop >= 0:
         if down:
             if loop < s.clock.loops and _begin(s, w, loop, 0):

@@ -325,6 +325,7 @@ def _region(
     whole: Value = True
     for count, step, extent in reversed(list(zip(counts, steps, shape, strict=True))):
         whole = whole & (np.equal(step, 1) | np.equal(count, 1))
+        # the innermost dimension that does not continue the run sets the pitch
         begins = ~np.asarray(whole) & np.equal(pitch, 0) & np.greater(count, 1)
         pitch = np.where(begins, stride * step, pitch)
         run = np.where(whole, run * count, run)

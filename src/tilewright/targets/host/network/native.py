@@ -113,6 +113,7 @@ class HostNetwork:
         """Compute the constants from these weights, and from known ones for all others."""
         made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
+        # the values of cached properties, which a frozen dataclass cannot assign
         self.__dict__["_constants"] = made
         self.__dict__["_bound"] = self.loaded.bind(made)
 

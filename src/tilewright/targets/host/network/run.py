@@ -294,6 +294,7 @@ class HostSession:
         self.give(inputs)
         self._bound.repeat(1)
         for state in self._states:
+            # equal bases: the code has updated the state in place
             if self._places[state.tensor].base is not self._places[state.next].base:
                 self._places[state.tensor][...] = self._places[state.next]
         return {name: self._places[name] for name in self._results}
