@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tilewright.isa.table import InstructionCache
 
 _Round: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]
-"""Lines that no two of which share a set: set numbers, lines as a column, shares of the calls."""
+"""Lines of distinct sets: their sets, the lines as a column, the shares of the calls."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,9 +192,9 @@ def _beside(number: int, prepared: Prepared) -> int:
     """The kind of an item's write that need not wait for its buffer's readers, 0 for other items.
 
     Only the items of one loop may use the buffer, and they must read it part by part as the loop
-    moves: they have read what the item overwrites, or read it later; after the last call that
-    reads, in the next iteration. An item that begins an iteration without moving counts as 0 if a
-    later one writes ahead: it happens only where iterations are too few for that.
+    moves. They have read the part that the item overwrites, and read the new one later: in the next
+    iteration if no reading call follows. An item that begins an iteration without moving counts as
+    0 if a later one writes ahead: it happens only where iterations are too few for that.
     """
     item, later = prepared.items[number], prepared.items[number + 1 :]
     written, _ = _names(item.step)
