@@ -50,8 +50,8 @@ from tilewright.targets.host.vectors.window_text import (
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """Cycles of a product: swATOP Eq. 2 for partial blocks. Each step of k takes a multiply-add per
-    vector, and the core waits for data from beyond the level 1 cache.
+    """swATOP Eq. 2 for blocks that need not be full: each step of k takes a multiply-add per
+    vector, and the core waits for what is beyond the level 1 cache.
     """
     dims, product = call.dims, call.primitive
     scalars, width, k = dims[product.across], dims[product.along], dims["k"]

@@ -156,8 +156,8 @@ def write_finished(
     store: Callable[[str, VectorPosition], str] | None = None,
 ) -> None:
     """Write the epilogue of a block's sums s0_0, s0_1 and so on: a line for each or, if it calls
-    functions, a loop over rows, which keeps the code small. `place` maps (row, number of a vector)
-    to a position. Results replace the sums, or go into the statement that `store` returns.
+    functions, a loop over rows. `place` maps (row, number of a vector) to a position. Results
+    replace the sums, or go into the statement that `store` returns.
     """
 
     def finished(value: str, row: str, v: int) -> str:

@@ -295,7 +295,7 @@ def vector_text(
 
 
 def _part(elements: int) -> str:
-    """C text that stores `elements` of a vector's elements from number i on if n has that bit."""
+    """C that stores so many of a vector's elements, from the one of number i on, if n has them."""
     copied = f"memcpy(p + i, all + i, {elements} * sizeof *p)"
     return f"    if (n & {elements}) {{ {copied}; i += {elements}; }}"
 
