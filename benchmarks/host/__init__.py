@@ -1,1 +1,1 @@
-"""Who multiplies and convolves fastest on this computer: contenders, and how they are timed."""
+"""Contests of products, convolutions and networks on this computer: contenders and their timing."""

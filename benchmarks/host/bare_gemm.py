@@ -1,8 +1,8 @@
 """Our micro-kernel as a whole matrix product: five loops and packing around it, no search.
 
-The bare speed of what the host target builds on, with blocks from the cache sizes alone: B is
-packed, A is read where it lies unless its rows would fall on few cache sets. A product of few rows
-reads B in place, too: a copy would be used too seldom.
+This is the bare speed of the host target's micro-kernel, with blocks chosen by cache sizes alone. B
+is packed; A is read in place unless its rows would share few cache sets. A product of few rows
+reads B in place, too, as it would use a copy too seldom.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tilewright.targets.host.vectors.microkernel import (
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 
 DEPTH = 512
-"""k of one block: long enough that loading and storing C costs little."""
+"""Extent of a block along k: long enough to make loads and stores of C cheap."""
 
 LEAST_ROW_BLOCKS = 4
-"""From so many uses of each element of B on it is worth a copy."""
+"""Least uses of each element of B that are worth a copy of B."""
 
 _PAGE_BYTES = 4096
 
@@ -66,12 +66,12 @@ class Blocking:
 
 
 def choose_blocking(op: Gemm, kernel: Microkernel, host: HostDescription) -> Blocking:
-    """Blocks by the capacities: one of B stays in the second cache, or, where A is copied, one of A
-    beside it.
+    """Blocks by cache capacities: a block of B stays in the level 2 cache, and if A is copied, a
+    block of A with it.
     """
     size, second = kernel.dtype.size_bytes, host.cache(2).size_bytes
     kc = _even(op.k, DEPTH)
-    # Rows a multiple of a page apart meet in the same sets of the first cache.
+    # Rows a multiple of a page apart share sets of the level 1 cache.
     pack_a = op.k * size % _PAGE_BYTES == 0 and op.m > kernel.scalars and op.n > 4 * kernel.width
     least = LEAST_ROW_BLOCKS - (op.n * size % _PAGE_BYTES == 0)
     pack_b = op.m > least * kernel.scalars
@@ -81,7 +81,7 @@ def choose_blocking(op: Gemm, kernel: Microkernel, host: HostDescription) -> Blo
 
 
 def _even(extent: int, most: int, step: int = 1) -> int:
-    """The extent in as many equal parts as it takes, in whole steps."""
+    """Size of a part, a multiple of `step`, if `extent` is split evenly into parts of `most`."""
     parts = -(-extent // max(most // step * step, step))
     each = -(-extent // parts)
     return -(-each // step) * step
@@ -89,14 +89,14 @@ def _even(extent: int, most: int, step: int = 1) -> int:
 
 @dataclass(frozen=True)
 class BareGemm:
-    """The contender; it has one thread and takes no part where there are more."""
+    """The contender; it runs on one thread and offers nothing on several."""
 
     threads: int
     version: str = "micro-kernel"
     name: str = "bare kernel"
 
     def prepare(self, workload: Workload) -> list[Prepared]:
-        """The product, both operands as they come; nothing for convolutions."""
+        """The product on plain operands; nothing for convolutions."""
         op = workload.op
         if not isinstance(op, Gemm) or self.threads > 1:
             return []
@@ -130,7 +130,7 @@ class BareGemm:
 
 
 def _stride(blocking: Blocking) -> int:
-    """Distance of packed rows of A: an odd number of cache lines."""
+    """Elements between copied rows of A: an odd number of cache lines, to use all sets."""
     return (-(-blocking.kc // 16) | 1) * 16
 
 

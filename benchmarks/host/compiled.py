@@ -15,7 +15,7 @@ NAME = "tilewright"
 
 
 def find_compiled(threads: int, machine: str) -> Compiled:
-    """Ours on the machine of this name or file."""
+    """Our contender, compiled for the machine of this name or file."""
     return Compiled(find_machine(machine, {"threads.count": threads}))
 
 
@@ -28,7 +28,7 @@ class Compiled:
     name: str = NAME
 
     def prepare(self, workload: Workload) -> list[Prepared]:
-        """The pick of the model; for a convolution that takes Winograd, the direct pick too."""
+        """The model's pick; if that is a Winograd algorithm, also the direct pick."""
         first = self._prepared(workload, None)
         if first.algorithm.startswith("winograd"):
             return [first, self._prepared(workload, "direct")]

@@ -1,6 +1,6 @@
 """Contests: workloads with their inputs and reference, and the interface of a contender.
 
-Every contender gets the same inputs and is judged against the same reference before it is timed. A
+Every contender has the same inputs and is checked against the same reference before it is timed. A
 rival that is not installed is a `Missing` with the command that installs it.
 """
 
@@ -29,14 +29,14 @@ SKINNY = (
     (12544, 64, 147),
     (196, 256, 2304),
 )
-"""Products as batch-1 layers have them, and fully connected ones of small batches."""
+"""Products of layers at batch 1, and of fully connected layers at small batches."""
 
 NETWORKS = ("vgg16", "resnet50", "yolov2")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One operator with inputs that every process draws alike."""
+    """One operator, with inputs that every process draws from the same seed."""
 
     name: str
     op: Conv2d | Gemm
@@ -65,9 +65,10 @@ class Workload:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A contender ready for one workload: weights are packed, buffers are there.
+    """A contender ready for one workload, with packed weights and allocated buffers.
 
-    `run(n)` computes n times; `result` is what it computed, in the layout of the operator.
+    `run(n)` computes n times; `result` returns the latest result, in the layout of the operator.
+    `kept` keeps the buffers alive.
     """
 
     run: Callable[[int], object]
@@ -76,23 +77,23 @@ class Prepared:
     kept: Any = field(default=None, repr=False)
 
     def __call__(self, calls: int) -> None:
-        """Compute; whoever holds this holds the buffers, too."""
+        """Compute `calls` times."""
         self.run(calls)
 
 
 class Contestant(Protocol):
-    """A library, or ours. `prepare` gives every way it offers; none for what it cannot do."""
+    """A library, or tilewright."""
 
     name: str
     version: str
 
     def prepare(self, workload: Workload) -> list[Prepared]:
-        """One entry for each algorithm or layout that is worth timing."""
+        """One entry for each algorithm or layout worth timing; none if it lacks the operator."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A contender that is not here, why, and how to get it."""
+    """A contender that is not installed, the reason, and the command that installs it."""
 
     name: str
     why: str
@@ -107,8 +108,8 @@ def products(*, quick: bool = False) -> list[Workload]:
 
 
 def layers(name: str, batch: int, *, quick: bool = False) -> list[Workload]:
-    """The distinct convolutions of a network of the zoo or of a file, with how often each occurs;
-    depthwise ones have that in their names.
+    """The distinct convolutions of a network of the zoo or of a file, with their number of
+    occurrences; names of depthwise ones say so.
     """
     seen: dict[Conv2d, list[str]] = {}
     own = load(name) if name.endswith(".onnx") else network(name, batch, dtype="f32")

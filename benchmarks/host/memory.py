@@ -1,7 +1,7 @@
-"""Where operands lie while candidates are compared: all in the same places, on huge pages.
+"""Memory of operands while candidates are compared: the same for all, on huge pages.
 
-A second cache is indexed by physical addresses: with ordinary pages it is chance which of them meet
-in a set, and the same kernel on other pages takes up to a fifth longer.
+The level 2 cache is indexed by physical addresses: with ordinary pages, chance decides which of
+them share a set, and the same kernel on other pages takes up to a fifth longer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[np.float32]
 
 
 def on_huge_pages(elements: int) -> Array:
-    """Numbers from a normal distribution, beginning on a huge page where the system has them."""
+    """Normally distributed numbers that begin on a huge page, where the system has them."""
     size = 4 * elements
     region = mmap.mmap(-1, size + 2 * _HUGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     region.madvise(mmap.MADV_HUGEPAGE)
@@ -34,23 +34,23 @@ def on_huge_pages(elements: int) -> Array:
 
 @dataclass(frozen=True)
 class Memory:
-    """One array for each use ("input", "output", "workspace"), as large as the largest so far."""
+    """One array per use ("input", "output", "workspace"), as large as the largest so far."""
 
     arrays: dict[str, Array] = field(default_factory=dict)
 
     def __call__(self, use: str, elements: int) -> Array:
-        """The first elements of the array for this use."""
+        """The first `elements` of the array for a use, which grows if necessary."""
         known = self.arrays.get(use)
         if known is None or known.size < elements:
             self.arrays[use] = known = on_huge_pages(elements)
         return known[:elements]
 
     def workspace(self, artifact: Artifact) -> Array:
-        """Memory that a kernel overwrites."""
+        """Memory for a kernel's workspace."""
         return self("workspace", artifact.scratchpad_bytes // 4 + 1)
 
     def reserve(self, artifact: Artifact) -> None:
-        """Let the arrays be large enough: who has them sees no others later."""
+        """Grow the arrays for a kernel, before any kernel is bound to them."""
         self.workspace(artifact)
         for info in artifact.tensors:
             self(info.kind, stored_elements(info))

@@ -1,4 +1,4 @@
-"""Who runs whole networks: ours, onnxruntime, and torch's compiled mode; numbers alike for all."""
+"""Contenders for whole networks, with equal numbers: ours, onnxruntime, torch's compiled mode."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ OURS = "tilewright"
 
 @dataclass(frozen=True)
 class Task:
-    """A network with weights and inputs that every process draws alike: of the zoo, or of a file in
-    `folder` that was written of torchvision's.
+    """A network with weights and inputs that every process draws from the same seed: from the zoo,
+    or from a file in `folder` that torchvision has written.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Task:
 
     @property
     def file(self) -> Path | None:
-        """The ONNX file, none for a network of the zoo."""
+        """The ONNX file, None for a network of the zoo."""
         return None if self.name in list_networks() else self.folder / f"{self.name}.onnx"
 
     @cached_property
@@ -55,18 +55,20 @@ class Task:
 
     @cached_property
     def weights(self) -> dict[str, Array]:
-        """Numbers with which activations neither grow nor vanish; those of a file are its own."""
+        """Weights with which activations neither grow nor vanish; empty for a file, which has its
+        own.
+        """
         return {} if self.file else random_weights(self.network)
 
     @cached_property
     def inputs(self) -> dict[str, Array]:
-        """Images from a normal distribution."""
+        """Normally distributed images."""
         chance = np.random.default_rng(0)
         return {t.name: chance.standard_normal(t.shape, np.float32) for t in self.network.inputs}
 
 
 def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
-    """ONNX files of those that are torchvision's or timm's, written by a process of its own."""
+    """Write ONNX files of the networks of torchvision and timm, in a process of its own."""
     names = [name for name in names if name not in list_networks()]
     if not names:
         return
@@ -80,7 +82,7 @@ def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
 
 @dataclass(frozen=True)
 class Ready:
-    """A network that runs: `run(n)` computes n times, `outputs` is what it computed."""
+    """A network ready to run: `run(n)` computes n times, `outputs` returns the latest outputs."""
 
     run: Callable[[int], object]
     outputs: Callable[[], Mapping[str, Array]]
@@ -88,7 +90,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Runner:
-    """One who runs networks, and how it gets ready."""
+    """A contender that runs networks; `prepare` makes one ready."""
 
     name: str
     version: str
@@ -96,12 +98,12 @@ class Runner:
 
 
 def find_runners(threads: int, machine: str) -> list[Runner | Missing]:
-    """Ours first, compiled for `machine`, then the rivals, each as it is installed here."""
+    """Our contender, compiled for `machine`, then the rivals, installed or `Missing`."""
     return [_ours(threads, machine), _onnxruntime(threads), _torch(threads)]
 
 
 def timed(runner: Runner, task: Task) -> tuple[Ready, float]:
-    """(the network after its first run, seconds until then without drawing numbers)."""
+    """(network after its first run, seconds until then, excluding those of drawing numbers)."""
     _ = task.weights, task.inputs
     started = time.perf_counter()
     ready = runner.prepare(task)
@@ -139,7 +141,7 @@ def _torch(threads: int) -> Runner | Missing:
 
 
 def _inductor(task: Task, threads: int) -> Ready:
-    """torch.compile with constant weights, images in channels-last."""
+    """torch.compile with constant weights and channels-last images."""
     import torch  # optional and heavy: in this contender's process alone
     from torch._inductor import config
 

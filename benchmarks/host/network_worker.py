@@ -1,9 +1,9 @@
-"""One who runs networks, in a process of its own (`host.processes`).
+"""A contender that runs networks, in a process of its own (`host.processes`).
 
     python -m host.network_worker NAME THREADS MACHINE BATCH FOLDER
 
-What is prepared is answered by {"seconds": UNTIL_IT_HAD_RUN_ONCE} or {"failed": WHY}; the outputs
-are in the folder, in NAME.NETWORK.npz; files of networks that are not of the zoo are there before.
+The answer to a preparation is {"seconds": UNTIL_IT_HAD_RUN_ONCE} or {"failed": WHY}. Outputs are
+written to NAME.NETWORK.npz in the folder, which already has the files of networks outside the zoo.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from host.processes import serve
 
 
 def main() -> None:
-    """Serve."""
+    """Serve one contender."""
     name, threads, machine, batch, folder = sys.argv[1:]
     (runner,) = (r for r in find_runners(int(threads), machine) if r.name == name)
     if isinstance(runner, Missing):
@@ -30,7 +30,7 @@ def main() -> None:
         try:
             ready, seconds = timed(runner, Task(network, int(batch), Path(folder)))
         except Exception as error:
-            # Whatever a library raises, the others go on.
+            # The other contenders go on, whatever a library raises.
             return [], {"failed": f"{type(error).__name__}: {error}"}
         outputs: Any = ready.outputs()
         np.savez(Path(folder) / f"{name}.{network}.npz", **outputs)

@@ -1,9 +1,9 @@
 """oneDNN 3 through its C interface: SGEMM, and convolutions with prepacked weights.
 
-The wheel `onednn-cpu-gomp` brings nothing but the library; it lies in the environment's `lib`
-folder. Convolutions run in the layouts that the library itself prefers ("any") and in
-channels-last; weights are reordered beforehand, images and results stay in the library's layout,
-and only the convolution is timed. Constants are those of the interface's version 3.
+The wheel `onednn-cpu-gomp` contains only the library, which is installed in the environment's `lib`
+folder. Convolutions run in the layout that the library prefers ("any") and in channels-last;
+weights are reordered beforehand, images and results stay in the library's layout, and only the
+convolution is timed. Constants are those of version 3 of the interface.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAME = "libdnnl.so.3"
 
 
 class OneDnnError(RuntimeError):
-    """A call of the library that did not succeed."""
+    """A failed call of the library."""
 
 
 class _Argument(ctypes.Structure):
@@ -47,7 +47,7 @@ class _Version(ctypes.Structure):
 
 
 def find_onednn() -> OneDnn | Missing:
-    """The library, or what is missing."""
+    """The library, or a `Missing` if it is not installed in version 3."""
     try:
         library = _load()
     except OSError as error:
@@ -75,7 +75,7 @@ def _check(status: int, what: str) -> None:
 
 @dataclass(frozen=True)
 class OneDnn:
-    """The library with one engine and one stream for each process."""
+    """The library, with one engine and one stream per process."""
 
     library: ctypes.CDLL
     version: str
@@ -106,7 +106,7 @@ class OneDnn:
 
 
 def _own(x: Array) -> Array:
-    """A copy on a page of its own."""
+    """A copy that begins on a page."""
     copy = page_aligned(x.size, F32)
     copy[:] = x.ravel()
     return copy
@@ -125,7 +125,7 @@ def _engine(library: ctypes.CDLL) -> tuple[c_void_p, c_void_p]:
 
 
 class _Convolution:
-    """One convolution: its primitive, and memory in the layouts that the primitive wants."""
+    """One convolution: its primitive, and memory in the layouts that the primitive chose."""
 
     def __init__(self, library: ctypes.CDLL, op: Conv2d, channels_last: bool) -> None:
         self.library, self.op, self.channels_last = library, op, channels_last
@@ -155,7 +155,7 @@ class _Convolution:
         return self._described(shape, (channels * height * width, 1, width * channels, channels))
 
     def _described(self, shape: Sequence[int], strides: Sequence[int] | None) -> c_void_p:
-        """A memory of this shape; without strides the library chooses its layout."""
+        """A memory descriptor of this shape; without strides the library chooses the layout."""
         found = c_void_p()
         head = byref(found), c_int(len(shape)), _dims(shape), c_int(_F32)
         if strides is None:
@@ -210,13 +210,13 @@ class _Convolution:
         _check(self.library.dnnl_stream_wait(self.stream), "waiting")
 
     def _plain(self, array: Array, shape: Sequence[int]) -> tuple[c_void_p, c_void_p]:
-        """A dense array as the library's memory."""
+        """(descriptor, memory) of a dense array for the library."""
         strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
         descriptor = self._described(shape, strides)
         return descriptor, self._memory(descriptor, address(array))
 
     def prepared(self, workload: Workload) -> Prepared:
-        """Inputs brought into the chosen layouts, the convolution ready to run."""
+        """The convolution ready to run, with inputs reordered into the chosen layouts."""
         inputs = [_own(x) for x in workload.inputs]
         for i, array in enumerate(inputs):
             self._reorder(*self._plain(array, self.shapes[i]), self.chosen[i], self.memories[i])

@@ -1,7 +1,7 @@
 """oneDNN 2 (Debian's libdnnl2): the last with a single-precision Winograd convolution.
 
-Descriptions are structures of the caller's in this version; they are passed as opaque bytes, larger
-than any of them. Weights are transformed beforehand, images and results stay in its layout.
+In this version the caller allocates descriptors; they are passed as opaque buffers, larger than any
+of them. Weights are transformed beforehand, images and results stay in the library's layout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIX = "install the system package libdnnl2 (optional)"
 _USUAL = conv2d(
     batch=1, in_channels=64, out_channels=64, height=56, width=56, kernel=3, padding=1, dtype="f32"
 )
-"""A layer that every Winograd convolution takes."""
+"""A layer that every Winograd implementation supports."""
 
 
 class _Argument(ctypes.Structure):
@@ -40,7 +40,7 @@ class _Argument(ctypes.Structure):
 
 
 def find_onednn2() -> OneDnn2 | Missing:
-    """The library, or what is missing: it has Winograd for processors with AVX-512 alone."""
+    """The library, or a `Missing`: it has Winograd only for processors with AVX-512."""
     try:
         library = ctypes.CDLL(_NAME)
     except OSError as error:
@@ -67,14 +67,14 @@ def _dims(values: Sequence[int]) -> Any:
 
 @dataclass(frozen=True)
 class OneDnn2:
-    """Only Winograd convolutions: version 3 has everything else."""
+    """The library's Winograd convolutions; everything else is left to version 3."""
 
     library: ctypes.CDLL
     version: str
     name: str = _RIVAL
 
     def prepare(self, workload: Workload) -> list[Prepared]:
-        """Winograd where the library has it for these extents, nothing elsewhere."""
+        """The Winograd convolution, if the library has one for these extents."""
         if not isinstance(workload.op, Conv2d):
             return []
         try:
@@ -151,7 +151,7 @@ class _Winograd:
         _check(self.library.dnnl_stream_wait(self.stream), "reorder")
 
     def prepared(self, workload: Workload) -> Prepared:
-        """Images in its layout, weights transformed."""
+        """The convolution ready to run, with images reordered and weights transformed."""
         inputs = [page_aligned(x.size, F32) for x in workload.inputs]
         for i, (own, x) in enumerate(zip(inputs, workload.inputs, strict=True)):
             own[:] = x.ravel()

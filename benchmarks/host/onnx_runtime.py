@@ -21,7 +21,7 @@ _OPSET, _IR_VERSION = 17, 9
 
 
 def find_onnxruntime(threads: int) -> OnnxRuntime | Missing:
-    """The package, or what is missing."""
+    """The package, or a `Missing` if it is not installed."""
     if onnxruntime is None:
         return Missing("onnxruntime", _why, "pip install onnxruntime")
     return OnnxRuntime(threads, onnxruntime.__version__)
@@ -59,7 +59,7 @@ class OnnxRuntime:
 
 
 def _model(op: Conv2d | Gemm, weights: Any) -> onnx.ModelProto:
-    """y = op(x, w) with w in the model."""
+    """Model of y = op(x, w), with w as a constant."""
     if isinstance(op, Gemm):
         node = helper.make_node("MatMul", ["x", "w"], ["y"])
     else:

@@ -1,9 +1,9 @@
 """A process for each contender, driven in turn over pipes.
 
-Libraries that share a process fight over its threads: their idle workers go on spinning. So each
-contender prepares, computes and takes its own time in a process of its own, where it is alone, and
-waits for its turn in a read. On one thread all take their turns on one processor: where the cores
-are shared with other virtual machines, two processors are not alike for as long as a run takes.
+Libraries in one process compete for its processors, as their idle worker threads keep spinning. So
+each contender prepares, computes and measures its time in a process of its own, and blocks in a
+read between its turns. On one thread all take their turns on one processor: if other virtual
+machines share the cores, two processors differ in speed for longer than a run takes.
 
     parent -> worker   {"prepare": WHAT} | {"run": CALLS, "way": NUMBER}
     worker -> parent   what was prepared  | [WALL, CPU]
@@ -28,13 +28,13 @@ FOLDER = Path(__file__).parents[1]
 
 @dataclass
 class Worker:
-    """One process with one contender."""
+    """The process of one contender."""
 
     name: str
     process: subprocess.Popen[str]
 
     def ask(self, question: dict[str, Any]) -> Any:
-        """The worker's answer."""
+        """Send a question to the worker; returns its answer."""
         if self.process.stdin is None or self.process.stdout is None:
             raise SystemExit(f"the process of {self.name} has no pipes")
         print(json.dumps(question), file=self.process.stdin, flush=True)
@@ -52,7 +52,7 @@ class RemoteContender(Contender):
     way: int = 0
 
     def sample(self, calls: int) -> Sample:
-        """Let the worker run, and take its times."""
+        """The times of `calls` runs in the worker."""
         if self.worker is None:
             raise SystemExit(f"{self.name} has no process")
         wall, cpu = self.worker.ask({"run": calls, "way": self.way})
@@ -63,8 +63,8 @@ class RemoteContender(Contender):
 def workers(
     module: str, names: Sequence[str], threads: int, source: Sequence[str]
 ) -> Iterator[list[Worker]]:
-    """A process of `module` for each contender, which ends with the block; `source` says which
-    workloads.
+    """A process of `module` for each contender, which ends with the context; the arguments `source`
+    select the workloads.
     """
     environment = os.environ | {
         "OMP_NUM_THREADS": str(threads),
@@ -89,7 +89,7 @@ def workers(
 def serve(threads: int, prepare: Callable[[Any], tuple[list[Any], Any]]) -> None:
     """Answer questions on standard input until it ends.
 
-    `prepare` gives the ways to run what it is asked for, and the answer.
+    `prepare` returns the functions that run a workload in each way, and the answer to send.
     """
     contenders: list[Contender] = []
     usable = os.sched_getaffinity(0)

@@ -1,12 +1,11 @@
-"""Timing every candidate of a space on this computer: quickly, and for what is slow, roughly.
+"""Time every candidate of a space on this computer: quickly, and the slow ones only roughly.
 
-In: a machine and all candidates of one algorithm. Out: seconds of each. Candidates are compiled
-some hundreds at a time; functions that they share are there once, and equal code is timed once.
-Micro-kernels, transforms and copies are optimised as ever, the loops that call them only a little,
-which halves the compiler's time and costs some cycles a call. Seconds are the least processor time
-of a call; what is near the best is timed again and again, later, since others use the computer too
-and what they disturb is disturbed for some milliseconds. What comes out best has to be timed once
-more, in one interleaved run.
+In: a machine and all candidates of one algorithm. Out: seconds of each. Some hundred candidates are
+compiled at once; shared functions are compiled once, and equal code is timed once. Micro-kernels,
+transforms and copies are optimised as usual, the loops that call them only lightly, which halves
+the compiler's time and costs some cycles per call. Seconds are the least processor time of a call.
+Candidates near the best are timed again in later passes, since other programs disturb a sample for
+some milliseconds. The best ones must be timed once more, in one interleaved run.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from tilewright.targets.host.native import FLAGS
 from tilewright.tune.candidate import Candidate
 
 TOGETHER = 250
-"""Candidates in one call of the compiler."""
+"""Most candidates in one call of the compiler."""
 PASSES = (float("inf"), 2.0, 1.4, 1.2, 1.1)
-"""In each pass over a batch those are timed that took at most so many times the best so far."""
+"""Per pass over a batch: largest ratio to the best time so far at which candidates are timed."""
 HOPELESS = 4.0
-"""Of what takes so many times the best no further sample is taken."""
+"""Ratio to the best time beyond which a candidate is not sampled again."""
 SAMPLES, SAMPLE_SECONDS = 2, 3e-4
 LOOPS = '#pragma GCC optimize("O1")'
 NOT_INLINED = "static __attribute__((noinline)) void tw_"
@@ -50,7 +49,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """A candidate with the least processor time of its calls."""
+    """A candidate with the least processor time of a call."""
 
     candidate: Candidate
     seconds: float
@@ -58,7 +57,7 @@ class Sifted:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The code of the candidates that are equal: functions, what packs constants, the kernel."""
+    """Code that some candidates share: static functions, the packing of constants, the kernel."""
 
     candidates: list[Candidate]
     artifact: Artifact
@@ -68,11 +67,11 @@ class Source:
 
     @property
     def form(self) -> Form:
-        """Keys that decide how constants are packed."""
+        """Key of sources that pack their constants alike."""
         return self.artifact.name, self.packing
 
     def numbered(self, number: int, *, packs: bool) -> str:
-        """The code of its own under names that differ from those of others."""
+        """The kernel, and with `packs` the packing, with names made unique by `number`."""
         name = self.artifact.name
         text = self.packing + self.own if packs else self.own
         return text.replace(f"\nvoid {name}", f"\nvoid {name}_{number}")
@@ -82,14 +81,14 @@ class Source:
 class Functions:
     """Static functions of many files, each text once: `names` maps a text to its function's name.
 
-    Functions of one name and several texts get a number each; callers follow.
+    Functions with one name but several texts are numbered; their callers are renamed accordingly.
     """
 
     names: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     def shared(self, text: str) -> tuple[tuple[str, ...], dict[str, str]]:
-        """The functions of a file under their common names, and what they were called there."""
+        """(functions of a file under their common names, new names by old ones)."""
         renamed: dict[str, str] = {}
         found = []
         for part in text.split("\n}\n")[:-1]:
@@ -118,7 +117,7 @@ def with_names(text: str, renamed: Mapping[str, str]) -> str:
 
 
 def split_source(artifact: Artifact) -> tuple[str, str, str]:
-    """(functions of the file, functions that pack constants, the kernel)."""
+    """(static functions of the file, functions that pack constants, kernel)."""
     text = artifact.files[f"{artifact.name}.c"]
     text = text.replace(f'#include "{artifact.name}.h"\n', "")
     head, mark, public = text.partition(f"\nvoid {artifact.name}")
@@ -127,7 +126,7 @@ def split_source(artifact: Artifact) -> tuple[str, str, str]:
 
 
 def sources(candidates: Sequence[Candidate], machine: Machine) -> list[Source]:
-    """The code of all candidates, equal ones once, in the order of the first of each."""
+    """The code of all candidates, equal code once, in the order of its first candidate."""
     found: dict[tuple[str, ...], Source] = {}
     functions, heads = Functions(), dict[str, tuple[tuple[str, ...], dict[str, str]]]()
     for candidate in candidates:
@@ -147,7 +146,7 @@ def sources(candidates: Sequence[Candidate], machine: Machine) -> list[Source]:
 
 @dataclass(eq=False)
 class Sieve:
-    """Times candidates of one operator; `best` seconds so far, of all of its algorithms."""
+    """Times candidates of one operator; `best` is the least time so far, over all algorithms."""
 
     machine: Machine
     best: float = float("inf")
@@ -156,7 +155,7 @@ class Sieve:
     clock: Callable[[], float] = time.thread_time
 
     def __call__(self, candidates: Sequence[Candidate], advance: Advance) -> list[Sifted]:
-        """Every candidate, fastest first; calls `advance` with how many are done."""
+        """Every candidate with its time, fastest first; reports the number done to `advance`."""
         found: list[Sifted] = []
         every = sources(candidates, self.machine)
         for source in every:
@@ -195,7 +194,7 @@ class Sieve:
         return ctypes.CDLL(str(folder / "library.so"))
 
     def _bound(self, source: Source, number: int, library: ctypes.CDLL) -> Callable[[], object]:
-        """A call of the kernel."""
+        """A function that calls the kernel on its arrays."""
         artifact = source.artifact
         given = [self._array(t, source, number, library) for t in artifact.tensors]
         places = [*(array for array in given if array is not None), self.memory.workspace(artifact)]
@@ -203,8 +202,8 @@ class Sieve:
         return partial(library[f"{artifact.name}_{number}"], *pointers)
 
     def _least_seconds(self, run: Callable[[], object]) -> float:
-        """The least of a few samples; the first call is the warm-up, and says how many calls a
-        sample has.
+        """Least seconds per call of a few samples; the first call warms up, and sets the number of
+        calls in a sample.
         """
         start = self.clock()
         run()
@@ -222,7 +221,7 @@ class Sieve:
     def _array(
         self, info: TensorInfo, source: Source, number: int, library: ctypes.CDLL
     ) -> Array | None:
-        """Where a tensor lies; constants are packed once for each form."""
+        """The array of a tensor, None for scratch; constants are packed once per form."""
         if info.kind == "scratch":
             return None
         if not info.is_packed:
@@ -237,5 +236,5 @@ class Sieve:
 
 
 def _close(library: ctypes.CDLL) -> None:
-    """Forget a library: hundreds would stay in memory."""
+    """Unload a library; otherwise hundreds would stay in memory."""
     ctypes.CDLL(None).dlclose(ctypes.c_void_p(library._handle))

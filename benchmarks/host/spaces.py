@@ -1,10 +1,10 @@
 """Losses of the model's picks against the fastest of a whole space, on this computer.
 
 In: an operator and a machine. Out: a `Landscape`: every candidate with its estimate and its time,
-what was left out and why, and the fastest and the model's picks in one interleaved run. An
-algorithm is left out only where its multiply-adds alone, at the peak that was measured, take longer
-than the fastest candidate. The nests of an algorithm are varied one at a time, the others being the
-model's best.
+the algorithms left out, and the fastest candidates and the model's picks in one interleaved run. An
+algorithm is left out only if its multiply-adds alone, at the measured peak, take longer than the
+fastest candidate. The nests of an algorithm are varied one at a time, while the others keep the
+model's best schedules.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """A space: `sifted` are all candidates that were timed, `left_out` those that cannot win.
+    """A space: `sifted` are all timed candidates; `counts` and `left_out` have the numbers of
+    candidates by algorithm, of all and of those that cannot win.
 
-    `every`: of each algorithm one candidate in so many was taken, besides the model's best. The
-    first `picks` finalists are the model's, by its order; `timings` are cycles of the finalists.
+    Of each algorithm one candidate in `every` was timed, besides the model's best. The first
+    `picks` finalists are the model's, in its order; `timings` are in cycles, of the finalists.
     """
 
     counts: Mapping[str, int]
@@ -64,19 +65,19 @@ class Landscape:
 
     @property
     def fastest(self) -> int:
-        """The number of the fastest finalist."""
+        """Index of the fastest finalist."""
         return min(range(len(self.timings)), key=lambda i: self.timings[i].best_seconds)
 
     def loss(self, picks: int) -> float:
-        """Of the fastest speed, what the best of the model's first `picks` loses: by the best
-        samples, for what disturbs one contender in one round need not disturb the others.
+        """Share of the fastest speed that the best of the model's first `picks` loses. It compares
+        best samples, as a disturbance of one contender in a round need not disturb the others.
         """
         least = [t.best_seconds for t in self.timings]
         return 1 - min(least) / min(least[:picks])
 
 
 def least_flops(op: Conv2d | Gemm, algorithm: str) -> float:
-    """Operations that an algorithm makes at least: of a direct form those inside the image."""
+    """Least operations of an algorithm; for direct forms, only those inside the image."""
     if isinstance(op, Gemm):
         return op.flops
     if algorithm.startswith("winograd"):
@@ -93,7 +94,7 @@ def least_flops(op: Conv2d | Gemm, algorithm: str) -> float:
 def inside_fraction(
     size: int, out: int, kernel: int, stride: int, dilation: int, padding: int
 ) -> float:
-    """The part of the pairs of a result and a kernel tap whose pixel is not in the border.
+    """Share of the pairs of a result and a kernel tap whose pixel is not in the border.
 
     >>> inside_fraction(7, 7, 3, 1, 1, 1)
     0.9047619047619048
@@ -103,7 +104,7 @@ def inside_fraction(
 
 
 def peak_flops_per_second(protocol: Protocol) -> float:
-    """The best sample of a loop of multiply-adds."""
+    """Peak of this computer: the best sample of a loop of multiply-adds."""
     isa = native_instruction_sets()[0]
     peak = load_probes(isa).peak(F32)
     return peak_flops_per_call(isa, F32) / interleaved([peak], protocol)[peak.name].best_seconds
@@ -112,7 +113,7 @@ def peak_flops_per_second(protocol: Protocol) -> float:
 def explore(
     op: Conv2d | Gemm, machine: Machine, every: int, protocol: Protocol, note: Note
 ) -> Landscape:
-    """Time all of the operator's candidates (of each algorithm one in `every`)."""
+    """Time the operator's candidates, one in `every` of each algorithm."""
     (found,) = ways([op], machine)
     rankings = [rank([(part.piece, seed)], machine, keep=EVERYTHING)[0] for part, seed in found]
     rankings = sorted((r for r in rankings if r.best), key=lambda r: r.best[0].cycles)
@@ -146,7 +147,7 @@ def _tell(note: Note, name: str, count: int, sieve: Sieve, done: int) -> None:
 def timed(
     op: Conv2d | Gemm, candidates: Sequence[Candidate], machine: Machine, protocol: Protocol
 ) -> list[Timing]:
-    """Cycles of the clock of the moment of every candidate, in one interleaved run."""
+    """Cycles of every candidate in one interleaved run, by the clock measured in it."""
     memory = Memory()
     bound = [bound_kernel(op, candidate, machine) for candidate in candidates]
     for one in bound:
@@ -160,13 +161,13 @@ def timed(
 
 
 def in_cycles(timing: Timing, hertz: float) -> Timing:
-    """The samples in cycles instead of seconds."""
+    """The timing with samples in cycles instead of seconds."""
     by_round = {i: seconds * hertz for i, seconds in timing.by_round.items()}
     return Timing(by_round, timing.disturbed, timing.clock)
 
 
 def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> KernelOnArrays:
-    """The kernel of a candidate."""
+    """The kernel of a candidate, bound to operands of ones."""
     program = candidate.program(machine)
     operands = [np.ones(shape, np.float32) for shape in op.input_shapes[:2]]
     inputs = program_inputs(op, candidate.seed, program, operands)
@@ -174,7 +175,7 @@ def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> K
 
 
 def moved(bound: KernelOnArrays, memory: Memory) -> KernelOnArrays:
-    """The kernel on random operands in memory that others share; constants are its own."""
+    """The kernel on random operands in shared memory; only constants are its own."""
     artifact, arrays = bound.kernel.artifact, {}
     kinds = {t.name: t.kind for t in artifact.tensors}
     for name, array in bound.arrays.items():

@@ -1,6 +1,6 @@
-"""Timing contenders against each other: checked first, then interleaved, the peak among them.
+"""Time contenders against each other: checked first, then interleaved, with the peak among them.
 
-With one thread all run in this process; `workers` has them in a process each.
+On one thread all run in this process; on several, `workers` runs each in a process of its own.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tilewright.tune.sampling import (
 )
 
 TOLERANCE = 1e-3
-"""Largest error, as a fraction of the largest result, of a contender that may take part."""
+"""Largest accepted error of a contender, as a fraction of the largest result."""
 
 PEAK = "FMA peak"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One way of one contender that computes the right thing."""
+    """One algorithm of one contender, with a correct result."""
 
     name: str
     algorithm: str
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Standing:
-    """How one way of one contender did; `ratio` is the speed of the first entry over its own."""
+    """Figures of one algorithm of a contender; `ratio` is the first entry's speed over its own."""
 
     name: str
     algorithm: str
@@ -57,7 +57,7 @@ class Standing:
 
 
 def find_contestants(threads: int, machine: str) -> list[Contestant | Missing]:
-    """Ours first, compiled for `machine`, then the rivals, each as it is installed here."""
+    """Our contender, compiled for `machine`, then the rivals, installed or `Missing`."""
     return [
         find_compiled(threads, machine),
         BareGemm(threads),
@@ -69,7 +69,7 @@ def find_contestants(threads: int, machine: str) -> list[Contestant | Missing]:
 
 
 def checked(name: str, prepared: Prepared, workload: Workload) -> float:
-    """The error of a contender's first result; ends the program where it is simply wrong."""
+    """The error of a contender's first result; exits if that exceeds `TOLERANCE`."""
     prepared(1)
     error = workload.error(prepared.result())
     if not error <= TOLERANCE:
@@ -104,7 +104,7 @@ def time_workload(
 def standings(
     workload: Workload, entries: Sequence[Entry], timings: Mapping[str, Timing]
 ) -> list[Standing]:
-    """Rates, and how much faster the first entry is than each other."""
+    """The standing of each entry, with its ratio to the first one."""
     found = []
     for entry in entries:
         timing, first = timings[entry.contender.name], timings[entries[0].contender.name]

@@ -1,6 +1,6 @@
-"""PyTorch's eager operators, images in channels-last: a second reference, never the first.
+"""PyTorch's eager operators on channels-last images: a secondary reference only.
 
-Every call reorders the weights, which the libraries below do once; a ratio over it says little.
+Every call reorders the weights, which other contenders do once: ratios over it mean little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ except ImportError as error:
 
 
 def find_torch(threads: int) -> Torch | Missing:
-    """The package, or what is missing."""
+    """The package, or a `Missing` if it is not installed."""
     if torch is None:
         return Missing("torch", _why, "pip install torch")
     torch.set_num_threads(threads)

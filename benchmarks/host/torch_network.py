@@ -1,6 +1,6 @@
 """A network as a torch module: the graph's operators as the layers that a user would write.
 
-A bias behind a convolution or a product that nothing else reads is that layer's own.
+A bias after a convolution or product becomes that layer's own bias if nothing else reads the sum.
 """
 
 from __future__ import annotations
@@ -44,16 +44,15 @@ _BINARY = {
 
 
 def torch_module(network: Network, weights: Mapping[str, Array]) -> torch.fx.GraphModule:
-    """The network for inference with these numbers, and its own; a tuple of its outputs.
-
-    Raises NotImplementedError for an operator that is not translated.
+    """Module of the network for inference, with these weights and the network's own values; it
+    returns a tuple of the outputs. Raises NotImplementedError for an untranslated operator.
     """
     made = _Builder(network, {**network.values, **weights})
     return made.built().eval()
 
 
 def space_to_depth(x: Any, block: int) -> Any:
-    """Each square of pixels as channels, ordered by pixel of the block first."""
+    """Blocks of pixels as channels; the pixel of the block is the outer index of the channels."""
     batch, channels, height, width = x.shape
     squares = x.reshape(batch, channels, height // block, block, width // block, block)
     shape = (batch, channels * block * block, height // block, width // block)
@@ -61,7 +60,7 @@ def space_to_depth(x: Any, block: int) -> Any:
 
 
 class _Builder:
-    """Appends a call for each node."""
+    """Builds the module's graph, one call per node."""
 
     def __init__(self, network: Network, numbers: Mapping[str, Array]) -> None:
         self.network, self.numbers = network, numbers
@@ -85,7 +84,7 @@ class _Builder:
         return torch.from_numpy(self.numbers[name])
 
     def value(self, name: str) -> Any:
-        """Operand of a node: the result of another, or a constant of the module."""
+        """Operand of a node: another node's result, or a constant of the module."""
         if name not in self.found:
             place = f"constant{len(self.found)}"
             self.root.register_buffer(place, self.tensor(name))
@@ -93,14 +92,14 @@ class _Builder:
         return self.found[name]
 
     def layer(self, module: torch.nn.Module, node: Node, **numbers: Any) -> Any:
-        """A module of its own with these parameters, applied to the node's first input."""
+        """Add a module for the node, with these parameters; returns its call on the first input."""
         for name, value in numbers.items():
             getattr(module, name).data = value
         self.root.add_module(node.name, module)
         return self.graph.call_module(node.name, (self.value(node.inputs[0]),))
 
     def own_bias(self, node: Node) -> dict[str, Any]:
-        """The bias that follows, which is computed by the layer then."""
+        """The bias after a layer, if the layer can add it itself; otherwise empty."""
         readers = self.readers[node.output]
         if len(readers) != 1 or node.output in self.network.outputs:
             return {}

@@ -1,9 +1,9 @@
-"""A network of torchvision or timm as an ONNX file, and as a torch module with the same numbers.
+"""A network of torchvision or timm as an ONNX file, and as a torch module with the same weights.
 
     python -m host.torchvision_model FOLDER BATCH NAME...
 
-Weights are drawn from a fixed seed, and statistics are those of a few images of noise, so that
-activations neither grow nor vanish. The file is NAME.onnx, the numbers are NAME.pt.
+Weights are drawn from a fixed seed, and statistics of normalisation are those of a few noise
+images, so that activations neither grow nor vanish. The files are NAME.onnx and NAME.pt (weights).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IMAGES = 2
 
 
 def module(name: str) -> Any:
-    """The model for inference, with weights from the seed."""
+    """The model for inference, with weights drawn from the seed."""
     torch.manual_seed(0)
     if name not in torchvision.models.list_models():
         import timm  # optional: it has networks that torchvision has not
@@ -33,14 +33,14 @@ def module(name: str) -> Any:
 
 
 def loaded(name: str, folder: Path) -> Any:
-    """The model with the numbers of its file."""
+    """The model with the weights of its file."""
     model = module(name)
     model.load_state_dict(torch.load(folder / f"{name}.pt"))
     return model
 
 
 def export(name: str, folder: Path, batch: int) -> None:
-    """Write the model and its numbers."""
+    """Write the model as an ONNX file, and its weights."""
     model, size = module(name), _SIZES.get(name, _SIZE)
     for part in model.modules():
         if isinstance(part, torch.nn.BatchNorm2d):
@@ -53,7 +53,7 @@ def export(name: str, folder: Path, batch: int) -> None:
     names = {"input_names": ["x"], "output_names": ["y"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # The exporter that needs no other package.
+        # This exporter needs no further package.
         torch.onnx.export(model, images, str(folder / f"{name}.onnx"), dynamo=False, **names)
 
 

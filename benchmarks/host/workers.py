@@ -1,8 +1,8 @@
-"""Contenders on several threads: workloads prepared and timed in a process for each.
+"""Contenders on several threads: each prepares and times workloads in a process of its own.
 
     python -m host.workers NAME THREADS MACHINE KIND BATCH QUICK
 
-What is prepared is answered by {"ways": [[ALGORITHM, ERROR], ...]} (`host.processes`).
+The answer to a preparation is {"ways": [[ALGORITHM, ERROR], ...]} (`host.processes`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def time_remotely(
 
 
 def workloads_of(kind: str, batch: int, *, quick: bool) -> list[Workload]:
-    """The list that parent and workers agree on: `products`, or a network's layers."""
+    """The workloads, in an order that parent and workers share: products, or a network's layers."""
     return products(quick=quick) if kind == "products" else layers(kind, batch, quick=quick)
 
 
