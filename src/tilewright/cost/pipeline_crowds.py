@@ -36,14 +36,14 @@ def parted(s: PipelineState) -> bool:
 
 @hot_piece
 def now_of(s: PipelineState) -> Any:
-    """When the last of all cores is done."""
+    """Time at which the last core is done."""
     last = at(s.crowds, OWN).last
     return max(last, at(s.crowds, APART).last) if parted(s) else last
 
 
 @piece
 def end_of(s: PipelineState) -> Any:
-    """When all cores and all transfers are done."""
+    """Time at which all cores and all transfers are done."""
     end = now_of(s)
     for place in range(s.clock.places):
         end = max(end, at(s.served, place).last)

@@ -63,7 +63,7 @@ _MOST_KEPT = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class LoopStep:
-    """A loop."""
+    """A loop and the steps of its body."""
 
     stmt: For
     body: tuple[Step, ...]
@@ -71,7 +71,7 @@ class LoopStep:
 
 @dataclass(frozen=True, eq=False)
 class BranchStep:
-    """A condition."""
+    """A condition and the steps of its branches."""
 
     condition: Expr
     then: tuple[Step, ...]

@@ -72,7 +72,7 @@ class _Occurrence:
 def executed(
     program: Program, machine: Machine
 ) -> tuple[tuple[TransferGroup, ...], tuple[CallGroup, ...]]:
-    """Every transfer and call that `program` executes. Errors: ProgramError for free parameters."""
+    """Every transfer and call that `program` executes. Raises ProgramError for free parameters."""
     env, found = first_core(machine), list[TransferGroup]()
     for occurrence in _every(program, machine):
         if isinstance(occurrence.step, TransferStep):
@@ -81,12 +81,12 @@ def executed(
 
 
 def executed_calls(program: Program, machine: Machine) -> tuple[CallGroup, ...]:
-    """Every call that `program` executes. Errors: ProgramError for free parameters."""
+    """Every call that `program` executes. Raises ProgramError for free parameters."""
     return tuple(group for groups in calls_of_statements(program, machine) for group in groups)
 
 
 def calls_of_statements(program: Program, machine: Machine) -> Iterator[tuple[CallGroup, ...]]:
-    """The calls that each statement executes, in the order of the text; raises as above."""
+    """The calls that each statement executes, in program order; raises as `executed` does."""
     env = first_core(machine)
     for occurrence in _every(program, machine):
         if isinstance(occurrence.step, CallStep):

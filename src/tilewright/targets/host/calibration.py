@@ -95,7 +95,7 @@ def _copies(measured: Measurements) -> CalibrationTable:
 
 
 def _head(measured: Measurements) -> tuple[str, ...]:
-    """The processor, the assumptions about it, clock and threads."""
+    """Lines on the processor, the assumptions about it, its clock and its threads."""
     host = measured.host
     return (
         f"{host.cpu_name}, {host.processors} processors, {host.instruction_set.name}, "

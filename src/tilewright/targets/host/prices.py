@@ -274,7 +274,7 @@ class HostPrices(Prices):
         return without_padding(program)
 
     def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Without the taps in the border of zeros around images in place."""
+        """Share of the calls' cycles besides taps in the border of zeros around images in place."""
         call = _streaming(prepared)
         if call is not None and isinstance(call.primitive, WindowSums):
             return _in_image(call.primitive, call, prepared, machine, env)[0]

@@ -183,7 +183,7 @@ def _kernel(
 
 
 def _quoted(text: str) -> str:
-    """A TOML string of printable ASCII."""
+    """A TOML string; characters other than printable ASCII become question marks."""
     plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "?" for c in text)
     return f'"{plain}"'
 

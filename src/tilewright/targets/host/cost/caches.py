@@ -82,7 +82,7 @@ class _Operand:
         return [np.maximum(every, self.constant_bytes), *inside]
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
-        """Bytes fetched into a cache that holds all data touched inside `depth` outer loops."""
+        """Bytes that come into a cache that holds what is touched inside `depth` loops."""
         moving = [d for d in range(depth) if self.moved_by[d]]
         if not moving:
             return self.regions[0].bytes
@@ -493,9 +493,9 @@ def _traffic(
     buffer_bytes: Value,
     threads: int,
 ) -> Value:
-    """Bytes that a thread brings into `cache`, which keeps the regions of the outermost depth that
-    fits; if not even those of one call fit, each call fetches its own again. Threads share the
-    fetches of undivided operands, except constants that come from main memory.
+    """Bytes that a thread brings into `cache`, with the regions of the largest depth that fits kept
+    there; if not even those of one call fit, each call fetches its own again. Threads share what
+    they have no parts of, but for what comes from main memory.
     """
     room = cache.capacity_bytes - threads * buffer_bytes
     shares = [np.where(o.own | np.isinf(o.constant_bytes), 1.0, 1.0 / threads) for o in operands]

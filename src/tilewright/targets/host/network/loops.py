@@ -203,9 +203,10 @@ def _write_turned(
     op: InMemory, turned: tuple[int, int, list[int]], places: list[str], writer: CWriter,
     threads: int,
 ) -> None:  # fmt: skip
-    """Squares of the turned operands are transposed into the first cache, a line of memory each
-    way, and elements computed from there. Loops follow the memory in which the longer of both axes
-    runs, so that few rows are open there, and lines of y some squares ahead are fetched.
+    """Write a map with transposed operands: squares of them, a cache line each way, are transposed
+    into the level 1 cache, and elements are computed from there. Loops follow the memory along
+    which the longer of both axes is contiguous, so that few of its rows are in use at a time; lines
+    of y some squares ahead are prefetched.
     """
     across, along, operands = turned
     kinds = op.numerics.operands
@@ -249,7 +250,7 @@ def _write_turned(
 
 
 def _chooses(scalar: Scalar) -> bool:
-    """True if an expression reads some operands in one case only."""
+    """True if an expression reads some operands only under a condition."""
     match scalar:
         case Apply(function, arguments):
             return function in ("if", "and", "or") or any(map(_chooses, arguments))

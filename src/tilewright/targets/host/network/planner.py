@@ -350,7 +350,7 @@ def ranked_kernels(
 def _choices(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> list[Choice]:
-    """The choice for each distinct product."""
+    """The choice of candidates for each distinct product."""
     firsts = first_layers(network)
     choices: list[Choice] = []
 

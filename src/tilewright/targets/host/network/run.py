@@ -154,7 +154,7 @@ class LoadedNetwork:
         return memory
 
     def bind(self, constants: Array) -> BoundNetwork:
-        """The network with memory of its own."""
+        """The network bound to these constants, with memory of its own."""
         element = dtype(self.code.dtype)
         tensors = self.code.tensors
         arrays = [

@@ -69,7 +69,7 @@ def emit_microkernel(
 
 
 def _width(kernel: Microkernel, columns: int) -> tuple[int, str]:
-    """The register block for so many elements along the vectors."""
+    """(vectors, tail) of the register block for so many elements along the vectors."""
     vectors, rest = -(-columns // kernel.lanes), -columns % kernel.lanes
     if not rest:
         return vectors, ""
@@ -77,7 +77,7 @@ def _width(kernel: Microkernel, columns: int) -> tuple[int, str]:
 
 
 def _passed(kernel: Microkernel) -> list[str]:
-    """The arguments for the same parameters of a block that begins at row i and column j."""
+    """C arguments that the kernel passes on to a block that begins at row i and column j."""
     found = ["first"] if kernel.start == "either" else []
     found += ["count", "x_offsets", "y_offsets"] if kernel.offsets else []
     found += ["last"] if kernel.epilogue else []
@@ -91,7 +91,7 @@ def _z_place(kernel: Microkernel) -> str:
 
 
 def _z_run(kernel: Microkernel) -> list[str]:
-    """The arguments that say where in a run of C row i stands."""
+    """C arguments that describe runs of C for a block that begins at row i."""
     at = {"z_first": f"(z_first + i) % {kernel.rows_in_run}"}
     return [at.get(name, name) for name in kernel.of_c]
 
@@ -99,7 +99,7 @@ def _z_run(kernel: Microkernel) -> list[str]:
 def _write_function(
     kernel: Microkernel, name: str, heights: Sequence[int], widths: _Widths, writer: CWriter
 ) -> None:
-    """The function that goes over the register blocks of a product."""
+    """Write the function that loops over the register blocks of a product."""
     kind = kernel.dtype.c_name
     x = f"const {kernel.scalar_dtype.c_name} *x"
     y = f"const {kernel.vector_dtype.c_name} *y"
@@ -163,7 +163,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
 
 
 def _row_at(kernel: Microkernel, row: str) -> str:
-    """Elements from the broadcast operand's first row to this one, where rows run along k."""
+    """C offset, in elements, of a row of the broadcast operand, where rows run along k."""
     index = row if row.isidentifier() else f"({row})"
     return f"{index} * ldx + {index} / run * gap" if kernel.runs else f"{index} * ldx"
 
@@ -177,16 +177,16 @@ def _height(kernel: Microkernel) -> str:
 
 
 def _next_panel(kernel: Microkernel) -> str:
-    """Elements from this panel to the one that comes next."""
+    """C offset, in elements, from this panel to the next one, which may be the next call's."""
     if kernel.next_call is None:
         return "ldy"
     return f"(j + {kernel.width} < columns ? ldy : {kernel.next_call} - j / {kernel.width} * ldy)"
 
 
 def _next_shares(kernel: Microkernel) -> list[str]:
-    """The arguments that say where a block's share of the next panel begins, in bytes, and how much
-    of it each step fetches. Shares at the start of blocks whose panels stay near are the next
-    call's.
+    """C arguments for a block's share of the next panel: the offset in bytes at which it begins,
+    and the bytes that each step prefetches. If panels stay near and shares are fetched at the start
+    of blocks, the next panel is that of the next call.
     """
     sweeps, size = kernel.inner == kernel.vectorised, kernel.vector_dtype.size_bytes
     if kernel.lines_next:
@@ -199,8 +199,8 @@ def _next_shares(kernel: Microkernel) -> list[str]:
 
 
 def _share(kernel: Microkernel) -> str:
-    """Bytes of the next panel that one of the blocks that use a panel prefetches in each step: all
-    blocks do, for far memory takes as long as all of them.
+    """Bytes of the next panel that a block prefetches per step of k. All blocks that use a panel
+    share this work, as far memory takes as long as all of them to deliver the next one.
     """
     step = kernel.width * kernel.vector_dtype.size_bytes
     if kernel.inner == kernel.vectorised:
@@ -210,7 +210,7 @@ def _share(kernel: Microkernel) -> str:
 
 
 def _ahead(kernel: Microkernel) -> str:
-    """Elements from this block's rows to those of the block after it, 0 where they are the same."""
+    """C offset, in elements, from this block's rows to the next block's; 0 for the same rows."""
     there, here = _row_at(kernel, "i + height"), _row_at(kernel, "i")
     following = f"i + height < rows ? {there} - ({here}) : "
     if kernel.inner == kernel.vectorised:
@@ -221,7 +221,7 @@ def _ahead(kernel: Microkernel) -> str:
 def _write_cases(
     kernel: Microkernel, name: str, heights: Sequence[int], widths: _Widths, writer: CWriter
 ) -> None:
-    """Computes the block at (i, j) of `height` rows: full, or with a tail along the vectors."""
+    """Write the call of the block at (i, j) of `height` rows: full, or with a tail in columns."""
     x = {"panels": f"x + i / {kernel.scalars} * ldx"}.get(
         kernel.scalar_layout,
         f"x + {_row_at(kernel, 'i')}" if kernel.scalar_runs_along_k else "x + i",
