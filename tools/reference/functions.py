@@ -66,7 +66,7 @@ def types_of(function: Elementary | Composite) -> str:
 
 
 def whole(function: Elementary | Composite) -> Apply:
-    """The function of x0, x1, ..."""
+    """The function applied to x0, x1, ..."""
     return Apply(function.name, tuple(map(Element, range(function.arity))))
 
 
