@@ -335,8 +335,7 @@ def core_dtype(
     cache_lines: int,
     ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; all sizes except lanes and ports are rounded up, to share compiled
-    code.
+    """The record of a core; all sizes except lanes and ports are rounded up to share compiled code.
 
     `cache_lines` counts those of the instruction cache; `ports` are (memory ports, chips per port,
     open lines per chip).
