@@ -231,7 +231,7 @@ def keep_lines(record: Any, program: AssembledProgram) -> None:
     for line in range(first, -(-end // own.line_bytes)):
         first = line % own.sets * own.ways
         held = record["tags"][first : first + own.ways]
-        held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]
+        held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]  # way 0, the latest, is the others'
 
 
 def _communication(table: InstructionTable, mesh: SimulatedMesh) -> Communication | None:

@@ -104,6 +104,7 @@ class Recorder:
     def add(self, event: Event) -> None:
         """Append an event; consecutive repetitions of one loop are merged."""
         if self._cut_cycle is not None:
+            # A flight is added when waited for, perhaps after the cut though issued before it.
             if isinstance(event, Flight) and event.issue_cycle < self._cut_cycle:
                 self._events.append(event)
             return

@@ -112,7 +112,7 @@ def _found(
 def _recalled(
     kept: _Kept, pricing: _Pricing, machine: Machine, space: Space, dtype: str
 ) -> Structure:
-    found = structure_on(machine, space, kept.steps, dtype)
+    found = structure_on(machine, space, kept.steps, dtype)  # its cached properties are filled in
     vars(found).setdefault("staged", kept.staged)
     vars(found).setdefault("aligned", kept.aligned)
     vars(found).setdefault("alike", kept.alike)

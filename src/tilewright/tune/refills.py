@@ -86,7 +86,7 @@ def steadied(
             best = candidate_of(own[0]) if own else None
             if best is not None and best.refill_cycles > _WORTH * best.cycles:
                 asked[i, best.op, id(best.seed), best.shared, best.refill_cycles] = i, own[0]
-        new = [asked[way] for way in asked if way not in searched]
+        new = [asked[way] for way in asked if way not in searched]  # each once, so that this ends
         if not new:
             return found
         searched.update(asked)

@@ -375,6 +375,7 @@ def _price_all(
     known = _Known({}, {}, {})
     for structure, own, nest in asked:
         rivals = id(own), nest, structure.layouts
+        # Without columns there is no limit, and every candidate matters.
         first = np.full((len(own.cases), keep if keep < _TOGETHER else 0), np.inf)
         best = bests.setdefault(rivals, first)
         waiting.append(_grids(structure, own, machine, best, known))

@@ -93,7 +93,7 @@ class Store:
         self._check_owner()
         _patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
         self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("BEGIN IMMEDIATE")  # one process creates the table, others wait
         try:
             if self._number("application_id") == 0:
                 self._connection.execute(self._kind.schema)

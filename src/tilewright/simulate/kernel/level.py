@@ -147,7 +147,7 @@ class _Executor:
                     self._jump(loop, (i - first) * times, cycles, moment)
                     self.counts += (self.counts - counts) * times
                     i += (i - first) * times
-                    seen.clear()
+                    seen.clear()  # no period begins before the jump
                     continue
             seen[moment] = (i, self.state.now, self.counts.copy())
             moment = self._iteration(loop, int(numbers[i]), moment, {**env, loop.var: i})

@@ -212,6 +212,7 @@ class KernelState:
             joined = self.own.cores if self.own else self.cores
             last = first + (last - first) * min(cost.part.until, joined) // joined
         arrive = Clocks(first, last, first).after(cost.issue_cycles + ask.latency_cycles)
+        # A core issues its first request `later` cycles before its last one.
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
         share = cost.share_cycles
         queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)

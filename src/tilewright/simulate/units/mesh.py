@@ -95,7 +95,7 @@ def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> b
     if t > m.now and not m.ideal and core.contacts > 0:
         core.wake = t
         return False
-    stamp, waiting = t + 1, core.queued
+    stamp, waiting = t + 1, core.queued  # marks of other cycles need no clearing: stamps differ
     issued, kept, busy_units, older, again = 0, 0, 0, 0, layout.NEVER
     oldest = core.queue[0] if waiting else max(core.fetch, core.base)
     first_cause, first_register = core.fetch_cause, -1

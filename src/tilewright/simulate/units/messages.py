@@ -121,6 +121,7 @@ def note_interrupt(s: UnitState, core: CoreState) -> None:
 @piece
 def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
     """Enter the handler of a message that is due; True if the core must wait at `t` for others."""
+    # A handler never begins between a branch and its delay slot, nor within a group.
     if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
         chosen, first = -1, layout.NEVER
         for kind in range(layout.HANDLED_KINDS):
