@@ -116,7 +116,7 @@ PLACES: dict[str, Callable[[Network, Arrays, Outcome], Arrays]] = {
 
 
 def main() -> int:
-    """Exit code."""
+    """Run the chosen models and show their outcomes; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"or {', '.join(GROUPS)}")
     parser.add_argument("--folder", type=Path, default=USUAL, help="of outcomes, and torch's files")

@@ -64,7 +64,7 @@ PLACES = State.__struct_fields__
 
 
 def main() -> int:
-    """Exit code."""
+    """Run the tests without an outcome and report all; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("out/onnx-node-tests"))
     parser.add_argument("--again", nargs="*", default=[], help="outcomes that are tried again")

@@ -203,7 +203,7 @@ class Worker:
 
 
 def main() -> int:
-    """Exit code."""
+    """Judge the mutations and keep the findings; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("machines", "programs", "torrent"))
     parser.add_argument("--count", type=int, default=5_000, help="mutations in all")

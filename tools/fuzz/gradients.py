@@ -62,7 +62,7 @@ def _matters(network: Network, name: str, feeds: dict[str, Any]) -> bool:
 def _check_again(
     once: Network, named: dict[str, str], inputs: list[str], feeds: dict[str, Any]
 ) -> None:
-    """The gradient of a gradient, where it depends on an operand."""
+    """Compare gradients of gradients, where these depend on the first operand."""
     for name in inputs:
         try:
             twice, again = with_gradients(once, named[name], inputs[:1])

@@ -62,7 +62,7 @@ class State(msgspec.Struct):
 
 
 def main() -> int:
-    """Exit code."""
+    """Judge the mutations, build their code on request; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="mutations in all")
     parser.add_argument("--seed", type=int, default=0)

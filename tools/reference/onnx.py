@@ -55,7 +55,7 @@ output. `2-4` behind an attribute or input are the operator sets that have it.
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     text = page()
     if sys.argv[1:] == ["--check"]:
         return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)

@@ -43,7 +43,7 @@ simulator's. The *model* is the analytic one that the search uses. An *exact* nu
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     found = sorted(TABLES.rglob("*.csv"))
     text = page({path.relative_to(TABLES).as_posix(): read(path) for path in found})
     if sys.argv[1:] == ["--check"]:
