@@ -21,7 +21,7 @@ from tilewright.isa.table import InstructionSpec, OperandSpec
 
 
 def source_text(table: InstructionTable, lines: int, seed: int) -> str:
-    """So many lines; every tenth has a label, every fourth a comment."""
+    """`lines` random lines; every tenth has a label, every fourth a comment."""
     chance = random.Random(seed)
     specs = [spec for spec in table.instructions if len(table.operands_of(spec)) > 1]
     rows = []
@@ -54,7 +54,7 @@ def _operand(
 
 
 def process_seconds(table: InstructionTable, lines: int, repeats: int) -> float:
-    """The least process time of so many runs, each of another text."""
+    """The least process time of `repeats` runs, each of another text."""
     assemble(source_text(table, 100, 0), table)
     best = float("inf")
     for repeat in range(repeats):

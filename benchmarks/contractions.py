@@ -57,15 +57,15 @@ _KINDS = (
     ("waiting_cycles", ("wait bandwidth", "wait latency", "dma issue")),
     ("starting_cycles", ("launch", "barrier", "meeting")),
 )
-"""Columns of the table of stages, and the causes that each adds up; other cycles are other work."""
+"""Columns of the table of stages, and the causes that each sums; the rest is other work."""
 
 
 Case: TypeAlias = tuple[str, Definition | Assembly, Op | None]
-"""Name, operator and, of a contraction, the product of its roles."""
+"""Name, operator and, for a contraction, the product of equal roles."""
 
 
 def operators(dtype: str) -> Iterator[Case]:
-    """All of them, of one element type."""
+    """All cases, in one element type."""
     yield from _windows(dtype)
     yield from _products(dtype)
     yield from _others(dtype)
@@ -157,7 +157,7 @@ def _others(dtype: str) -> Iterator[Case]:
 
 
 def simulated(machine: Machine, only: str, csv: Path | None) -> None:
-    """The table of a simulated machine."""
+    """Print the table of a simulated machine."""
     rows = list[dict[str, object]]()
     for name, op, product in operators("f64"):
         if only in name:
@@ -192,7 +192,7 @@ def simulated(machine: Machine, only: str, csv: Path | None) -> None:
 
 
 def staged(machine: Machine, only: str, csv: Path | None) -> None:
-    """The table of stages on a simulated machine."""
+    """Print the table of stages on a simulated machine."""
     rows = list[dict[str, object]]()
     for name, op, product in operators("f64"):
         if only not in name or product is None:
@@ -226,8 +226,8 @@ def _row_of(name: str, stage: str, causes: Mapping[str, int]) -> dict[str, objec
 
 
 def _parted(made: Any, product: Op, machine: Machine) -> tuple[int, float]:
-    """(simulated cycles of what is no product, the product alone over the network's products each
-    alone), of a network; zeros for a kernel.
+    """For a network, (simulated cycles of stages other than products, cycles of the product alone
+    over those of the network's products, each alone); zeros for a kernel.
     """
     if not isinstance(made.plan, PlannedNetwork):
         return 0, 0.0
@@ -239,7 +239,7 @@ def _parted(made: Any, product: Op, machine: Machine) -> tuple[int, float]:
 
 
 def _product_cycles(product: Op, made: Any, machine: Machine) -> int:
-    """Simulated cycles of the product in the form of what was made, a kernel or a network."""
+    """Simulated cycles of the product, compiled as a kernel or as a network, like `made`."""
     if not isinstance(made.plan, PlannedNetwork):
         return _cycles(tw.compile(product, machine=machine))[0]
     builder = NetworkBuilder("product", product.out_dtype)
@@ -251,7 +251,7 @@ def _product_cycles(product: Op, made: Any, machine: Machine) -> int:
 
 
 def _result(op: Op, made: Any) -> str:
-    """How emulated code, or cores that divide it, compare with the reference on small integers."""
+    """Comparison of emulated code, or of cores that divide it, with the reference, on integers."""
     if isinstance(made.plan, Kernels):
         return str(made.check())
     rng = np.random.default_rng(0)
@@ -263,7 +263,7 @@ def _result(op: Op, made: Any) -> str:
 
 
 def _cycles(made: Any) -> tuple[int, float, str]:
-    """(simulated cycles, the model's, algorithms), of a kernel or of a network of several."""
+    """(simulated cycles, the model's, algorithms) of a kernel or of a network."""
     if isinstance(made.plan, PlannedNetwork):
         plan = made.plan.plan
         names = {s.op.kind if s.scheduled is None else s.candidate.seed.name for s in plan.stages}
@@ -273,7 +273,7 @@ def _cycles(made: Any) -> tuple[int, float, str]:
 
 
 def divided(machine: Machine, only: str) -> None:
-    """The table of a machine whose cores divide a network."""
+    """Print the table of a machine whose cores divide a network."""
     rows = []
     for name, op, product in operators("f32"):
         if only in name and product is not None:
@@ -284,7 +284,7 @@ def divided(machine: Machine, only: str) -> None:
 
 
 def native(target: Machine, only: str, csv: Path | None) -> None:
-    """The table of this computer."""
+    """Print the table of this computer."""
     rows = list[dict[str, object]]()
     for name, op, product in operators("f32"):
         if only in name and product is not None:
@@ -329,7 +329,7 @@ def native(target: Machine, only: str, csv: Path | None) -> None:
 
 
 def _peak_flops(machine: Machine) -> float:
-    """Operations a second of multiply-adds whose operands are registers."""
+    """Operations per second of multiply-adds on registers."""
     isa, kind = instruction_set_of(machine), dtype("f32")
     contender = load_probes(isa).peak(kind)
     seconds = _seconds(lambda: contender.run(_PEAK_CALLS))
@@ -337,7 +337,7 @@ def _peak_flops(machine: Machine) -> float:
 
 
 def _einsum(op: Definition | Assembly, operands: list[Any]) -> Callable[[], Any]:
-    """The definitions by einsum on strided views, their results not yet put together."""
+    """A call that computes the definitions by einsum on strided views, without assembling them."""
     is_one = isinstance(op, Definition)
     pieces = [(op, range(len(operands)))] if is_one else zip(op.parts, op.reads, strict=True)
     calls = []

@@ -2,9 +2,9 @@
 
     python benchmarks/elementwise_routines.py [--quick] [--csv FILE]
 
-Every routine runs on the instruction-level simulator over rows of one item and of many, in one loop
-and in several, by vectors and element by element; those of maps and of reductions are the frequent
-ones and those of further functions.
+Every routine runs on the instruction-level simulator, over rows of one item and of many, in one
+loop and in several, by vectors and element by element. Maps and reductions are the frequent ones,
+and some of other functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHANGES = tuple(
     for new, old in ((0, 3), (1, 2), (4, 2), (14, 11), (11, 14), (40, 28))
 )
 _MOST_ITEMS = 1000
-"""More elements than this leave the local memory."""
+"""Most items of a sample: more do not fit the local memory."""
 _SOFTPLUS = "log1p(exp(-abs(x0))) + (0.0 if x0 < 0.0 else x0)"
 FUNCTIONS = (
     "floor(x0)",
@@ -56,13 +56,13 @@ FUNCTIONS = (
 GATHERED = ("abs(x0)", "exp(x0)", "log(x0)", "pow(abs(x0), 0.75)", "pow(abs(x0), 2.2)")
 LIES = (Lie(1), Lie(2, 3, loops=True), Lie(0, 2), Lie(0, along=True))
 AROUND, LENGTHS = ((2, 3), (5, 1), (1, 2)), (31, 12, 7, 1, 16, 49)
-"""Iterations of the loops that gather around others, and elements of a run."""
+"""Iterations of the two outer gathering loops, and elements of a contiguous run, in turn."""
 Emitted = Routine | MapRoutine | ReduceRoutine
 
 
 def all_of_them() -> Iterator[Emitted]:
-    """Every routine of tiles, and those of expressions, further ones in f64 alone: f32 takes the
-    same arithmetic.
+    """Every routine of tiles and the frequent ones of expressions; further expressions in f64
+    alone, since f32 uses the same arithmetic.
     """
     yield from all_routines()
     yield from MAPS.frequent()
@@ -75,7 +75,7 @@ def all_of_them() -> Iterator[Emitted]:
 
 
 def text_of(routine: Emitted) -> str:
-    """Name of a routine's work, for the table."""
+    """Description of a routine for the table."""
     match routine:
         case Routine():
             return ""
@@ -90,7 +90,7 @@ def text_of(routine: Emitted) -> str:
 
 
 def errors(routine: Emitted, table: str) -> Iterator[float]:
-    """Of the price, relative to the simulated cycles."""
+    """Errors of a routine's price, relative to the simulated cycles."""
     kind = kind_of(routine)
     for mode, fit in kind.timing(table, routine).items():
         samples = [*_samples(routine, mode)]
@@ -101,7 +101,7 @@ def errors(routine: Emitted, table: str) -> Iterator[float]:
 
 
 def kind_of(routine: Emitted) -> Derived[Any, Any]:
-    """Kind of derived timing that a routine belongs to."""
+    """The kind of derived timing that prices a routine."""
     match routine:
         case ReduceRoutine():
             return REDUCTIONS
@@ -131,7 +131,7 @@ def _nests() -> Iterator[tuple[int, ...]]:
 
 
 def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
-    """Cycles of a call with one row, and of a vector in the loop of a row of whole vectors."""
+    """Cycles of a call with one row, and cycles per vector in the loop over whole vectors."""
     found = next(iter(kind_of(routine).timing(table, routine).values())).coefficients
     match routine:
         case ReduceRoutine(lie=lie) if lie.along:
@@ -148,7 +148,7 @@ def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
 
 
 def row_of(machine: Machine, routine: Emitted) -> dict[str, object]:
-    """One routine on one machine."""
+    """The table's row of one routine on one machine."""
     note(f"{machine.name}, {routine.name}")
     table = machine.core.instruction_table or ""
     found, (call, vector) = list(errors(routine, table)), call_and_vector(routine, table)

@@ -1,11 +1,11 @@
 """Fits three constants of `sw26010_measured` to measured rows of the public swDNN kernels.
 
 The constants: the penalty of a taken branch, `primitives.gemm.switch_cycles`, and
-`dma.shared_block_overhead_transactions`. Only rows of batch 128 with 128 or 256 input channels take
-part. Prints, for each penalty, the best other two and their errors on those rows and on the rest.
+`dma.shared_block_overhead_transactions`. Only rows of batch 128 with 128 or 256 input channels are
+fitted. Prints, for each penalty, the best other two and their errors on those rows and on the rest.
 
-`--by-size` fits nothing: it prints the errors of the machine, and those where a block that is read
-costs what swDNN Table II shows for its size, in the place of one overhead for all sizes.
+`--by-size` fits nothing: it prints the errors of the machine, and the errors if a block that is
+read costs the overhead that swDNN Table II shows for its size, instead of one for all sizes.
 
     python benchmarks/fit_measured.py        (needs scipy)
     python benchmarks/fit_measured.py --by-size
@@ -43,7 +43,7 @@ def machine_with(switch_cycles: float, overhead: float) -> Machine:
 
 
 def kernel_with(penalty: int):
-    """The cost of a matrix product where a taken branch costs `penalty` cycles."""
+    """The instruction table with a penalty of `penalty` cycles for a taken branch."""
     table = load_table(load_machine(BASE).core.instruction_table)
     issue = msgspec.structs.replace(table.issue, taken_branch_penalty_cycles=penalty)
     return msgspec.structs.replace(table, issue=issue)
@@ -57,8 +57,8 @@ def errors(rows: list[MeasuredRow], machine: Machine) -> np.ndarray:
 
 @cache
 def machine_for(block_bytes: int) -> Machine:
-    """The fitted machine with Table II's overhead of blocks of this size, between two of its sizes
-    in proportion; that of shared blocks keeps its ratio.
+    """The fitted machine with Table II's overhead of blocks of this size, interpolated between its
+    sizes; the overhead of shared blocks keeps its ratio.
     """
     machine = load_machine(MACHINE)
     dma, table = machine.dma, read_published("swdnn", "table2", BandwidthRow).rows
@@ -78,12 +78,12 @@ def machine_for(block_bytes: int) -> Machine:
 def by_size(
     machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool = False
 ) -> Value:
-    """Cycles of a transfer whose blocks all have one size, as they do in the plan."""
+    """Cycles of a transfer by Table II; its blocks all have one size, as in the plan."""
     return transfer_cycles(machine_for(int(shape.block_bytes)), direction, shape, shared=shared)
 
 
 def compare_rules(rows: list[MeasuredRow]) -> None:
-    """Print the errors under both rules: of the fitted rows, the others, all, and of each pair of
+    """Print the errors under both rules, on the fitted rows, the others, all, and by pair of
     channels.
     """
     machine = load_machine(MACHINE)

@@ -2,8 +2,8 @@
 
     python benchmarks/gemm_efficiency.py [--quick] [--csv FILE]
 
-The blocks of a core are 16 x 48 elements of C and k deep. Each routine is simulated as it is
-emitted, its stack frame included. "packing": the vectorised operand is strided and packed first.
+A core's block of C has 16 x 48 elements, with a depth of k. Each routine is simulated as it is
+emitted, stack frame included. "packing": the vectorised operand is strided and packed first.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ VECTOR_LANES = 4
 
 
 def efficiency_percent(machine: Machine, k: int, dtype: str, *, packing: bool) -> float:
-    """One call's share of the peak, a multiply-add of a vector per cycle."""
+    """One call's share of the peak, one vector multiply-add per cycle."""
     product = MatrixProduct("m", workspace="workspace" if packing else None)
     cycles = exact_gemm_cost()(machine, PricedCall(product, {"m": M, "n": N, "k": k}, dtype))
     return 100 * M * N * k * machine.mesh.columns / VECTOR_LANES / float(cycles)
 
 
 def row_of(name: str, k: int) -> dict[str, object]:
-    """All variants of one depth on one machine."""
+    """The table's row of one depth on one machine, with all variants."""
     note(f"{name}, k = {k}")
     machine = load_machine(name)
     row: dict[str, object] = {"machine": name, "k_per_core": k}

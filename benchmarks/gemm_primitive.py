@@ -1,12 +1,11 @@
-"""Simulates the GEMM primitives of SW26010 over a grid of shapes, checks every product, fits time
-models.
+"""Simulate the GEMM primitives of SW26010 over a grid of shapes, check every product, fit models.
 
     PYTHONPATH=src:tests python benchmarks/gemm_primitive.py [VARIANT ...]
 
-For each variant: whether every shape of the grid was exact, the best efficiency, and the
-errors of swATOP's Eq. 2 (in its non-singular form) and of the form that follows the code, fitted to
-one half of the grid and judged on the other, and of what the shipped machines charge, judged by the
-routine as it is emitted, stack frame included. All cycles are simulated.
+Prints for each variant whether every shape of the grid was exact, the best efficiency, and errors:
+of swATOP's Eq. 2 (in its non-singular form) and of the form that follows the code, both fitted to
+one half of the grid and judged on the other; and of the shipped machines' prices, judged against
+the routine as it is emitted, stack frame included. All cycles are simulated.
 """
 
 import sys
@@ -35,7 +34,7 @@ HELD_OUT = (*product((32,), (12, 20, 40), (4, 7, 12, 18)), *product((16, 64), (8
 
 
 def sampled(variant, grid):
-    """Runs the grid; returns its samples and whether every product was exact."""
+    """Simulate a grid of shapes; returns the samples, and True if every product was exact."""
     samples, exact = [], True
     for vector, scalar, k in grid:
         extents = (vector, scalar, k) if variant.vectorised == "m" else (scalar, vector, k)
@@ -46,7 +45,7 @@ def sampled(variant, grid):
 
 
 def report(variant):
-    """Runs one variant; returns its lines."""
+    """The printed lines of one variant."""
     training, exact_training = sampled(variant, TRAINING)
     held_out, exact_held_out = sampled(variant, HELD_OUT)
     count = len(training) + len(held_out)
@@ -68,7 +67,7 @@ def report(variant):
 
 
 def price_error(variant, machine):
-    """Errors of the machine's prices over the held-out grid, against the emitted routines."""
+    """(mean, worst) error of a machine's prices on the held-out grid, against emitted routines."""
     exact = exact_gemm_cost(GEMM_CYCLES)
     product = MatrixProduct(variant.vectorised)
     operand = variant.a_layout if variant.vectorised == "m" else variant.b_layout
@@ -84,7 +83,7 @@ def price_error(variant, machine):
 
 
 def main():
-    """All variants of both precisions, or the named ones, each in a process."""
+    """Report all variants of both precisions, or the named ones, each in a process."""
     every = (*VARIANTS, *SINGLE_VARIANTS)
     chosen = [v for v in every if len(sys.argv) < 2 or v.name in sys.argv[1:]]
     with get_context("spawn").Pool() as processes:

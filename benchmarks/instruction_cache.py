@@ -2,11 +2,10 @@
 
     python benchmarks/instruction_cache.py [--quick] [--csv FILE]
 
-The routines of a kernel are laid out one behind the other in a direct-mapped cache of the size and
-the lines of the instruction table. The kernel's calls run through it in their order, each touching
-every line of its routine, which is more than it executes, on a core that takes the table's time for
-a line that is missing, an assumption. So the figures bound what the table's numbers imply. The C
-around the calls is left out.
+A kernel's routines are laid out consecutively in a direct-mapped cache with the size and the line
+length of the instruction table. The kernel's calls run in order. Each touches every line of its
+routine, more than it executes, and a missing line costs the table's miss time, an assumption. So
+the figures are upper bounds under the table's numbers. The C code around the calls is left out.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from tilewright.targets.sw26010.routines import uses_of
 MACHINE = "sw26010"
 QUICK_CASES = 2
 SMALLEST = min(SIZES)
-"""Images of Listing 1 of whose time the first fetch has the largest share."""
+"""Height of the images of Listing 1 for which the first fetch has the largest share of the time."""
 
 
 @cache
 def lines_of(text: str, table: InstructionTable) -> int:
-    """Cache lines of a text."""
+    """Cache lines of an assembly text."""
     assert table.instruction_cache is not None
     line_bytes = table.instruction_cache.line_bytes
     return -(-len(assemble(text, table).instructions) * table.word_bits // 8 // line_bytes)
@@ -66,7 +65,7 @@ class Walk:
         self.known: dict[tuple[int, tuple[int, ...]], str] = {}
 
     def names(self) -> list[str]:
-        """One for each call."""
+        """The name of the routine of each call."""
         return [*self._body(self.program.body, first_core(self.machine))]
 
     def _body(self, body: tuple[Stmt, ...], env: Mapping[str, int]) -> Iterator[str]:
@@ -110,7 +109,7 @@ class Walk:
 
 
 def misses(names: list[str], lines: Mapping[str, int], sets: int) -> int:
-    """Lines that are missing in a direct-mapped cache, which is empty at first."""
+    """Number of misses in a direct-mapped cache, which is empty at first."""
     starts = dict(zip(lines, np.cumsum([0, *lines.values()])[:-1].tolist(), strict=True))
     tags, count, before = np.full(sets, -1), 0, ""
     for name in names:
@@ -135,7 +134,7 @@ def figures(program: Program, machine: Machine) -> tuple[int, int, int]:
 
 
 def share_rows(quick: bool) -> Iterator[dict[str, object]]:
-    """Kernels of Listing 1 one by one, networks with all their stages."""
+    """A row for the kernels of Listing 1, and one for each network with all its stages."""
     machine = load_machine(MACHINE)
     assert machine.core.instruction_table is not None
     cache_ = load_table(machine.core.instruction_table).instruction_cache

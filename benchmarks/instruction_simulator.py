@@ -21,7 +21,7 @@ from tilewright.simulate.runs import MeshRun
 
 
 def measure(size: int, unit_order: UnitOrder, repeats: int) -> dict[str, object]:
-    """Simulate an n x n x n product, print the speed of the fastest of the repeats, and give it."""
+    """Simulate an n x n x n product; prints and returns the speed of the fastest repeat."""
     program = mesh_gemm(load_table("sw26010_cpe"), size, size, size)
     generator = np.random.default_rng(0)
     a, b, c = (generator.integers(-9, 9, (size, size)).astype(float) for _ in range(3))

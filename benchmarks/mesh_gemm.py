@@ -1,9 +1,9 @@
 """A whole-mesh matrix product in CPE instructions, for exercising the instruction-level simulator.
 
 C += A B on an 8 x 8 mesh as in swDNN V-A: at step s the cores of column s broadcast their A along
-the rows and the cores of row s their B along the columns. Register blocking is 4 vectors x 4
-scalars (swDNN V-B). Per core: A[k, m], B[k, n], C[n, m], in this order in local memory. The loop is
-not software-pipelined.
+the rows and the cores of row s their B along the columns. Register blocks have 4 vectors x 4
+scalars (swDNN V-B). Each core has A[k, m], B[k, n], C[n, m], in this order, in local memory. The
+loop is not software-pipelined.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VECTOR_BYTES, DOUBLE_BYTES = 32, 8
 
 
 class Writer:
-    """Collects instructions."""
+    """Collects instructions with their labels."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table

@@ -4,11 +4,11 @@
     PYTHONPATH=src python benchmarks/model_on_silicon.py spaces [vgg16 | products | ...]
         [--machine host] [--only NAME] [--every N] [--records FILE] [--quick] [--json] [--csv FILE]
 
-`estimates` measures the model's pick of every layer, and the direct one, and compares the cycles
-that the model expected. `spaces` times every candidate of a layer and says what the model's first
+`estimates` measures the model's pick for every layer, and the direct one, and compares the cycles
+with the estimates. `spaces` times every candidate of a layer and prints what the model's first
 pick, and the best of its first five, lose against the fastest (`host.spaces`, `host.sieve`); with
-`--every N` only one candidate in N, which is not the whole space and is not called so. What is
-measured is appended to a file of records at once, and is not measured again.
+`--every N` it times only one candidate in N, and its tables do not call that a whole space. Each
+measurement is appended to a file of records at once, and is not repeated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Record = dict[str, Any]
 
 
 def main() -> None:
-    """Measure what is not in the records yet, and show all."""
+    """Measure the workloads that are not recorded yet, and show all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("part", nargs="?", choices=("estimates", "spaces"), default="estimates")
     parser.add_argument("kind", nargs="*", help="products, or networks of the zoo; default: all")
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def workloads(kinds: Sequence[str], only: str, *, quick: bool) -> Iterator[Workload]:
-    """The distinct layers and products that are asked for."""
+    """The selected distinct layers and products."""
     for kind in kinds or (*NETWORKS, "products"):
         every = products(quick=quick) if kind == "products" else layers(kind, 1, quick=quick)
         chosen = [one for one in every if only in one.name]
@@ -81,13 +81,13 @@ def key(record: Record) -> tuple[str, str, str, int]:
 
 
 def records(path: Path) -> list[Record]:
-    """All that was measured before."""
+    """The records of earlier runs."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [json.loads(line) for line in lines]
 
 
 def append(path: Path, record: Record) -> None:
-    """Add a line, at once."""
+    """Append a record to the file at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
@@ -99,7 +99,7 @@ def measured(
     machine: Machine,
     arguments: argparse.Namespace,
 ) -> Record:
-    """One record."""
+    """Measure one workload; returns its record."""
     protocol = DEFAULT_PROTOCOL.hurried(QUICK_ROUNDS) if arguments.quick else DEFAULT_PROTOCOL
     head = dict(zip(("part", "machine", "name", "every"), what, strict=True))
     head |= {
@@ -115,7 +115,7 @@ def measured(
 
 
 def estimated(workload: Workload, machine: Machine, protocol: Protocol) -> list[Record]:
-    """The model's pick, and where that is another one the direct pick: expected and measured."""
+    """Estimated and measured cycles of the model's pick and of the direct one, if different."""
     (choice,) = choose([workload.op], machine)
     direct = (o for o in choice.options if o.algorithm == "direct")
     options = [choice.best, next(direct, choice.best)]
@@ -134,7 +134,7 @@ def estimated(workload: Workload, machine: Machine, protocol: Protocol) -> list[
 
 
 def summary(found: Landscape, machine: Machine) -> Record:
-    """A landscape without its candidates."""
+    """The figures of a landscape, without its candidates."""
     winner = found.finalists[found.fastest]
     return {
         "candidates": found.counts,
@@ -152,7 +152,7 @@ def summary(found: Landscape, machine: Machine) -> Record:
 
 
 def write_csv(beside: Path, name: str, found: Landscape, machine: Machine) -> None:
-    """All candidates of a space: algorithm, what the model expects, the least that was measured."""
+    """Write all candidates of a space: algorithm, estimate, least measured time, schedule."""
     path = beside.parent / f"{beside.stem}.{name.replace(' ', '_')}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -167,7 +167,7 @@ def write_csv(beside: Path, name: str, found: Landscape, machine: Machine) -> No
 
 
 def estimates_text(found: Iterable[Record]) -> str:
-    """A line for each pick, and the errors of all."""
+    """A table with a line for each pick, and the errors over all."""
     rows, errors, pairs = [], [], []
     for record in found:
         for pick in record["picks"]:
@@ -184,7 +184,7 @@ def estimates_text(found: Iterable[Record]) -> str:
 
 
 def keep(arguments: argparse.Namespace, found: Sequence[Record]) -> None:
-    """Write the CSV that was asked for: a row for each pick, or for each space."""
+    """Write the requested CSV: a row for each pick, or for each space."""
     estimates = arguments.part == "estimates"
     whole = "whole spaces" if arguments.every == 1 else f"one candidate in {arguments.every}"
     write_results(
@@ -231,7 +231,7 @@ def space_rows(found: Iterable[Record]) -> list[dict[str, object]]:
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's: of the two orders.
+    """Spearman's rank correlation of two sequences without ties.
 
     >>> rank_correlation([1, 2, 3], [10, 20, 30])
     1.0
@@ -245,7 +245,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def spaces_text(found: Iterable[Record]) -> str:
-    """A line for each space, and the mean losses of the whole ones and of the others."""
+    """A table with a line for each space, and mean losses of whole spaces and of others."""
     rows, losses = [], {True: [], False: []}
     for r in found:
         count, proven = sum(r["candidates"].values()), sum(r["left_out"].values())

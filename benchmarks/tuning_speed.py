@@ -54,7 +54,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def rank_once(arguments: argparse.Namespace) -> None:
-    """Work of a fresh process: rank, print the two times."""
+    """Rank in a fresh process, and print the two times."""
     machine, cases = load_machine(arguments.machine), cases_of("vgg16", arguments.batch)
     _, own, wall = timed(lambda: rank(cases, machine))
     print(json.dumps([own, wall]))
@@ -70,7 +70,7 @@ def fresh_process(arguments: argparse.Namespace) -> tuple[float, float]:
 
 
 def ranking_times(arguments: argparse.Namespace, cases: list[Case]) -> dict[str, Any]:
-    """Times of ranking, and what was ranked."""
+    """Times of ranking, and the rankings."""
     machine = load_machine(arguments.machine)
     first = fresh_process(arguments)
     note(f"warm-up process: {first[0]:.1f} s with whatever had to be compiled")
@@ -91,7 +91,7 @@ def ranking_times(arguments: argparse.Namespace, cases: list[Case]) -> dict[str,
 
 
 def black_box(arguments: argparse.Namespace, cases: list[Case], machine: Machine) -> dict[str, Any]:
-    """Seconds of ranking implicit convolutions and of simulating all that are priced."""
+    """Seconds to rank implicit convolutions, and to simulate all priced ones (by a sample)."""
     own = [(op, seed) for op, seed in cases if seed.name == "implicit"]
     _, ranking, _ = timed(lambda: rank(own, machine))
     generator, seconds, simulated = random.Random(0), 0.0, 0
@@ -109,7 +109,7 @@ def black_box(arguments: argparse.Namespace, cases: list[Case], machine: Machine
 
 
 def spaces(cases: list[Case], rankings: list[Ranking]) -> list[dict[str, Any]]:
-    """Candidates of each algorithm."""
+    """Numbers of candidates, by algorithm."""
     rows = []
     for name in dict.fromkeys(seed.name for _, seed in cases):
         own = [r for r in rankings if r.seed.name == name]
@@ -162,7 +162,7 @@ def csv_rows(result: dict[str, Any]) -> list[dict[str, object]]:
 
 
 def keep(path: Path | None, result: dict[str, Any]) -> None:
-    """Write the CSV that was asked for."""
+    """Write the requested CSV."""
     write_results(
         path,
         csv_rows(result),

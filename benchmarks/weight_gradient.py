@@ -2,9 +2,9 @@
 
     python benchmarks/weight_gradient.py [--quick] [--simulate] [--csv FILE]
 
-The 75 pairs of channels and sizes of swATOP's listing 1 at batch 128, 3 x 3 kernels with a border,
-in double precision: groups divide the images, and partial gradients are added up. By the model, or
-with `--simulate` by the simulator, of the better of the two algorithms of such gradients.
+The cases are the 75 pairs of channels and sizes of swATOP's Listing 1 at batch 128, 3 x 3 kernels
+with a border, in double precision: groups divide the images, and partial gradients are added up.
+Times are the model's, or the simulator's with `--simulate`, for the faster of two algorithms.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SEEDS = ("weight_gradient", "weight_gradient_taps")
 
 
 def gradient_of(op: Conv2d) -> Conv2d:
-    """The gradient by the weights as a convolution: images and channels change places, and what
-    the gradient of the result has in the place of pixels is the kernel.
+    """The weight gradient as a convolution: images and input channels are swapped, and the kernel
+    is the gradient of the result, over its pixels.
     """
     return conv2d(
         batch=op.in_channels,
@@ -44,7 +44,7 @@ def gradient_of(op: Conv2d) -> Conv2d:
 
 
 def share(op: Conv2d, cycles: float, machine: Machine) -> float:
-    """Operations over those of all groups at their peak."""
+    """Share of the peak of all groups."""
     return op.flops / (cycles / machine.clock_hz * machine.peak_flops)
 
 

@@ -1,8 +1,8 @@
-"""Both kernels of the CNS-1 on all 128 nodes, training in sets too: every value against the
-fixed-point network. With `--large` recall and training of 768M connections on all 1024 nodes,
-which take six gigabytes.
+"""Run recall and training of the CNS-1 on all 128 nodes, training in sets, too, and compare every
+value with the fixed-point network. With `--large`, recall and training of 768M connections on all
+1024 nodes, which need six gigabytes.
 
-Prints cycles and processor time; exits 1 where a value differs.
+Prints cycles and processor time; exits with 1 if a value differs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Kernels of the SW26010 by their emitted text, against the estimate and the kernel simulation.
 
-Random operators by every algorithm and the distinct kernels of networks of one image, of both
-element types, on one core group and on four. Each kernel is recorded when it is done, so that a run
-that was stopped goes on where it was; `--seconds` cuts a run. Prints a table by kind of kernel: how
-far the text is from the simulation and from the estimate, the text launched again from the
-simulation with refills where routines evict each other, and what kernels have in common whose
-simulation is off.
+Checks random operators by every algorithm, and the distinct kernels of networks of one image, in
+both element types, on one core group and on four. Each finished kernel is recorded, so that a
+stopped run resumes; `--seconds` limits a run. Prints a table by kind of kernel: how far the text is
+from the simulation and from the estimate; where routines evict each other, how far the text
+launched again is from the simulation with refills; and the causes of deviations.
 
     PYTHONPATH=tests python tools/cross_check.py --count 300 --networks lenet5
     PYTHONPATH=tests python tools/cross_check.py --count 0 --networks alexnet --evicting
@@ -47,15 +46,15 @@ from tilewright.tune.search import rank
 ROOT = Path(__file__).resolve().parents[1]
 MACHINES = {groups: load_machine(name) for groups, name in ((1, "sw26010_cg"), (4, "sw26010"))}
 MOST_STATEMENTS = 1_000_000
-"""Of all cores together; kernels with more are cut."""
+"""Limit over all cores together, beyond which a kernel is refused."""
 KEPT = 6
-"""The best candidates of an algorithm, one of which is drawn."""
+"""Number of best candidates of an algorithm from which one is drawn."""
 TYPES, STEMS = ("f64", "f32"), ("winograd", "implicit", "explicit")
 
 SMALL = 0.03
-"""The share of the time from which on a difference has a cause."""
+"""Deviation, as a share of the time, above which a cause is recorded."""
 LARGE = 0.05
-"""The share from which on each kernel is named."""
+"""Deviation above which each kernel is listed."""
 
 COLUMNS = {
     "text": "deviation",
@@ -63,14 +62,15 @@ COLUMNS = {
     "with refills": "of_refills",
     "cold cache": "fetched",
 }
-"""Columns of the table, and what they show of a record."""
+"""Columns of the table, and the attribute of a record that each shows."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One kernel: cycles by the model, the simulation, the text, the text with an empty instruction
-    cache; where its routines evict each other, by the simulation with refills and the text launched
-    again, else 0; the cause of a difference, or why there is no text.
+    """Cycles of one kernel by the model (`estimated`), the simulation, the text, and the text with
+    an empty instruction cache (`cold`); if its routines evict each other, also by the simulation
+    with refills and by the text launched `again`, else 0. `cause` explains a deviation, `refused`
+    a missing text.
     """
 
     case: str
@@ -86,22 +86,22 @@ class Record:
 
     @property
     def deviation(self) -> float:
-        """Text against simulation."""
+        """Relative deviation of the text from the simulation."""
         return abs(self.text / self.simulated - 1)
 
     @property
     def of_estimate(self) -> float:
-        """Text against model."""
+        """Relative deviation of the text from the model."""
         return abs(self.text / self.estimated - 1)
 
     @property
     def of_refills(self) -> float | None:
-        """Text launched again against simulation with refills."""
+        """Relative deviation of the text launched again from the simulation with refills."""
         return abs(self.again / self.refilled - 1) if self.refilled else None
 
     @property
     def fetched(self) -> float:
-        """Cycles that fetching instructions adds to the text."""
+        """Share that fetching instructions from an empty cache adds to the text's cycles."""
         return self.cold / self.text - 1
 
 
@@ -109,7 +109,7 @@ Drawn = Callable[[], Iterator[tuple[str, Candidate, Machine]]]
 
 
 def main() -> None:
-    """Check the kernels that are not recorded yet, until the time is over; then sum all up."""
+    """Check the kernels that are not recorded yet, until time is up; then summarise all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=300, help="random kernels")
     parser.add_argument("--seed", type=int, default=0)
@@ -136,13 +136,13 @@ def main() -> None:
 
 
 def recorded(path: Path) -> dict[str, Record]:
-    """Records of earlier runs, by case; a case that is done has a record that ends its name."""
+    """Records of earlier runs, by case; the record "CASE:" marks a case as done."""
     lines = path.read_text().splitlines() if path.exists() else ()
     return {one["case"]: Record(**one) for one in map(json.loads, lines)}
 
 
 def cases(given: argparse.Namespace) -> Iterator[tuple[str, Drawn]]:
-    """The names of cases, and what draws the kernels of each."""
+    """Names of cases, each with a function that draws its kernels."""
     for name in given.networks:
         for kind in TYPES:
             for groups in MACHINES:
@@ -175,7 +175,7 @@ def of_random(rng: random.Random) -> Iterator[tuple[str, Candidate, Machine]]:
 
 
 def random_operator(rng: random.Random) -> ops.Op:
-    """A convolution or a product, small enough for every statement of every core."""
+    """A convolution or a product, small enough to replay every statement of every core."""
     kind = rng.choice(TYPES)
     if rng.random() < 0.25:
         m, n, k = (8 * rng.randint(1, 64) for _ in range(3))
@@ -196,7 +196,7 @@ def random_operator(rng: random.Random) -> ops.Op:
 
 
 def checked(case: str, drawn: Drawn, known: dict[str, Record], evicting: bool) -> Iterator[Record]:
-    """The records of a case that are not known, and the one that ends it."""
+    """Records of a case that are not known yet, then the one that marks it as done."""
     try:
         for what, candidate, machine in drawn():
             name, program = f"{case}: {candidate.seed.name} {what}", candidate.program(machine)
@@ -209,7 +209,7 @@ def checked(case: str, drawn: Drawn, known: dict[str, Record], evicting: bool) -
 
 
 def record_of(case: str, candidate: Candidate, machine: Machine, evict: bool) -> Record:
-    """One kernel by its times."""
+    """Time one kernel in every way."""
     program = candidate.program(machine)
     artifact = CODE.emit(program, machine)
     kind = kind_of(candidate)
@@ -229,8 +229,8 @@ def record_of(case: str, candidate: Candidate, machine: Machine, evict: bool) ->
 
 
 def cause_of(program: Program, machine: Machine) -> str:
-    """The property that is behind most differences, if a program has it: in the simulation the
-    clocks of two crowds stand for all cores.
+    """The property that explains most deviations, if the program has it: the simulation represents
+    all cores by the clocks of two crowds.
     """
     if any(group.shape.moving < 1 for group in executed(program, machine)[0]):
         return "cores without a part in a transfer"
@@ -238,13 +238,13 @@ def cause_of(program: Program, machine: Machine) -> str:
 
 
 def kind_of(candidate: Candidate) -> str:
-    """The kind of a kernel: its algorithm, or what its operator is."""
+    """Kind of a kernel: its algorithm's stem, or its operator's kind."""
     stem = next((s for s in STEMS if candidate.seed.name.startswith(s)), "")
     return stem or candidate.op.kind
 
 
 def summed_up(records: Sequence[Record]) -> None:
-    """The table by kind, the causes, and what is refused."""
+    """Print the table by kind, the causes, the refusals and the largest deviations."""
     print(f"{'kind':14}{'kernels':>8}" + "".join(f"{title:>16}" for title in COLUMNS))
     print(" " * 22 + f"{'mean    worst':>16}" * len(COLUMNS) + "  %")
     kinds = sorted({r.kind for r in records})
@@ -265,7 +265,7 @@ def summed_up(records: Sequence[Record]) -> None:
 
 
 def cell_of(shares: Sequence[float | None]) -> str:
-    """Mean and worst of those there are."""
+    """Mean and worst of the known shares, in per cent."""
     known = [share for share in shares if share is not None]
     return f"{100 * sum(known) / len(known):6.2f}{100 * max(known):9.2f}" if known else "-"
 

@@ -1,10 +1,10 @@
-"""The known networks with fewer channels and pixels, on integers: to the last bit everywhere.
+"""Check the known networks, with fewer channels and pixels, on integers: exact everywhere.
 
     PYTHONPATH=tests:tools python tools/exact_networks.py [NETWORK ...]
 
 On one core group and on four that compute together, the interpreter of plans, generated code on
-emulated cores and generated code on this computer compute what `Network.evaluate` says; the causes
-of the simulated time sum to it.
+emulated cores and generated code on this computer compute the result of `Network.evaluate`; the
+causes of the simulated time sum to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.targets.sw26010.emulation.run import run_emulated
 
 
 def main(names: list[str]) -> None:
-    """Raise AssertionError where a bit differs."""
+    """Raise AssertionError if a bit differs."""
     for name in names or SIZES:
         net = shrunk(network(name, 1), *SIZES[name])
         weights, inputs = integers(net)

@@ -1,12 +1,12 @@
 """Seed faults in the code, one after the other, and see whether a test notices.
 
-A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
-`any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those of the whole suite
-that reach its statement (`warm_tests.py`), fast ones and those of the nearest files first, within a
-limit of processor time; one that fails has to pass without the fault. Faults that the nearest files
-kill are done before the others are. A fault that only an import shows, or in what Numba compiles,
-is tried in a fresh process. All of that happens in a copy of the tree. Each fault is recorded when
-it is done, so that a run that was stopped goes on where it was; what the tests of a file reach is
+A fault is one changed expression: a comparison, a constant, a dropped term, `and` for `or`, `any`
+for `all`, `min` for `max`, a dropped `not`. It is judged by the tests of the whole suite that reach
+its statement (`warm_tests.py`), fast ones and those of the nearest files first, within a limit of
+processor time; a test that fails has to pass without the fault. First all faults are tried on their
+nearest files, then the survivors on the others. A fault that only an import shows, or in code that
+Numba compiles, is tried in a fresh process. All of this happens in a copy of the tree. Each
+finished fault is recorded, so that a stopped run resumes. What the tests of a file reach is
 recorded once for each text of that file, before it judges its first fault.
 
     make faults COUNT=100 SEED=0
@@ -58,11 +58,11 @@ BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python
 """Modules that most tests import, loaded once for all of them."""
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
 NEAREST = 3
-"""Test files whose tests see a fault before those of all files do."""
+"""Nearest test files that judge a fault before all files do."""
 FIRST_SECONDS = 2.0
-"""Processor time of the tests of each of them."""
+"""Processor time for the tests of each of these."""
 FRESH = 6
-"""Test files that a fresh process imports to judge a fault."""
+"""Most test files that a fresh process imports to judge a fault."""
 
 Swapped = dict[type[ast.AST], type[ast.AST]]
 _COMPARISONS: Swapped = {
@@ -80,12 +80,12 @@ _COMPARISONS: Swapped = {
 _TERMS = (ast.Add, ast.Sub, ast.BitOr, ast.BitAnd)
 _NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom, ast.match_case)
-"""Messages, what holds anyway, and patterns, whose constants are names of cases."""
+"""Nodes without faults: messages, assertions, imports, and patterns, whose constants name cases."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One place of one file, and the text that takes its place."""
+    """One expression of a file, bytes `start` to `end`, and the text that replaces it."""
 
     path: str
     line: int
@@ -96,7 +96,7 @@ class Fault:
 
     @property
     def package(self) -> str:
-        """The stage of the pipeline that it is in."""
+        """The package that it is in."""
         return self.path.partition("/")[0]
 
     def seeded(self, source: bytes) -> bytes:
@@ -115,7 +115,7 @@ class Record:
 
 
 def main() -> None:
-    """Run the faults that are not recorded yet; then sum all of them up."""
+    """Run the faults that are not recorded yet; then summarise all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def run(faults: Sequence[Fault], records: Path, limit_seconds: float, files: int | None) -> None:
-    """Judges faults in a copy of the tree, by so many files nearest to each, and records them."""
+    """Judge faults in a copy of the tree, each by its nearest `files`, and record the verdicts."""
     for name in BEFORE:
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
@@ -167,7 +167,7 @@ def run(faults: Sequence[Fault], records: Path, limit_seconds: float, files: int
 
 
 def _nearest_in_turn(fault: Fault, tree: Path, tests: WarmTests) -> list[list[str]]:
-    """The nearest test files, one after the other where no process has to import the fault."""
+    """Groups of nearest test files: one file each, or all in one if the fault must be imported."""
     source, near = (tree / SOURCES / fault.path).read_bytes(), nearest_tests(fault.path, tree)
     keys = keys_at(fault.path, source, fault.line)
     alone = len(keys) == 1 and keys[0] not in tests.imported and not is_compiled(source)
@@ -188,8 +188,8 @@ def recorded(path: Path) -> list[Record]:
 
 
 def sampled(count: int, seed: int, only: tuple[str, ...]) -> list[Fault]:
-    """So many faults, as many of each package as there are; the first ones of a longer list, and
-    the same ones when other lines of the sources change.
+    """A sample of `count` faults, spread evenly over packages. It is a prefix of any larger sample,
+    and does not change when other lines of the sources do.
     """
     packages = dict[str, list[tuple[bytes, Fault]]]()
     for path in sorted((ROOT / SOURCES).rglob("*.py")):
@@ -222,8 +222,8 @@ def faults_of(path: Path, name: str) -> list[Fault]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions that decide what a file computes: no annotations and other types, decorators,
-    options of classes, messages.
+    """The expressions that determine what a file computes, without types, decorators, keywords of
+    classes and messages.
     """
     left_out = ("annotation", "returns", "decorator_list", "type_params")
     for field, value in ast.iter_fields(node):
@@ -244,7 +244,7 @@ def _code(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _changed(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Kind and replacement for each change of an expression."""
+    """(kind, replacement) for each change of an expression."""
     match node:
         case ast.Compare(ops=[operator]):
             swapped = _COMPARISONS[type(operator)]
@@ -274,7 +274,7 @@ def _changed(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the tree with what was compiled for it."""
+    """Copy the tree, and link its cache of compiled code."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -289,7 +289,7 @@ def copied(folder: Path) -> Path:
 def judged(
     fault: Fault, tree: Path, tests: WarmTests, near: Sequence[str], limit_seconds: float
 ) -> Verdict:
-    """Verdict of the tests in some files that reach a fault, those of the first files first."""
+    """Verdict of the tests in the files `near` that reach a fault, in the order of the files."""
     source = (tree / SOURCES / fault.path).read_bytes()
     keys = [] if is_compiled(source) else keys_at(fault.path, source, fault.line)
     chosen = tests.reaching(keys or _keys_of_users(fault.path, tree), near, limit_seconds)
@@ -307,7 +307,7 @@ def judged(
 
 
 def _keys_of_users(path: str, tree: Path) -> list[int]:
-    """Keys of all statements of the files that import one, directly or through compiled ones."""
+    """Keys of all statements of files that import this one, directly or through compiled files."""
     found, users = set[int](), [path]
     for used in users:
         for user, (imports, keys) in _importing(tree).items():
@@ -320,8 +320,8 @@ def _keys_of_users(path: str, tree: Path) -> list[int]:
 
 @cache
 def _importing(tree: Path) -> dict[str, tuple[set[str], list[int]]]:
-    """Modules that each source file imports from, and keys of its statements; none where they are
-    compiled or outside functions.
+    """For each source file, the modules that it imports from, and the keys of its statements: none
+    if they are compiled or outside functions.
     """
     found = {}
     for place in sorted((tree / SOURCES).rglob("*.py")):
@@ -335,12 +335,12 @@ def _importing(tree: Path) -> dict[str, tuple[set[str], list[int]]]:
 
 
 def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: float) -> Verdict:
-    """Outcome of a fault under tests that a fresh process imports with it."""
+    """Verdict of tests on a fault in a fresh process, which imports it."""
     path = tree / SOURCES / fault.path
     source = path.read_bytes()
     compiled = Path(cache_from_source(str(path)))
     try:
-        compiled.unlink(missing_ok=True)  # its date tells seconds
+        compiled.unlink(missing_ok=True)  # it knows the source's date in whole seconds only
         path.write_bytes(fault.seeded(source))
         seconds, (outcome, test) = in_a_fork(_fresh, 8 + 3 * limit_seconds, tests, tree)
     finally:
@@ -362,9 +362,10 @@ def module_of(path: str) -> str:
 
 @cache
 def nearest_tests(path: str, tree: Path) -> list[str]:
-    """Test files, those nearest to a file first: of the folder that mirrors its own, or of the
-    nearest one above it, that of the same name; those that import the module; others of the folder,
-    those that say its name most often first. What tests another package comes last.
+    """Test files, nearest to a source file first. The mirror of its folder is the test folder of
+    that name, or of the nearest folder above. In order: the mirror's file of the same name, files
+    that import the module, others of the mirror; within each, by how often they mention the name.
+    Tests of other packages come last.
     """
     module = module_of(path)
     package, _, last = module.rpartition(".")
@@ -385,7 +386,7 @@ def nearest_tests(path: str, tree: Path) -> list[str]:
 
 @cache
 def _tests(tree: Path) -> dict[str, str]:
-    """Text of each test file by its name."""
+    """Text of each test file, by name."""
     paths = sorted((tree / "tests").rglob("test_*.py"))
     found = {path.relative_to(tree).as_posix(): path.read_text() for path in paths}
     return {name: text for name, text in found.items() if not name.startswith(LEFT_OUT)}
@@ -393,7 +394,7 @@ def _tests(tree: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Watch:
-    """Tells the first test that fails, or the file that cannot be read."""
+    """Reports the first test that fails, or the file that cannot be collected."""
 
     says: Connection
 
@@ -420,7 +421,7 @@ def _fresh(says: Connection, tests: Sequence[str], tree: Path) -> None:
 
 
 def equivalent() -> set[tuple[str, str, str, str]]:
-    """File, line, kind and text of faults that change no result."""
+    """(file, line, kind, text) of faults that change no result."""
     with EQUIVALENT.open(newline="") as file:
         return {
             (row["path"], row["line"], row["what"], row["text"]) for row in csv.DictReader(file)
@@ -428,7 +429,7 @@ def equivalent() -> set[tuple[str, str, str, str]]:
 
 
 def summed_up(records: Sequence[Record]) -> None:
-    """The survivors, and how many faults of each package were killed."""
+    """Print the survivors, and how many faults of each package were killed."""
     excused, counts = equivalent(), Counter[tuple[str, str]]()
     for record in records:
         fault, outcome = record.fault, str(record.outcome)

@@ -32,7 +32,7 @@ ONE = 256
 
 
 def numbers(network: Network, step: Network) -> dict[str, Array]:
-    """Random images and weights of a network, and what a step of it takes besides."""
+    """Random images and weights of a network, and the states and labels of its step."""
     given = {**random_weights(step), **random_weights(network), **random_inputs(network)}
     if labels := step.tensors.get("labels"):
         images, classes = labels.shape
@@ -42,7 +42,7 @@ def numbers(network: Network, step: Network) -> dict[str, Array]:
 
 
 def check(network: Network, step: Network, machine: str, progress: Progress) -> bool:
-    """Compile, run and interpret a step, or the network itself; False where an output differs."""
+    """Compile, run and interpret a step, or the network itself; False if an output differs."""
     began = process_time()
     made = tw.compile(step, machine=machine, progress=progress).plan
     assert isinstance(made, PlannedNetwork)
@@ -68,7 +68,7 @@ def check(network: Network, step: Network, machine: str, progress: Progress) -> 
 
 
 def main() -> int:
-    """The exit code says whether all bits are equal."""
+    """Check the networks; the exit code is 0 if all bits are equal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", default=["alexnet", "vgg16"])
     parser.add_argument("--batch", type=int, default=1)

@@ -1,11 +1,11 @@
-"""Kill trainings at drawn moments: at most one epoch is lost, and the end is the same.
+"""Kill trainings at random moments: at most one epoch is lost, and the result is the same.
 
     PYTHONPATH=tests python tools/kill_training.py [KILLS [SEED]]
 
-A small network is trained in processes of its own, which are killed (SIGKILL) after a drawn time
-and go on from their checkpoint. Between two kills the checkpoint is read: it is whole, and no
-earlier than what the process had told before. In the end the weights are those of an uninterrupted
-run.
+A small network is trained in separate processes, which are killed (SIGKILL) after a random time and
+resume from their checkpoint. Between two kills the checkpoint is read: it is whole, and no earlier
+than the last epoch that the process reported. In the end the weights equal those of an
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tilewright.training import Settings, train
 from tilewright.training.checkpoint import read_checkpoint
 
 ENDLESS = 10**6
-"""Epochs that a process is asked for, more than it gets to."""
+"""Epochs for a process to be killed: more than it can finish."""
 OPTIMISER = Optimiser("momentum", 0.01)
 
 
 def trained(path: Path | None, epochs: int, *, resume: bool) -> dict[str, np.ndarray]:
-    """The weights after so many epochs; each epoch is said on standard output."""
+    """The weights after `epochs` epochs; each is reported on standard output."""
     settings = Settings(epochs, OPTIMISER, checkpoint=path, resume=resume)
     found = train(
         linear(), blobs(400, 0), blobs(20, 1), "host", settings,
@@ -40,7 +40,7 @@ def trained(path: Path | None, epochs: int, *, resume: bool) -> dict[str, np.nda
 
 
 def killed(path: Path, epochs: int, seconds: float) -> int:
-    """The last epoch that a process told before it was killed."""
+    """Start a training and kill it; returns the last epoch that it reported."""
     command = [sys.executable, __file__, "--work", str(path), str(epochs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -53,7 +53,7 @@ def killed(path: Path, epochs: int, seconds: float) -> int:
 
 
 def main() -> int:
-    """Kill so many times; the exit code says whether anything was lost."""
+    """Kill as often as asked; the exit code is 1 if anything was lost."""
     if sys.argv[1:2] == ["--work"]:
         path, epochs = Path(sys.argv[2]), int(sys.argv[3])
         trained(path, epochs, resume=path.exists())

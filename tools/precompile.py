@@ -1,10 +1,10 @@
-"""Compiles this installation's modules, and makes ahead what first commands would take time for.
+"""Compile this installation's modules, and prepare cache entries for the first commands.
 
-These are the compiled functions of its simulators and cost models, the emulated SW26010 where there
-is a C compiler, software pipelines, code and cycles of routines, and the structures of schedules
-for the products of known networks: no schedule of an operator of a given size. All is made in a
-cache of its own, and put beside the installed modules (`common.cache.INSTALLED`); what was made of
-earlier sources is removed.
+These are the compiled functions of its simulators and cost models, the emulated SW26010 if there is
+a C compiler, software pipelines, code and cycles of routines, and the structures of schedules for
+the products of known networks, but no schedule of an operator of a given size. All are made in a
+temporary cache and moved beside the installed modules (`common.cache.INSTALLED`); entries of
+earlier sources are removed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ COMMANDS = (
 )
 KINDS = ("functions", "pipelines", "primitives", "routines", "structures", "sw26010-emulation")
 MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
-"""Targets of the structures, which are the same on machines that differ in numbers alone."""
+"""Machine, batches and type of the structures; machines that differ in numbers alone share them."""
 
 
 def main() -> None:
-    """Compile everything, and say what there is then."""
+    """Compile everything, and print what is installed."""
     compileall.compile_dir(Path(str(tilewright.__file__)).parent, quiet=1)
     for kind in KINDS:
         shutil.rmtree(INSTALLED / kind, ignore_errors=True)
@@ -56,8 +56,8 @@ def main() -> None:
             line = [sys.executable, "-m", "tilewright", *command.split()]
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
         _make_structures()
-        classes_of_table(np.zeros((1, 1 << 17), np.int64))  # so many are told apart by hashes
-        grids = Classes.among(np.zeros((1, 4), np.int64))  # bounds of grids that are many
+        classes_of_table(np.zeros((1, 1 << 17), np.int64))  # large tables take the path of hashes
+        grids = Classes.among(np.zeros((1, 4), np.int64))  # for many grids, bounds are compiled
         least_costs([np.zeros(1)] * 2, [grids] * 2, {(0, 1, 0): grids}, np.zeros(3))
         with suppress(ToolError):
             READIES.required(find_machine(MACHINE)).make_ready(find_machine(MACHINE))
@@ -78,7 +78,7 @@ def _make_structures() -> None:
 
 
 def _install(entries: Sequence[Path], folder: Path) -> None:
-    """Make the folder hold these entries by their keys: a value, or a folder of files."""
+    """Fill the folder with these entries by their keys, each a value or a folder of files."""
     folder.mkdir(parents=True)
     sizes: list[int] = []
     for entry in entries:

@@ -41,7 +41,7 @@ def checkout(revision: str) -> Path:
 
 
 def metadata(tree: Path, folder: Path) -> Path:
-    """Package metadata of that tree: its entry points take the place of those installed."""
+    """Write package metadata for a tree: its entry points replace the installed ones."""
     settings = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     information = folder / "tilewright-0.dist-info"
     information.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def metadata(tree: Path, folder: Path) -> Path:
 
 
 def record(tree: Path, folder: Path, arguments: argparse.Namespace) -> Path:
-    """The cases of one tree, in a folder."""
+    """Record the cases of one tree in a folder."""
     cases = folder / "cases"
     packages = metadata(tree, folder / "metadata")
     environment = {
@@ -72,13 +72,13 @@ def record(tree: Path, folder: Path, arguments: argparse.Namespace) -> Path:
 
 
 def files_of(folder: Path, only: str) -> dict[str, Path]:
-    """Every kept file by its name below the folder."""
+    """Recorded files by their names below the folder, of cases that begin with `only`."""
     found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path for name, path in sorted(found.items()) if name.startswith(only)}
 
 
 def differences(before: Path, after: Path, only: str, lines: int) -> Iterator[str]:
-    """One entry for each file that is not the same."""
+    """A text for each file that differs."""
     old, new = files_of(before, only), files_of(after, only)
     for name in sorted({*old, *new}):
         if name not in new:

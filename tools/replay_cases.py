@@ -25,16 +25,16 @@ from pathlib import Path
 from typing import Any
 
 Action = Callable[[Path], None]
-"""Runs a case and leaves what is to be compared in a folder."""
+"""Runs a case and leaves the files to be compared in a folder."""
 
 KERNELS = 200
 LARGEST_TEXT_BYTES = 4_000_000
-"""Larger files, constants of networks above all, are kept as their digests."""
+"""Larger files, such as constants of networks, are kept as their digests."""
 SIMULATED = ("sw26010", "sw26010_cg", "sw26010_measured")
 NATIVE = ("host", "host_avx2", "host_portable")
 NETWORKS = ("lenet5", "alexnet", "vgg16", "resnet50", "yolov2")
 VOLATILE = ("timings", "seconds", "version", "output")
-"""Parts of names of JSON fields that differ from run to run."""
+"""Parts of the names of JSON fields whose values differ from run to run."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +192,12 @@ def commands() -> Iterator[Case]:
 
 
 def every_case() -> list[Case]:
-    """All of them, those that take longest first."""
+    """All cases, longest first."""
     return [Case("reproduce", reproduction), *zoo(), *kernels(), *commands()]
 
 
 def stable(value: Any) -> Any:
-    """JSON without what differs from run to run."""
+    """JSON without fields that differ from run to run."""
     match value:
         case dict():
             return {
@@ -212,7 +212,7 @@ def stable(value: Any) -> Any:
 
 
 def normalised(path: Path) -> None:
-    """Rewrite one kept file without what differs from run to run; large ones as digests."""
+    """Rewrite one kept file without values that differ from run to run; large files as digests."""
     data = path.read_bytes()
     if len(data) > LARGEST_TEXT_BYTES:
         path.write_text(f"{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}\n")
@@ -244,7 +244,7 @@ def record(case: Case, root: Path) -> str:
 
 
 def main() -> None:
-    """Record all cases, some at a time."""
+    """Record all cases, `--jobs` at a time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="")

@@ -12,7 +12,7 @@ from tilewright.targets.cns1.kernels.pipelining import SHIPPED, solved_again
 
 
 def main() -> int:
-    """Exit code 0; what is already in the user's cache is not solved again."""
+    """Write the schedules; those in the user's cache are not solved again."""
     found = solved_again(usual_loops())
     lines = (
         f"  {json.encode(k).decode()}: {json.encode(found[k]).decode()}" for k in sorted(found)

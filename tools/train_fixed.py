@@ -2,12 +2,12 @@
 
     python tools/train_fixed.py [mlp | cnn] [--epochs N] [--every N] [--machine dla-al]
 
-All steps are computed by the meaning of the step's plan, in which each product has the bits of its
-operator. Every so many steps (`--every`) the same step is run from the same states by the program
-of DLA-AL on the device, and interpreted call by call: loss, scores and all states have to be equal
-bit for bit. The same examples train the network in double precision, by the operators' references.
-Prints loss and accuracies after each epoch, and the elements that saturated in the checked steps by
-stage. Fails where a bit differs, or at the end where fixed point is more than a point behind.
+All steps are computed by interpreting the step's plan, where products that round once have the bits
+of their operators' references. Every N steps (`--every`) the same step is also run, from the same
+states, by the DLA-AL program on the device, and interpreted call by call: loss, scores and all
+states have to be equal bit for bit. The same examples train the network in double precision, by the
+operators' references. Prints loss and accuracies after each epoch, and the elements that saturated
+in the checked steps, by stage. Fails if a bit differs, or if fixed point ends a point behind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def mlp() -> Network:
 
 
 def cnn() -> Network:
-    """A convolution of 3 x 3 with 8 channels, the largest of 2 x 2 pixels, 10 scores."""
+    """A 3 x 3 convolution with 8 channels, maximum pooling of 2 x 2 pixels, 10 scores."""
     net = NetworkBuilder("cnn", "f64")
     x = net.input("images", (BATCH, 1, 8, 8))
     op = conv2d(batch=BATCH, in_channels=1, out_channels=8, height=8, width=8, kernel=3, padding=1)
@@ -73,7 +73,7 @@ def dense(net: NetworkBuilder, x: str, name: str, features: int) -> str:
 
 @dataclass
 class Checked:
-    """A session by the meaning of the plan that checks every so many steps on the device."""
+    """A session that interprets the plan, and checks every `every`-th step on the device."""
 
     planned: PlannedNetwork
     held: dict[str, Array]
@@ -83,7 +83,7 @@ class Checked:
     checked: int = 0
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """A step; raises SystemExit where the device has another bit."""
+        """Run a step; raises SystemExit if the device differs in a bit."""
         found = self._meant({**inputs, **self.held})
         if self.number % self.every == 0:
             self._check({**inputs, **self.held}, found)
@@ -158,7 +158,7 @@ class References:
 
 
 def trained(name: str, asked: argparse.Namespace) -> None:
-    """Train one network twice."""
+    """Train one network in floats and in fixed point, and compare the accuracies."""
     network = {"mlp": mlp, "cnn": cnn}[name]()
     examples, test = digits().divided(SHARE, SEED)
     settings = Settings(asked.epochs or EPOCHS[name], Optimiser("sgd", rate=0.5), SEED)
@@ -186,7 +186,7 @@ def trained(name: str, asked: argparse.Namespace) -> None:
 
 
 def told(kind: str) -> Callable[[Epoch], None]:
-    """Prints an epoch."""
+    """A function that prints an epoch."""
 
     def say(epoch: Epoch) -> None:
         print(
@@ -198,7 +198,7 @@ def told(kind: str) -> Callable[[Epoch], None]:
 
 
 def main() -> None:
-    """Train what is asked for."""
+    """Train the selected networks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("network", nargs="?", choices=[*EPOCHS])
     parser.add_argument("--epochs", type=int, default=0)

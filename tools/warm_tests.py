@@ -1,12 +1,13 @@
-"""Tests that are collected once and run in forks: which statements each reaches, what a fault does.
+"""Tests collected once and run in forks: which statements each reaches, and what a fault does.
 
 One process imports tilewright and all test files. Every function of tilewright is compiled with a
-mark before each of its statements, so a fork that runs a test file knows what each test reached.
-A fault within functions takes their place in a fork, and the tests that reach it run, those nearest
-and fastest first, until one fails. What is compiled, and what an import computes, cannot change so.
+mark before each of its statements, so a fork that runs a test file records what each test reaches.
+For a fault, a fork replaces the functions that it changes and runs the tests that reach it, nearest
+and fastest first, until one fails. Code that Numba compiles, and values that imports compute,
+cannot be replaced in this way.
 
-A fork begins as a process of its own would: no cached value, what the tests share not yet made.
-While what they reach is recorded, each test begins so, and each reaches what its fixtures do.
+A fork begins like a fresh process: no cached values, and no shared fixtures made. While statements
+are recorded, each test begins so, and counts as reaching what its fixtures reach.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from hypothesis import Phase
 
 SOURCES = Path("src/tilewright")
 FIRST_FAILURE = {"phases": (Phase.explicit, Phase.generate), "report_multiple_bugs": False}
-"""A property that fails is not tried further."""
+"""Settings under which a failing property is not shrunk."""
 LONGEST_SECONDS, FILE_SECONDS = 60.0, 180.0
-"""Processor time of a test, and of those of a file, while they are recorded; others judge none. A
-case of every function comes before the second one of any.
+"""Limits on the processor time of a test, and of all of a file, while they are recorded; tests
+beyond them judge no fault. One case of every test function runs before the second one of any.
 """
 NEAR = 6
-"""Files near a fault, which have half of the time."""
+"""Number of nearest files, whose tests have half of the time."""
 UNKNOWN_SECONDS = 0.01
-"""Taken for tests that are not recorded."""
+"""Assumed time of tests that are not recorded."""
 LEFT_OUT = ("tests/architecture/",)
-"""Tests of the text of the sources."""
+"""Tests that check the text of the sources, not what it computes."""
 
 CACHE = Path(".pytest_cache/compiled")
-"""Where the tests' cache is."""
+"""Folder of the tests' cache."""
 _STAY = ("functions", "pipelines", "primitives", "host", "sanitized", "loops")
-"""Caches in it that do not follow from all sources: they are there when tests are recorded."""
+"""Caches in it whose keys omit most sources: they are kept while tests are recorded."""
 
 PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
@@ -64,7 +65,7 @@ _MARKS = "__reached__"
 
 
 class Test(NamedTuple):
-    """Processor seconds, those among them of fixtures that tests share, and name."""
+    """Processor seconds of a test, the part spent in shared fixtures, and its name."""
 
     seconds: float
     shared: float
@@ -72,7 +73,7 @@ class Test(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Outcome of a fault, the test that decided it, and the processor time that all tests took."""
+    """Outcome of a fault, the deciding test, and the processor time of all tests run."""
 
     outcome: Outcome
     test: str
@@ -81,18 +82,18 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Reached:
-    """The tests of one file that pass, what each takes, and the statements that it reaches."""
+    """The passing tests of one file, their times, and the statements that each reaches."""
 
     tests: list[str]
     seconds: np.ndarray
-    """As in `Test`, those of shared fixtures in the second row."""
+    """Seconds (2, tests): as in `Test`, in total and in shared fixtures."""
     statements: np.ndarray
     """Keys, ascending."""
     bits: np.ndarray
-    """Statements reached, a row for each test, eight in a byte."""
+    """Statements reached: a row for each test, packed eight to a byte."""
 
     def by(self, keys: Sequence[int]) -> Iterator[Test]:
-        """The tests that reach one of some statements."""
+        """The tests that reach any of these statements."""
         places = np.flatnonzero(np.isin(self.statements, np.array(keys, np.int64)))
         hits = (self.bits[:, places // 8] >> (7 - places % 8)) & 1
         for row in np.flatnonzero(hits.any(axis=1)):
@@ -123,13 +124,13 @@ def blocks(node: ast.AST, name: str = "", inside: bool = False) -> Iterator[tupl
 
 
 def statement_key(path: str, function: str, text: str) -> int:
-    """Names a statement by its file, function and first line: other lines may come and go."""
+    """Identify a statement by file, function and first line, whatever happens to other lines."""
     found = blake2b("\n".join((path, function, text.strip())).encode(), digest_size=8)
     return int.from_bytes(found.digest(), signed=True)
 
 
 def keys_at(path: str, source: bytes, line: int) -> list[int]:
-    """Key of the innermost statement around a line; of all of the file where no function is."""
+    """Key of the innermost statement around a line; outside functions, keys of the whole file."""
     lines = source.decode().splitlines()
     every = [
         (node, statement_key(path, name, lines[node.lineno - 1]))
@@ -146,7 +147,7 @@ def is_compiled(source: bytes) -> bool:
 
 
 class _Marking(importlib.machinery.SourceFileLoader):
-    """Compiles functions with marks and counts their statements."""
+    """Compiles functions with marks before their statements."""
 
     keys: ClassVar[list[int]] = []  # of all files, which have a loader each
 
@@ -190,7 +191,7 @@ class _Finder(importlib.machinery.PathFinder):
 
 
 def changed_functions(before: CodeType, after: CodeType) -> list[tuple[CodeType, CodeType]] | None:
-    """Functions of a module whose code is another one; None if code outside functions is."""
+    """(old, new) code of a module's changed functions; None if code outside functions changed."""
     inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (before, after)]
     if not before.co_flags & 1 and (_own(before) != _own(after) or len(inner[0]) != len(inner[1])):
         return None  # flag 1: a function's
@@ -211,14 +212,14 @@ def _own(code: CodeType) -> tuple[object, ...]:
 
 @dataclass(eq=False)
 class _Fixtures:
-    """Statements that making a fixture reached last, by its name; seconds of those tests share."""
+    """By fixture: statements reached when it was last made, and seconds of shared ones."""
 
     reached: dict[str, np.ndarray] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """Keeps it for every test that the fixture is given to."""
+        """Record what making a fixture reaches, for every test that uses it."""
         marks, name = getattr(builtins, _MARKS), fixturedef.argname
         before, started = _as_array(marks), _processor_seconds()
         marks[:] = bytes(len(marks))
@@ -236,7 +237,7 @@ class _Fixtures:
 
 @dataclass(eq=False)
 class _Server:
-    """Answers from within pytest, once it has collected all tests."""
+    """Serves requests from within pytest, once it has collected all tests."""
 
     tree: Path
     asks: Connection
@@ -280,7 +281,7 @@ class _Server:
             each.cache_clear()
 
     def record(self, says: Connection, tests: str) -> None:
-        """Sends what each test of a file reaches."""
+        """Send what each test of a file reaches."""
         marks, names, rows = getattr(builtins, _MARKS), [], []
         seconds, begun, fixtures = list[tuple[float, float]](), _processor_seconds(), _Fixtures()
         own = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
@@ -317,7 +318,7 @@ class _Server:
         says.send(Reached(names, np.array(seconds).reshape(-1, 2).T, keys[used], bits))
 
     def judge(self, says: Connection, path: str, seeded: bytes | None, tests: list[Test]) -> None:
-        """Sends outcome and test of a fault; None where it cannot be put into running code."""
+        """Send outcome and test of a fault; None if running code cannot be replaced by it."""
         if seeded is not None and not self._put(path, seeded):
             says.send(None)
             return
@@ -352,7 +353,7 @@ class _Server:
 
 
 def _within(seconds: float, tests: Iterable[Test]) -> list[Test]:
-    """The first tests for so long, one at least."""
+    """The first tests that fit into `seconds`, but at least one; shared fixtures count once."""
     found, taken, made = list[Test](), 0.0, dict[str, float]()
     for test in tests:
         file = test.name.partition("::")[0]
@@ -365,7 +366,7 @@ def _within(seconds: float, tests: Iterable[Test]) -> list[Test]:
 
 
 def _functions_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Tests so that the first case of every function comes before the second of any."""
+    """Order tests so that the first case of every function precedes the second of any."""
     seen, turns = Counter[str](), dict[str, int]()
     for item in items:
         function = item.nodeid.partition("[")[0]
@@ -386,7 +387,7 @@ def _processor_seconds() -> float:
 
 
 class _TooLong(BaseException):
-    """Ends a test, and the examples that a property would try after any other exception."""
+    """Ends a test: not an `Exception`, after which a property would try further examples."""
 
 
 def _too_long(*_: object) -> None:
@@ -399,10 +400,10 @@ def _end(says: Connection, said: object) -> None:
 
 
 def in_a_fork(function: Callable[..., None], limit_seconds: float, *given: object) -> Any:
-    """Processor seconds and what a function sends, run in a process that ends with its time.
+    """Run a function in a fork with limited processor time; returns its seconds and its answer.
 
-    Texts that it sends name the test that runs: one that has no time left is "out of time", one in
-    which the process dies is "killed".
+    Texts that it sends name the running test. If the fork ends without an answer, that test is "out
+    of time" if time ran out, else "killed".
     """
     said, says = PROCESSES.Pipe(duplex=False)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -434,7 +435,7 @@ def _forked(
 
 
 def run_pytest(tree: Path, options: Sequence[str], plugin: object) -> int:
-    """Runs pytest in a copy of the tree, in silence."""
+    """Run pytest in a copy of the tree, without output."""
     os.chdir(tree)
     places = [str(tree / name) for name in ("src", "tests", "benchmarks")]
     os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -454,8 +455,8 @@ def _serve(tree: Path, asks: Connection, files: Sequence[str]) -> None:
 
 
 class WarmTests:
-    """Tests of some files of a copy of the tree, and a folder where what they reach is kept by
-    their text.
+    """Tests of some files in a copy of the tree. What they reach is kept in a folder, under a
+    digest of each file's text.
     """
 
     imported: set[int]
@@ -477,7 +478,7 @@ class WarmTests:
         self._process.join()
 
     def learn(self, file: str) -> Reached:
-        """Tells what the tests of one file reach: known, kept, or recorded now."""
+        """Statements that the tests of one file reach: known, read, or recorded now."""
         if file in self._reached:
             return self._reached[file]
         path = self._place(file)
@@ -496,14 +497,14 @@ class WarmTests:
         return self._kept / f"{blake2b(file.encode() + text, digest_size=12).hexdigest()}.npz"
 
     def _able(self, file: str, keys: Sequence[int]) -> list[Test]:
-        """Tests of a file that reach one of some statements; all where that is not recorded."""
+        """Tests of a file that reach any of these statements; all if that is not recorded."""
         if file in self._reached or self._place(file).exists():
             return sorted(self.learn(file).by(keys))
         return [Test(UNKNOWN_SECONDS, 0.0, name) for name in self._names.get(file, ())]
 
     def reaching(self, keys: Sequence[int], files: Sequence[str], seconds: float) -> list[Test]:
-        """Tests that reach one of some statements, within a time, by files: the fastest ones of the
-        nearest files, and for as long those of every other file in turn.
+        """Tests that reach any of these statements, in the order of their files: half of the time
+        is for the fastest ones of the nearest files, half for the other files in turn.
         """
         found = [each for file in files if (each := self._able(file, keys))]
         near = sorted((test for tests in found[:NEAR] for test in tests), key=itemgetter(0))
@@ -516,9 +517,9 @@ class WarmTests:
     def judged(
         self, path: str, seeded: bytes, tests: list[Test], limit_seconds: float
     ) -> Verdict | None:
-        """Outcome of a fault; None where only a process that imports it shows it.
+        """Verdict on a fault; None if only a process that imports it can show it.
 
-        A test that fails for the first time has to pass without the fault. One that is out of time
+        A test that fails for the first time has to pass without the fault. A test out of time
         decides if no later one fails.
         """
         place = self._tree / SOURCES / path

@@ -1,4 +1,4 @@
-"""Plain tables on stdout, progress on stderr, and what processor ran it."""
+"""Plain tables on stdout, progress on stderr, and the name of the processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns aligned: the first to the left, the others to the right."""
+    """A table with aligned columns: the first to the left, the others to the right."""
     cells = [[str(c) for c in row] for row in (headers, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     lines = []
@@ -22,17 +22,17 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def note(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 def show(result: dict[str, Any], text: str, as_json: bool) -> None:
-    """The result, in the form that was asked for."""
+    """Print the result as text or as JSON."""
     print(json.dumps(result, indent=2) if as_json else text)
 
 
 def processor() -> str:
-    """The kind of processor that ran the benchmark, with the numbers that tell its generation."""
+    """Name of the processor that runs the benchmark, with family and model, where known."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:

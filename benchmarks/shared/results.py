@@ -1,4 +1,4 @@
-"""Results that are kept: a CSV file whose first lines say what was run, on what and how.
+"""Recorded results: a CSV file whose first lines say what was run, on what and how.
 
     # title: Whole networks, one thread
     # kind: measured
@@ -11,8 +11,8 @@
     network,contender,time_milliseconds
     resnet50,tilewright,57.9
 
-A benchmark writes one with `--csv FILE`. docs/results/ keeps them, and `make reference` makes one
-page of all. Units stand in the names of the columns.
+A benchmark writes such a file with `--csv FILE`. docs/results/ holds them, and `make reference`
+makes one page of all. Names of columns include units.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 from shared.output import processor
 
 KINDS = ("measured", "simulated", "model", "exact")
-"""Whose a number is: a clock's, a simulator's, the analytic model's, a count that follows."""
+"""Sources of numbers: a clock, a simulator, the analytic model, a count that follows exactly."""
 FACTS = ("title", "kind", "command", "processor", "machine", "conditions")
 OPTIONAL = ("processor", "machine")
 _COLUMN, _WIDTH = "column ", 100
@@ -40,7 +40,7 @@ _WRAPPED = "#   "
 
 @dataclass(frozen=True)
 class Results:
-    """One table and where its numbers come from; `kind` is one of `KINDS`, or several."""
+    """One table and the source of its numbers; `kind` is one of `KINDS`, or several with commas."""
 
     title: str
     kind: str
@@ -99,12 +99,12 @@ def parse_results(text: str) -> Results:
 
 
 def add_csv_option(parser: argparse.ArgumentParser) -> None:
-    """The option `--csv FILE`."""
+    """Add the option `--csv FILE`."""
     parser.add_argument("--csv", type=Path, metavar="FILE", help="keep the results as CSV")
 
 
 def this_command() -> str:
-    """The command line of this process, without the place of the CSV."""
+    """The command line of this process, without the option `--csv`."""
     words, names = iter(sys.argv[1:]), []
     for word in words:
         if word == "--csv":
@@ -115,9 +115,9 @@ def this_command() -> str:
 
 
 def write_results(path: Path | None, rows: Sequence[Mapping[str, object]], **facts: Any) -> None:
-    """Write `rows`, by the names of the columns, where a file is asked for.
+    """Write `rows`, each keyed by column, if a file is requested.
 
-    `facts` are those of `Results` besides command and processor, which are this process's.
+    `facts` are fields of `Results`; command and processor default to this process's.
     """
     if path is None:
         return

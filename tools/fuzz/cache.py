@@ -1,7 +1,7 @@
 """Kill compilations at drawn moments and damage the cache, round after round.
 
-Each round is recorded when it is done, so that a run that was stopped goes on where it was. A round
-that fails ends the run with its number; that number alone repeats it.
+Each finished round is recorded, so that a stopped run resumes. A round that fails ends the run with
+its number, which suffices to repeat it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.cache_kills import answers, kill_round
 
 
 def main() -> None:
-    """Run the rounds that are not recorded yet; then sum all of them up."""
+    """Run the rounds that are not recorded yet; then summarise all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rounds", nargs="?", type=int, default=300)
     parser.add_argument("--records", type=Path, default=Path("out/fuzz-cache.jsonl"))
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def seconds_of_one(cache: Path) -> float:
-    """How long a process works that nobody kills."""
+    """Seconds that a process works if it is not killed."""
     started = time.perf_counter()
     status, _, messages = answers(1_000_000, cache)
     if status:

@@ -47,7 +47,7 @@ from tilewright.tune.legal import structures_on
 from tilewright.tune.search import _Case, _price
 
 STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-cambricon"
-"""Where a run notes how far it has come."""
+"""File with the number of the next case."""
 REAL = real_types("q8.8")
 BODIES = (
     "x0 - 0.25 * x1",
@@ -58,7 +58,7 @@ BODIES = (
 )
 _TRIES = 40
 CLOSE = 0.02
-"""Share by which the model may be off."""
+"""Relative error that the model may have."""
 
 
 def random_op(rng: np.random.Generator) -> tuple[str, Op]:
@@ -109,7 +109,7 @@ def _copy(rng: np.random.Generator) -> InMemory:
 
 
 def _windows(rng: np.random.Generator) -> InMemory:
-    """The largest of windows that share no place, channels last or first."""
+    """The largest of windows that do not overlap, channels last or first."""
     rows, cols, channels = (int(rng.integers(1, most)) for most in (9, 12, 70))
     kernel = int(rng.integers(2, 4)), int(rng.integers(1, 4))
     order, kept = ((0, 3, 1, 4, 2), (0, 1, 2)) if rng.integers(4) else ((2, 0, 3, 1, 4), (2, 0, 1))
@@ -120,8 +120,8 @@ def _windows(rng: np.random.Generator) -> InMemory:
 
 
 def _convolution(rng: np.random.Generator, kind: str) -> Op:
-    """A convolution; its gradient by images, a convolution of the result's gradient; or by weights,
-    one whose kernel is an image.
+    """A convolution, or its gradient with respect to images, a convolution of the result's
+    gradient, or to weights, a convolution whose kernel is an image.
     """
     kernel, stride = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     images, channels, features = (int(rng.integers(1, most)) for most in (4, 20, 24))
@@ -140,7 +140,7 @@ def _convolution(rng: np.random.Generator, kind: str) -> Op:
 
 
 def random_candidate(op: Op, rng: np.random.Generator) -> Candidate | None:
-    """A random schedule of a random algorithm; None where none of some drawn ones fits."""
+    """A random schedule of a random algorithm; None if none of those drawn fits."""
     seeds = seeds_for(op, None, whole=True)
     for _ in range(_TRIES):
         seed = seeds[rng.integers(len(seeds))]
@@ -159,8 +159,8 @@ def random_candidate(op: Op, rng: np.random.Generator) -> Candidate | None:
 
 
 def check(op: Op, rng: np.random.Generator, deviations: list[tuple[float, str]]) -> str:
-    """Raise AssertionError where two ways differ; the reason where there is nothing to compare. The
-    share by which the model is off goes to the `deviations`.
+    """Raise AssertionError if two ways of computing differ; returns why there is nothing to
+    compare, else "". Appends the model's relative error to `deviations`.
     """
     candidate = random_candidate(op, rng)
     if candidate is None:
@@ -211,7 +211,7 @@ def random_network(rng: np.random.Generator) -> Network:
 
 
 def check_step(rng: np.random.Generator) -> None:
-    """Raise AssertionError where a training step on the device has not the bits of its plan."""
+    """Raise AssertionError if a training step on the device differs from its plan in a bit."""
     method = str(rng.choice(["sgd", "momentum"]))
     step = training_step(random_network(rng), Optimiser(method, rate=0.5))  # type: ignore[arg-type]
     made = tw.compile(step, machine=MACHINE).plan
@@ -226,7 +226,7 @@ def check_step(rng: np.random.Generator) -> None:
 
 
 def tried(number: int, deviations: list[tuple[float, str]]) -> str:
-    """One case; its kind, or why it was left. Raises AssertionError where something differs."""
+    """Try one case; returns its kind, or why it was skipped. Raises AssertionError if it fails."""
     rng = np.random.default_rng(number)
     if number % 40 == 0:
         check_step(rng)
@@ -240,7 +240,7 @@ def tried(number: int, deviations: list[tuple[float, str]]) -> str:
 
 
 def main() -> int:
-    """Check so many; the exit code says whether one failed."""
+    """Check the cases; the exit code is 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int)

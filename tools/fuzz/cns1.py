@@ -13,7 +13,7 @@ from tilewright.machine import load_machine
 
 
 def main() -> int:
-    """Exit code 0 where every kernel agrees; the first that does not is printed."""
+    """Exit code 0 if every kernel agrees; else the first that does not is printed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

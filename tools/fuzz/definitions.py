@@ -35,12 +35,12 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.ops.definition import Definition
 
 STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-definitions"
-"""Where a run notes how far it has come."""
+"""File with the number of the next case."""
 MOST_SECONDS = 1.0
 
 
 def check(op: Definition, rng: np.random.Generator, *, plans: bool) -> None:
-    """Raise where a meaning differs, GraphError where no stage computes it."""
+    """Raise AssertionError if a meaning differs, GraphError if no stage computes the definition."""
     operands = integers_for(rng, op)
     expected = by_index(op, *operands)
     assert np.array_equal(op.reference(*operands), expected), "the reference differs"
@@ -57,8 +57,8 @@ def check(op: Definition, rng: np.random.Generator, *, plans: bool) -> None:
 
 
 def read(text: str, sizes: dict[str, int]) -> None:
-    """Define what a text says; raise where that takes a second, TilewrightError where it is refused
-    in time.
+    """Parse a text into a definition. Raises AssertionError if that takes more than a second, else
+    TilewrightError if the text is refused.
     """
     begun = process_time()
     try:
@@ -69,9 +69,9 @@ def read(text: str, sizes: dict[str, int]) -> None:
 
 
 def tried(number: int, asked: argparse.Namespace) -> str:
-    """One definition or text; the reason where it is refused, and nothing where it holds.
+    """Try one definition or text; returns why it was refused, or "" if it holds.
 
-    Raises AssertionError and whatever the code raises that is no refusal.
+    Raises AssertionError, and every error of the code that is no refusal.
     """
     rng = np.random.default_rng(number)
     if asked.texts:
@@ -96,7 +96,7 @@ def tried(number: int, asked: argparse.Namespace) -> str:
 
 
 def main() -> int:
-    """Check so many; the exit code says whether one failed."""
+    """Check the cases; the exit code is 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int)

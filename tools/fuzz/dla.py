@@ -38,7 +38,7 @@ def main() -> int:
             seconds = time.process_time() - start
             if seconds > LONGEST_SECONDS:
                 raise TimeoutError(f"{seconds:.1f} s")
-        except Exception as error:  # whatever it is, it is what the tool is there to find
+        except Exception as error:  # any other error is a finding
             print(f"program {number}: {error!r}\n{text}", file=sys.stderr)
             return 1
     print(", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())))
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _round_trips(count: int, seed: int) -> bool:
-    """True where random instructions of each table decode to themselves."""
+    """True if random instructions of each table decode to themselves."""
     for table in TABLES:
         wrong = [
             text

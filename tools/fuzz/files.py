@@ -44,7 +44,7 @@ from tilewright.tune.search import rank
 
 SECONDS_ALLOWED = 10
 SECONDS_WAITED = 120
-"""By the clock, which others' work on the computer moves on as well."""
+"""Wall time, which passes while other processes run, too."""
 BYTES_ALLOWED = 4 << 30
 PIECES = re.compile(rb"\s+|[\w.]+|.", re.DOTALL)
 LINES = re.compile(rb"[^\n]*\n|[^\n]+$")
@@ -55,7 +55,7 @@ LISTINGS = ("recall", "forward", "errors", "backward", "update")
 TORRENT_ARGUMENTS = {"$4": 0, "$5": 256, "$6": 320, "$7": 0, "$9": 128, "$12": 64, "$16": 512}
 TORRENT_ARGUMENTS |= {"$17": 768, "$18": 8192, "$19": 2048, "$21": 32768, "$23": 49152, "$25": 256}
 TORRENT_ARGUMENTS |= {"$29": 4000}
-"""Small ones, so that most of the originals return."""
+"""Small arguments, so that most of the originals terminate."""
 PROGRAMS = Path(__file__).parents[2] / "tests" / "asm" / "programs"
 
 
@@ -70,7 +70,7 @@ def originals(kind: str) -> list[bytes]:
 
 @cache
 def torrent_programs() -> list[bytes]:
-    """The listings of the report, and our kernels."""
+    """The listings of the report, and tilewright's kernels."""
     machine = load_machine("cns1-128")
     kernels = (
         forward_code(machine, 2, 16, 1 << 15),
@@ -83,7 +83,7 @@ def torrent_programs() -> list[bytes]:
 
 
 def mutated(kind: str, seed: int, number: int) -> bytes:
-    """One to four numbers, words or lines changed, moved, doubled or left out."""
+    """An original with one to four numbers, words or lines changed, moved, doubled or dropped."""
     chance = random.Random(f"{kind} {seed} {number}")
     source = chance.choice(originals(kind))
     for _ in range(chance.choice((1, 1, 2, 4))):
@@ -108,7 +108,7 @@ def mutated(kind: str, seed: int, number: int) -> bytes:
 
 
 def judged(kind: str, source: bytes, folder: Path) -> tuple[str, str]:
-    """(what became of it, details of a finding)."""
+    """(outcome, details of a finding)."""
     started, status = time.process_time(), "used"
     try:
         match kind:
@@ -120,7 +120,7 @@ def judged(kind: str, source: bytes, folder: Path) -> tuple[str, str]:
                 use_program(source)
     except TilewrightError as refusal:
         status = "refused" if str(refusal).strip() else "refused without words"
-    except Exception:  # any other exception is what is looked for
+    except Exception:  # any other exception is a finding
         return "traceback", traceback.format_exc()
     seconds = time.process_time() - started
     return (status, "") if seconds <= SECONDS_ALLOWED else ("slow", f"{seconds:.1f} s")
@@ -158,7 +158,7 @@ def use_torrent(source: bytes) -> None:
 
 
 def serve(pipe: Connection, folder: Path) -> None:
-    """Judge what is asked for until nobody asks."""
+    """Judge the mutations requested through the pipe until it is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES_ALLOWED, BYTES_ALLOWED))
     try:
         while True:
@@ -169,7 +169,7 @@ def serve(pipe: Connection, folder: Path) -> None:
 
 
 class Worker:
-    """A process that judges mutations, replaced where it hangs or dies."""
+    """A process that judges mutations, replaced when it hangs or dies."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -183,7 +183,7 @@ class Worker:
         other.close()
 
     def judged(self, kind: str, seed: int, number: int) -> tuple[str, str]:
-        """Judges one mutation."""
+        """(outcome, details) of one mutation."""
         self._pipe.send((kind, seed, number))
         try:
             if self._pipe.poll(SECONDS_WAITED):
@@ -203,7 +203,7 @@ class Worker:
 
 
 def main() -> int:
-    """Exit code."""
+    """Judge the mutations and keep the findings; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("machines", "programs", "torrent"))
     parser.add_argument("--count", type=int, default=5_000, help="mutations in all")
@@ -212,7 +212,7 @@ def main() -> int:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     worker, counts = Worker(options.folder), Counter[str]()
-    # What compiles once is compiled before anything is timed.
+    # The first mutation compiles everything that is compiled once, before any is timed.
     worker.judged(options.kind, options.seed, 0)
     for number in range(options.count):
         status, detail = worker.judged(options.kind, options.seed, number)

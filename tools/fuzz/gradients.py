@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests:tools python -m fuzz.gradients [COUNT [SEED [AGAIN]]]
 
-Each case is an operator of any kind with a weighted sum behind it. Every tenth one, or every so
-many of AGAIN, is differentiated twice: the gradient of the sum of its gradient by one operand.
-Where torch is installed convolutions and products are compared with its autograd, too. Prints what
+Each case is an operator of any kind, followed by a weighted sum. Every tenth case, or one in AGAIN,
+is differentiated twice: the gradient of the sum of its gradient with respect to one operand. If
+torch is installed, convolutions and products are compared with its autograd, too. Prints what
 differs.
 """
 
@@ -30,7 +30,7 @@ AGAIN = 10
 
 
 def check(number: int, again: int = AGAIN) -> None:
-    """Raise AssertionError where a gradient differs, or that of every one of `again` gradients."""
+    """Raise AssertionError if a gradient differs, or, in one case of `again`, a second one."""
     rng = np.random.default_rng(number)
     network, inputs, feeds = drawn(rng, SMOOTH[number % len(SMOOTH)])
     inputs = [name for name in inputs if _matters(network, name, feeds)]
@@ -48,7 +48,7 @@ def check(number: int, again: int = AGAIN) -> None:
 
 
 def _matters(network: Network, name: str, feeds: dict[str, Any]) -> bool:
-    """True unless an operand is refused as one without influence, which differences confirm."""
+    """False if an operand is refused as one without influence, which differences confirm."""
     try:
         with_gradients(network, "loss", [name])
     except GraphError as error:
@@ -62,7 +62,7 @@ def _matters(network: Network, name: str, feeds: dict[str, Any]) -> bool:
 def _check_again(
     once: Network, named: dict[str, str], inputs: list[str], feeds: dict[str, Any]
 ) -> None:
-    """The gradient of a gradient, where it depends on an operand."""
+    """Compare gradients of gradients, where these depend on the first operand."""
     for name in inputs:
         try:
             twice, again = with_gradients(once, named[name], inputs[:1])
@@ -81,7 +81,7 @@ def _require(found: Any, expected: Any, name: str) -> None:
 
 
 def by_autograd(network: Network, feeds: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The gradients of a convolution or product by torch, none of other operators."""
+    """Gradients by torch for a convolution or product, none for other operators."""
     op = network.nodes[0].op
     if not isinstance(op, Conv2d | Gemm):
         return []
@@ -100,7 +100,7 @@ def by_autograd(network: Network, feeds: dict[str, Any]) -> list[tuple[str, Any]
 
 
 def main() -> int:
-    """Check so many; the exit code says whether one failed."""
+    """Check the cases; the exit code is 1 if one failed."""
     given = [int(x) for x in sys.argv[1:]]
     count, first, again = (*given, *(5000, 0, AGAIN)[len(given) :])
     failed = 0

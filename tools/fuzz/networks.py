@@ -43,7 +43,7 @@ from tilewright.targets.sw26010.emulation.run import Case, run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 BATCH = 25
-"""Networks whose emulated code is built at once."""
+"""Number of networks whose emulated code is built at once."""
 MACHINES = (GROUP, load_machine("sw26010"))
 GRID = load_machine("bwdsp-56")
 FRACTION, MAGNITUDE = 2**6, {"f32": 2**14, "f64": 2**40}
@@ -54,7 +54,7 @@ Numbers = Mapping[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A network with its plan, its numbers and what it computes of them."""
+    """A network with its plan, its weights and inputs, and the expected outputs."""
 
     network: Network
     plan: Plan
@@ -68,31 +68,29 @@ class Subject:
         return PlannedNetwork(self.network, self.plan)
 
     def interpreted(self) -> Numbers:
-        """The outputs by the meaning of the programs."""
+        """The outputs of the interpreted programs."""
         weights, inputs = self.numbers
         return self.planned.run(weights=weights, **inputs)
 
     def case(self) -> Case:
-        """The generated code of all groups and what it is given."""
+        """The generated code of all groups, with its inputs."""
         weights, inputs = self.numbers
         artifact = emit_network(self.plan, self.plan.machine, self.planned.images)
         return artifact, {**inputs, artifact.block: constant_block(self.plan, weights)}
 
     def require(self, who: str, found: Numbers) -> None:
-        """Raise where a result differs."""
+        """Raise AssertionError if an output differs from the expected one."""
         kind = self.plan.dtype
         for name, y in self.expected.items():
             scale = max(1.0, float(np.abs(y).max()))
             worst = float(np.abs(found[name] - y).max()) / scale
             allowed = 0.0 if self.is_exact else TOLERANCE[kind]
-            fits = worst <= allowed  # what is no number does not
+            fits = worst <= allowed  # False for NaN
             assert fits, f"{who}: {name} differs by {worst:.1e}, not {allowed:.0e}"
 
 
 def planned(network: Network) -> list[Subject]:
-    """A network on each machine, on small integers where it is exact on them, else on random
-    numbers.
-    """
+    """A network on each machine, on small integers if exact on these, else on random numbers."""
     search = quick_search(network)
     named = [(m, replace(network, name=f"{network.name} {m.name}")) for m in MACHINES]
     plans = [build_plan(own, machine, search) for machine, own in named]
@@ -109,21 +107,21 @@ def _evaluated(network: Network, numbers: tuple[Numbers, Numbers]) -> Numbers:
 
 
 def _is_exact(network: Network, numbers: tuple[Numbers, Numbers], kind: str) -> bool:
-    """True where no tensor of the network holds a number that was or could have been rounded."""
+    """True if no tensor of the network holds a number that was or could have been rounded."""
     every = replace(network, outputs=tuple(node.output for node in network.nodes))
     found = np.concatenate([y.ravel() for y in _evaluated(every, numbers).values()]) * FRACTION
     return bool((found == np.rint(found)).all() and np.abs(found).max() < MAGNITUDE[kind])
 
 
 def check_plan(one: Subject) -> None:
-    """Raise where the interpreter or the simulator differs."""
+    """Raise AssertionError if the interpreter or the simulator differs."""
     run = simulate_plan(one.plan)
     assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
     one.require("interpreter", one.interpreted())
 
 
 def check_here(one: Subject) -> bool:
-    """Raise where this computer differs; whether it can run code at all."""
+    """Raise AssertionError if this computer differs; False if it cannot run generated code."""
     weights, inputs = one.numbers
     if not NATIVE_HOSTS:
         return False
@@ -137,8 +135,8 @@ def check_here(one: Subject) -> bool:
 
 
 def check_divided(network: Network) -> str:
-    """Raise where the cores of a grid compute something else than the reference, in their own
-    element type; why the machine does not take the network, empty where it does.
+    """Raise AssertionError if the cores of a grid differ from the reference, in their own
+    element type. Returns why the machine refuses the network, "" if it does not.
     """
     kind = GRID.core.types[0]
     own = _of_type(network, kind)
@@ -186,7 +184,7 @@ def drawn(number: int, count: int) -> list[Network]:
 
 
 def failures(number: int, count: int) -> Iterator[str]:
-    """Check a batch; the networks that fail, and at the end a line about all."""
+    """Check a batch, and print a line about it; yields a text for each network that fails."""
     started, found = time.perf_counter(), drawn(number, count)
     exact = native = divided = 0
     refusals: Counter[str] = Counter()
@@ -232,7 +230,7 @@ def _failure(number: int, network: Network, why: str) -> str:
 
 
 def main(count: int, number: int) -> int:
-    """Try `count` networks; how many fail."""
+    """Try `count` networks; returns how many fail."""
     failed = 0
     for first in range(0, count, BATCH):
         for why in failures(number + first // BATCH, min(BATCH, count - first)):

@@ -39,16 +39,17 @@ from tilewright.targets.host.network.generate import generated
 SECONDS_ALLOWED = 10
 SAVE_EVERY = 50
 TOGETHER = 60
-"""Models that are built together."""
+"""Number of models that are built together."""
 GOOD = ("right", "built before", "refused")
-"""Outcomes of code; many mutations do not change results."""
+"""Outcomes of code that are no findings. Many mutations build the same network."""
 Outcome = tuple[int, str, str]
-"""Number of a mutation, what became of its code, and more of that."""
+"""Number of a mutation, the outcome of its code, and details."""
 
 
 class State(msgspec.Struct):
-    """Progress: mutation numbers below `done`, counted by outcome; those that were run, of which so
-    many were `built`, again counted by outcome; digests of their networks.
+    """Progress: mutations numbered below `done` are judged, with `counts` by outcome. Those that
+    were `run` are listed; the first `built` of them are built, with `codes` by outcome and digests
+    of their `networks`.
     """
 
     seed: int
@@ -61,7 +62,7 @@ class State(msgspec.Struct):
 
 
 def main() -> int:
-    """Exit code."""
+    """Judge the mutations, build their code on request; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="mutations in all")
     parser.add_argument("--seed", type=int, default=0)
@@ -103,7 +104,7 @@ def main() -> int:
 
 
 class Worker:
-    """A process that judges mutations, replaced where it hangs or dies."""
+    """A process that judges mutations, replaced when it hangs or dies."""
 
     def __init__(self, *, nodes: bool) -> None:
         self._nodes = nodes
@@ -118,7 +119,7 @@ class Worker:
         other.close()
 
     def judged(self, seed: int, number: int) -> Judgement:
-        """Judges one mutation."""
+        """The judgement of one mutation."""
         self._pipe.send((seed, number))
         reached = "started"
         try:
@@ -141,7 +142,7 @@ class Worker:
 
 
 def serve(pipe: Connection, nodes: bool) -> None:
-    """Judge what is asked for until nobody asks."""
+    """Judge the mutations requested through the pipe until it is closed."""
     try:
         while True:
             seed, number = pipe.recv()
@@ -151,7 +152,7 @@ def serve(pipe: Connection, nodes: bool) -> None:
 
 
 def build_all(state: State, folder: Path, *, nodes: bool) -> None:
-    """Build and run what was run, from where an earlier call stopped."""
+    """Build and run the code of mutations that were run, from where an earlier call stopped."""
     arena = apart(setattr)
     while state.built < len(state.run):
         part = state.run[state.built : state.built + TOGETHER]
@@ -170,7 +171,7 @@ def build_all(state: State, folder: Path, *, nodes: bool) -> None:
 def of_code(
     contents: dict[int, bytes], known: set[str], arena: Sequence[tuple[int, int]]
 ) -> Iterator[Outcome]:
-    """Outcomes of each model's code under the sanitizers, but for `known` networks."""
+    """Outcomes of the models' code under the sanitizers; `known` networks are not run again."""
     cases: list[tuple[int, Network, Network]] = []
     with tempfile.TemporaryDirectory() as place:
         for number, content in contents.items():
@@ -197,7 +198,7 @@ def of_code(
 def together(
     cases: Sequence[tuple[int, Network, Network]], arena: Sequence[tuple[int, int]]
 ) -> Iterator[Outcome]:
-    """Half of them at a time where one is refused or fails."""
+    """Outcomes of models built as one; if one is refused or fails, each half is tried."""
     if not cases:
         return
     inputs = [numbers_for(network) for _, network, _ in cases]
@@ -221,7 +222,7 @@ def together(
 
 
 def compared(expected: dict[str, Any], results: Sequence[dict[str, Any]]) -> tuple[str, str]:
-    """The outcome, and how the first result differs that does."""
+    """The outcome, and how the first different result differs."""
     try:
         for name, y in expected.items():
             for own in results:
@@ -240,12 +241,12 @@ def read_state(folder: Path, seed: int) -> State:
 
 
 def save_state(folder: Path, state: State) -> None:
-    """For the next run."""
+    """Record the progress for the next run."""
     (folder / f"{state.seed}.json").write_bytes(msgspec.json.encode(state))
 
 
 def keep(place: Path, content: bytes, judgement: Judgement) -> None:
-    """The model of a finding, and what it is."""
+    """Write the model of a finding, and its details."""
     name = place.with_name(f"{place.name}-{judgement.status.replace(' ', '-')}")
     name.with_suffix(".onnx").write_bytes(content)
     name.with_suffix(".txt").write_text(judgement.detail, encoding="utf-8")

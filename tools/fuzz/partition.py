@@ -21,7 +21,7 @@ from tilewright.targets.bwdsp.sections import core_machine
 
 
 def main() -> int:
-    """1 where a case failed; its number reproduces it."""
+    """Exit code 1 if a case failed; its number reproduces it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _networks(core: Machine) -> None:
-    """Raises AssertionError for a part that computes something else."""
+    """Check parts of networks on cores; raises AssertionError if one differs."""
     whole = [network(name, 1, dtype="f32") for name in ("lenet5", "alexnet")]
     for net in (*whole, residual_block("f32")):
         for cores in GRIDS:

@@ -58,7 +58,7 @@ from tilewright.tune.prepared import ready_structures
 
 BATCH = 25
 DEVICE, TYPES, ONE = load_machine("dla-al"), "q8.8", 256
-"""A Cambricon, its elements, and what stands for 1 in one."""
+"""A Cambricon, its element type, and the integer that stands for 1."""
 ARENA = apart(setattr)
 ORDER = ("reference", "this computer", "sanitizers", "interpreter", "emulated code", "cambricon")
 
@@ -67,7 +67,7 @@ Numbers = Mapping[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A network of stages, its inputs, and the outputs that are to come of them."""
+    """A network of stages, its inputs, and the expected outputs."""
 
     number: int
     drawn: Network
@@ -75,16 +75,16 @@ class Subject:
     expected: Numbers
 
     def network(self, *, reads: bool) -> Network:
-        """The network as it is planned, where loops `reads` of it need not be."""
+        """The network as it is planned; `reads` as in `without_look_ups`."""
         return without_look_ups(simplified(self.drawn), reads=reads)
 
     def is_met(self, found: Numbers) -> bool:
-        """True if these are the outputs."""
+        """True if these outputs are the expected ones."""
         return all(np.array_equal(found[name], y) for name, y in self.expected.items())
 
 
 Result = Numbers | Exception
-"""A machine's outputs for a subject; a TilewrightError where it refuses it."""
+"""A machine's outputs for a subject, or an error: a TilewrightError if the machine refuses it."""
 
 
 def drawn(number: int, *, definitions: bool) -> Subject:
@@ -97,8 +97,8 @@ def drawn(number: int, *, definitions: bool) -> Subject:
 
 
 class DrawnSchedules:
-    """Ranks the tiles of one legal schedule of each nest, or all schedules where that does not fit;
-    refills of instruction caches are not priced.
+    """Makes rankings consider one legal schedule of each nest, or all if that does not fit, without
+    the refills of instruction caches.
     """
 
     def __init__(self, seed: int) -> None:
@@ -139,7 +139,7 @@ class DrawnSchedules:
 
 
 def each(subjects: Sequence[Subject], compute: Callable[[Subject], Numbers]) -> list[Result]:
-    """Results of each, or the errors that they raise."""
+    """The result of each subject, or the error that it raises."""
     found: list[Result] = []
     for one in subjects:
         try:
@@ -150,7 +150,7 @@ def each(subjects: Sequence[Subject], compute: Callable[[Subject], Numbers]) -> 
 
 
 def here(subjects: Sequence[Subject], *, sanitized: bool) -> list[Result]:
-    """By one network of all stages that this computer has."""
+    """Results on this computer, by one network of all stages that it has."""
     host = NATIVE_HOSTS[0]
     found: list[Result] = [GraphError("nothing was tried")] * len(subjects)
     taken, parts = list[int](), list[Network]()
@@ -180,7 +180,7 @@ def here(subjects: Sequence[Subject], *, sanitized: bool) -> list[Result]:
 
 
 def on_group(subjects: Sequence[Subject]) -> tuple[list[Result], list[Result]]:
-    """By the interpreter, and by emulated code."""
+    """Results by the interpreter, and by emulated code."""
     cases, numbers = list[Case](), list[int]()
 
     def planned(one: Subject) -> Numbers:
@@ -206,7 +206,7 @@ def on_group(subjects: Sequence[Subject]) -> tuple[list[Result], list[Result]]:
 
 
 def on_device(one: Subject) -> Numbers:
-    """In fixed point; what saturates, and nothing else may differ, as it would be without."""
+    """Outputs in fixed point. Saturated elements, which alone may differ, are the expected ones."""
     fixed = {n: TYPES if x.dtype != np.int64 else "i64" for n, x in one.inputs.items()}
     nodes = []
     for node in one.drawn.nodes:
@@ -243,7 +243,7 @@ def checked(subjects: Sequence[Subject], machines: Sequence[str]) -> dict[str, l
 
 
 def main() -> int:
-    """Check so many; the exit code says whether one failed."""
+    """Check the cases; the exit code is 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)

@@ -33,7 +33,7 @@ linker and of object files have no line and no code.
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     text = page()
     if sys.argv[1:] == ["--check"]:
         return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)

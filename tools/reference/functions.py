@@ -66,7 +66,7 @@ def types_of(function: Elementary | Composite) -> str:
 
 
 def whole(function: Elementary | Composite) -> Apply:
-    """The function of x0, x1, ..."""
+    """The function applied to x0, x1, ..."""
     return Apply(function.name, tuple(map(Element, range(function.arity))))
 
 
@@ -83,7 +83,7 @@ def row(function: Elementary | Composite) -> str:
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     text = HEAD + "".join(map(row, FUNCTIONS.values()))
     if "--check" in sys.argv[1:]:
         return int(not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text)

@@ -55,7 +55,7 @@ output. `2-4` behind an attribute or input are the operator sets that have it.
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     text = page()
     if sys.argv[1:] == ["--check"]:
         return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
@@ -87,7 +87,7 @@ def _row(operator: Operator, counts: list[int] | None) -> str:
 
 
 def _inputs(operator: Operator) -> Iterator[str]:
-    """Inputs of the newest version, and from which on there is one at each place."""
+    """Inputs of the newest version, each with the first version that has it."""
     newest = operator.inputs_of(operator.versions[-1])
     for index, item in enumerate(newest):
         words = [{"tensor": "", "constant": "constant", "shape": "shape of"}[item.kind], item.name]
@@ -98,7 +98,7 @@ def _inputs(operator: Operator) -> Iterator[str]:
 
 
 def _attributes(operator: Operator) -> Iterator[str]:
-    """Attributes of all versions, those that changed once for each of their forms."""
+    """Attributes of all versions; one that changed is listed once for each of its forms."""
     forms: dict[Attribute, list[int]] = {}
     for version in operator.versions:
         for item in operator.attributes_of(version).values():

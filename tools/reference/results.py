@@ -25,7 +25,7 @@ UNITS = {
     "gflops": "Gflop/s",
     "cycles": "cycles",
 }
-"""Last word of a column's name -> unit."""
+"""Unit by the last word of a column's name."""
 
 HEAD = """\
 # Results
@@ -43,7 +43,7 @@ simulator's. The *model* is the analytic one that the search uses. An *exact* nu
 
 
 def main() -> int:
-    """Exit code."""
+    """Write or check the page; returns the exit code."""
     found = sorted(TABLES.rglob("*.csv"))
     text = page({path.relative_to(TABLES).as_posix(): read(path) for path in found})
     if sys.argv[1:] == ["--check"]:
@@ -61,7 +61,7 @@ def read(path: Path) -> Results:
 
 
 def page(tables: Mapping[str, Results]) -> str:
-    """The whole page of the tables, by their files below `docs/results`."""
+    """The whole page; `tables` are keyed by their files below `docs/results`."""
     contents = (f"| [{t.title}](#{anchor(t.title)}) | {t.kind} |\n" for t in tables.values())
     sections = ("\n".join(section(name, table)) for name, table in tables.items())
     return HEAD + "".join(contents) + "".join(f"\n{text}\n" for text in sections)
@@ -97,7 +97,7 @@ def heading(column: str) -> str:
 
 
 def anchor(title: str) -> str:
-    """Where a heading of that title is linked to."""
+    """The anchor of a heading with this title."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 

@@ -1,1 +1,1 @@
-"""Simulation: programs run on the described machine, with every idle cycle explained."""
+"""Simulation: programs run on the described machine, and every idle cycle has a cause."""

@@ -1,7 +1,7 @@
-"""From a linked image to what the simulator takes: a program and the bytes of local memory.
+"""Load a linked image into the simulator: a program and the initial local memory.
 
-In: an `Object` that the linker made or that was read from an ELF file. Out: an `AssembledProgram`
-whose addresses are the image's, and the initial local memory (data sections at their addresses).
+In: an `Object` from the linker or an ELF file. Out: an `AssembledProgram` at the image's addresses,
+and the bytes of local memory, with data sections at their addresses.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tilewright.simulate.program import AssembledProgram, encode_program
 
 @dataclass(frozen=True, eq=False)
 class LoadedImage:
-    """A program, and the bytes of the local memories and the registers that every core starts with;
-    registers that are not named are zero.
+    """A program, and the bytes of local memory and the registers with which every core starts;
+    registers not named are zero.
     """
 
     program: AssembledProgram
@@ -33,7 +33,7 @@ class LoadedImage:
 
 
 def load_image(image: Object, table: InstructionTable) -> LoadedImage:
-    """The program and the local memory of an image. Errors: as of `instructions_of`."""
+    """The program and the local memory of an image. Errors: as in `instructions_of`."""
     instructions, start = instructions_of(image, table)
     program = encode_program(instructions, table, name=image.file_name, code_address=start)
     return LoadedImage(program, _local_memory(image, table))
@@ -42,8 +42,8 @@ def load_image(image: Object, table: InstructionTable) -> LoadedImage:
 def with_data(
     loaded: LoadedImage, image: Object, arrays: Mapping[str, NDArray[Any]]
 ) -> LoadedImage:
-    """The loaded `image` with arrays laid over it by name: a register's number or lanes, the first
-    bytes of a memory, the bytes at a symbol.
+    """The loaded `image` with arrays placed by name: an integer or lanes in a register, bytes from
+    the start of a memory or from a symbol's address.
 
     Errors: SimulationError for other names, and for arrays that do not fit.
     """
@@ -69,7 +69,7 @@ def _lanes(name: str, array: NDArray[Any]) -> Value:
 
 
 def _data_place(image: Object, table: InstructionTable, name: str) -> tuple[LocalMemory, int]:
-    """The memory that a name stands for or lies in, and its address there."""
+    """The memory that `name` denotes or lies in, and the address there."""
     for memory in table.memories:
         if memory.name == name:
             return memory, 0
@@ -89,7 +89,7 @@ def _data_place(image: Object, table: InstructionTable, name: str) -> tuple[Loca
 def instructions_of(image: Object, table: InstructionTable) -> tuple[list[Instruction], int]:
     """The instructions of an image with their labels and source lines, and the first one's address.
 
-    Errors: AssemblyError when it is not linked, has no code, or has code words that mean nothing.
+    Errors: AssemblyError if it is not linked, has no code, or has words that encode no instruction.
     """
     if not image.is_linked:
         raise AssemblyError("it is not linked", where=image.file_name, fix="link it first")
@@ -103,7 +103,7 @@ def instructions_of(image: Object, table: InstructionTable) -> tuple[list[Instru
 
 
 def _filled(code: list[ObjectSection], start: int) -> list[tuple[ObjectSection, int]]:
-    """Each code section with the bytes of padding before it."""
+    """Each code section with the number of padding bytes before it."""
     places, end = [], start
     for section in code:
         places.append((section, section.address - end))
@@ -114,7 +114,7 @@ def _filled(code: list[ObjectSection], start: int) -> list[tuple[ObjectSection, 
 def _decoded(
     image: Object, section: ObjectSection, padding: int, table: InstructionTable
 ) -> list[Instruction]:
-    """The instructions of one section, with their source lines, after its padding."""
+    """The instructions of one section and of the padding before it, with their source lines."""
     step = image.word_bytes
     lines = {
         line.offset + byte: line.number
@@ -137,7 +137,7 @@ def _decoded(
 
 
 def _entries(image: Object, code: list[ObjectSection], start: int) -> dict[int, tuple[str, ...]]:
-    """The names of each instruction number."""
+    """The labels of each labelled instruction, by its number."""
     sections = {section.name for section in code}
     entries: dict[int, tuple[str, ...]] = {}
     for symbol in image.symbols:

@@ -37,18 +37,17 @@ if TYPE_CHECKING:
 else:  # heavy: Numba
     compiled = Deferred("tilewright.simulate.units.mesh")
 
-# Runs that end badly: faults, deadlocks, and the cycle limit, each as one `SimulationError`.
+# Failed runs: faults, deadlocks and the cycle limit, each as one `SimulationError`.
 #
-# A deadlock carries a `DeadlockReport`: which core waits for which, and the counters of both
-# sides.
+# A deadlock carries a `DeadlockReport`: which core waits for which, and the bus counters of each.
 
 
 @dataclass(frozen=True)
 class BlockedCore:
-    """A core that waits: for what, at which instruction, for which core (None: no core can unblock
-    it).
+    """A waiting core: the cause, the instruction, and the core that it waits for (None: no core can
+    unblock it).
 
-    Counters are (row bus, column bus): what it put, what it got, and what lies in its own buffers.
+    Counters are (row bus, column bus): its puts, its gets, and the entries in its own buffers.
     """
 
     core: int
@@ -68,9 +67,9 @@ class BlockedCore:
 class DeadlockReport:
     """All blocked cores, and the cores of one wait-for cycle or chain in order.
 
-    `cycle` is closed (the last waits for the first) unless `ends_at_finished` names a finished core
-    that the last one waits for. `messages` are those that no core has received: the kind, the
-    source and the target of each.
+    `cycle` is closed (the last core waits for the first) unless `ends_at_finished` names a finished
+    core that the last one waits for. `messages` lists the kind, source and target of each message
+    that has not been received.
     """
 
     at_cycle: int
@@ -80,7 +79,7 @@ class DeadlockReport:
     messages: tuple[tuple[int, int, int], ...] = ()
 
     def text(self) -> str:
-        """The report, one blocked core of the cycle per line, then what is not received."""
+        """The report: one line per blocked core of the cycle, then the messages not received."""
         by_core = {entry.core: entry for entry in self.blocked}
         lines = [_blocked_line(by_core[core]) for core in self.cycle]
         if self.ends_at_finished is not None:
@@ -102,11 +101,11 @@ class DeadlockReport:
 
 
 _SHOWN = 8
-"""Messages that a report names; of others it gives the number."""
+"""Most messages that a report lists; it counts the others."""
 
 
 class DeadlockError(SimulationError):
-    """Cores that wait for each other for ever; `report` has the wait-for cycle and the counters."""
+    """Cores wait for each other for ever; `report` has the wait-for cycle and the counters."""
 
     code = "deadlock"
 
@@ -208,7 +207,7 @@ def _no_node(state: layout.Arrays, c: int) -> str:
 def deadlock_report(
     state: layout.Arrays, programs: Sequence[AssembledProgram], bases: Sequence[int]
 ) -> DeadlockReport:
-    """Report which core waits for which, once no core can go on."""
+    """Report which core waits for which, once no core can continue."""
     blocked = tuple(
         _blocked(state, c, programs[c], bases[c])
         for c in range(len(programs))
@@ -220,7 +219,7 @@ def deadlock_report(
 
 
 def _wait_for_cycle(waits: dict[int, int | None]) -> tuple[tuple[int, ...], int | None]:
-    """The closed cycle reached from the first core, else the chain to a core that has finished."""
+    """The closed cycle reached from the first core, else the chain and the core that ends it."""
     chain: list[int] = []
     core: int | None = next(iter(waits))
     while core in waits and core not in chain:
@@ -257,7 +256,7 @@ def _blocked(state: layout.Arrays, c: int, program: AssembledProgram, base: int)
 
 
 def _messages(state: layout.Arrays) -> Iterator[tuple[int, int, int]]:
-    """Messages in inboxes, then heads on their way: kind, source, target."""
+    """(kind, source, target) of messages in inboxes, then of those in flight."""
     flights, columns = state.flights, int(state.machine["columns"][0])
     for core, kind in np.argwhere(state.cores["inbox"]).tolist():
         place = int(state.cores["inbox"][core, kind])
@@ -272,10 +271,10 @@ def _messages(state: layout.Arrays) -> Iterator[tuple[int, int, int]]:
 
 
 def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:
-    """The receiver whose buffer is full, the missing core of a sync, or a possible sender.
+    """The core that core `c` waits for: a receiver with a full buffer, a core missing from a sync,
+    or a possible sender.
 
-    Of the possible senders the first that still runs is taken: while it is blocked too, it cannot
-    put.
+    Of the possible senders this is the first that still runs: blocked itself, it cannot put.
     """
     cores = state.cores
     columns = int(state.machine["columns"][0])
@@ -306,9 +305,9 @@ def simulate_core(
     trace_limit: int = 100_000,
     max_cycles: int = MOST_CORE_CYCLES,
 ) -> CoreRun:
-    """One core alone, which receives nothing; arguments and errors as in `simulate_mesh`.
+    """Run one core alone, which receives nothing; arguments and errors as in `simulate_mesh`.
 
-    With `ideal_communication` every get finds a zero at once.
+    With `ideal_communication` every get returns zero at once.
     """
     run_ = simulate_mesh(
         program,
@@ -336,17 +335,17 @@ def simulate_mesh(
     trace_limit: int = 100_000,
     max_cycles: int = MOST_CORE_CYCLES,
 ) -> MeshRun:
-    """All cores of a mesh until each one halts or runs off its program's end.
+    """Run all cores of a mesh until each halts or runs off the end of its program.
 
     `programs`, `entries` (label or instruction number) and `registers` (by name: an integer, a
-    float, or the lanes) are one for all cores or one each. `local_memory` holds one image per core,
-    arrays or bytes, or arrays by their addresses; what they leave is zero. The register named `ra`,
-    if the table has one, starts with the address behind the program, so that a return from the
+    float, or the lanes) are given once for all cores or once per core. `local_memory` holds one
+    image per core: an array, bytes, or arrays by address; the rest is zero. The register named
+    `ra`, if the table has one, starts with the address after the program, so that a return from the
     entry point ends the core.
 
     Errors: SimulationError for a misaligned or out-of-range access, a branch out of the program, a
-    put to nobody, or more than `max_cycles`; DeadlockError with a report; MachineError for what the
-    table cannot do.
+    put to nobody, or more than `max_cycles`; DeadlockError with a report; MachineError for features
+    that the table lacks.
     """
     cores = [
         InitialCore(program, program.entry(entry), given, core in traced_cores)
@@ -374,8 +373,8 @@ def cycles_apart(
     registers: Sequence[Registers],
     local_memory: Sequence[ArrayLike],
 ) -> list[int]:
-    """The cycles of runs that have nothing to do with each other, each on one core alone, by their
-    registers and memories; errors as in `simulate_mesh`. The program exchanges nothing.
+    """Cycles of independent runs of `program`, one per entry of `registers` and `local_memory`,
+    each on one core alone. The program must not communicate. Errors as in `simulate_mesh`.
     """
     found = list[int]()
     for first in range(0, len(registers), layout.LINE_CAPACITY):
@@ -404,8 +403,8 @@ def core_after(
     registers: Registers | None = None,
     local_memory: ArrayLike | None = None,
 ) -> CoreRun:
-    """One core alone as it is once everything of the first `cycles` cycles has issued, whether the
-    program has ended or not. Arguments and errors as in `simulate_core`.
+    """State of one core alone after its first `cycles` cycles have issued, even if the program has
+    not ended. Arguments and errors as in `simulate_core`.
     """
     cores = [InitialCore(program, program.entry(0), registers or {}, False)]
     images = None if local_memory is None else [local_memory]

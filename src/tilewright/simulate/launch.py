@@ -1,6 +1,6 @@
-"""Set up a run: the joined code of all programs, and the arrays of every core.
+"""Set up a run: the joined code of all programs, and the records of all cores.
 
-In: programs, mesh, registers and memory images as a user gives them. Out: the `State` at cycle 0.
+In: programs, a mesh, registers and memory images, as given. Out: the `Arrays` at cycle 0.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
 Image = ArrayLike | Mapping[int, NDArray[Any]]
-"""First contents of a core's memories: their first bytes, or arrays by address."""
+"""Initial content of a core's memories: their first bytes, or arrays by address."""
 Images = Sequence[Image] | NDArray[np.uint8]
 
 MESSAGES_OF_CORE = 256
-"""Messages that may be on their way or in inboxes, for each core."""
+"""Messages per core that may be in flight or in inboxes."""
 _LEAST_BEHIND_PORTS = 1 << 24
-"""Bytes of a record's memory behind ports: of smaller ones the pages are never touched."""
+"""Least bytes of memory in a record with ports, one shape for all; unused pages stay untouched."""
 WORD_BYTES = 4
-"""Bytes of an element of a vector in a message."""
+"""Bytes of a vector element in a message."""
 
 
 @dataclass(frozen=True)
 class SimulatedMesh:
     """`rows` x `columns` cores with a bus along each row and column; core = row * columns + column.
 
-    Without `communication` the table's own parameters hold. With `ideal_communication` every get
-    finds a zero at once and every put is swallowed: for looking at one core's pipeline alone. A
-    program that fits the instruction cache lies there from the start, unless the cache starts
-    `cold`; of a longer one nothing does. Where codes have run `interleaved`, each set has got a
-    line of theirs since, in place of the one that was used longest ago. Over a `fabric` of as many
-    nodes cores exchange messages.
+    Without `communication` the table's parameters hold. With `ideal_communication` every get
+    returns zero at once and every put is discarded, to study one core's pipeline alone. A program
+    that fits the instruction cache is resident from the start, unless the cache starts `cold`; of a
+    longer one nothing is. With `interleaved`, other code has run since and put one line into each
+    set, in place of the least recently used one. Over a `fabric` of as many nodes, cores exchange
+    messages.
     """
 
     rows: int
@@ -110,7 +110,7 @@ def launch(
 
 
 def _joined_code(programs: Sequence[AssembledProgram]) -> tuple[NDArray[Any], list[int]]:
-    """The rows of all distinct programs, each followed by an empty row."""
+    """Rows of all distinct programs, each followed by an empty row, and each core's first row."""
     distinct = {id(program): program for program in programs}
     *firsts, rows = accumulate((len(p.code) + 1 for p in distinct.values()), initial=0)
     starts = dict(zip(distinct, firsts, strict=True))
@@ -162,8 +162,8 @@ def _machine(table: InstructionTable, mesh: SimulatedMesh, max_cycles: int) -> N
 
 
 def _set_fabric(machine: NDArray[Any], table: InstructionTable, fabric: Fabric) -> None:
-    """Cycles of messages, which may have as many words as a vector."""
-    hops_to(fabric, 0, 0)
+    """Set the fabric's parameters, and the cycles of a message by its number of words."""
+    hops_to(fabric, 0, 0)  # refuses topologies without links between neighbours
     receive = next(
         (s.latency_cycles for s in table.instructions if s.effect is Effect.MESSAGE_RECEIVE), 0
     )
@@ -175,11 +175,11 @@ def _set_fabric(machine: NDArray[Any], table: InstructionTable, fabric: Fabric) 
     machine["send_cycles"] = fabric.send_cycles
     machine["receive_cycles"] = fabric.receive_cycles - receive
     machine["message_cycles"], machine["shortest"] = lengths, lengths[1]
-    machine["sync_latency"] = 1  # all go on together, in the cycle after the last one has come
+    machine["sync_latency"] = 1  # all continue together, in the cycle after the last one arrives
 
 
 def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
-    """Cycles of every access through a port by its bytes."""
+    """Set the ports' parameters, and the cycles of an access by kind, line state and bytes."""
     if not 1 <= ports.block_bytes <= layout.BLOCK_CAPACITY:
         raise MachineError(
             f"{ports.block_bytes} bytes in a block of a port: must be 1 .. {layout.BLOCK_CAPACITY}"
@@ -203,7 +203,7 @@ def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
 def _set_instruction_cache(
     machine: NDArray[Any], table: InstructionTable, instructions: int, mesh: SimulatedMesh
 ) -> None:
-    """Nothing is set where every fetch hits, so that such a run spends no time on it."""
+    """Set the cache's parameters, unless every fetch hits and no cache need be simulated."""
     instruction_cache = table.instruction_cache
     if instruction_cache is None:
         return
@@ -222,7 +222,7 @@ def _cache_lines(table: InstructionTable) -> int:
 
 
 def keep_lines(record: Any, program: AssembledProgram) -> None:
-    """Set the lines that a program, run to its end before other codes, leaves in the cache."""
+    """Set the cache lines left of a program that ran before other code took a way of each set."""
     own = program.table.instruction_cache
     if own is None:
         return
@@ -231,7 +231,7 @@ def keep_lines(record: Any, program: AssembledProgram) -> None:
     for line in range(first, -(-end // own.line_bytes)):
         first = line % own.sets * own.ways
         held = record["tags"][first : first + own.ways]
-        held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]
+        held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]  # way 0, the latest, is the others'
 
 
 def _communication(table: InstructionTable, mesh: SimulatedMesh) -> Communication | None:
@@ -289,14 +289,14 @@ def _fresh_state(
 
 
 def _untouched(count: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Records of zeros in small pages, for nodes that use little of their memories: of NumPy's own
-    each page that is touched has two megabytes.
+    """Zeroed records in small pages, for nodes that use little of their memory: touching a page of
+    a NumPy array commits two megabytes.
     """
     return np.frombuffer(mmap(-1, count * kind.itemsize), kind)
 
 
 def _flights(machine: NDArray[Any], cores: int, lanes: int) -> NDArray[Any]:
-    """Records of messages, all of them free."""
+    """Records of messages, all in the free list."""
     count = MESSAGES_OF_CORE * cores if machine["fabric"][0] else 1
     found = np.zeros(count, layout.flight_dtype(lanes))
     found["following"] = np.arange(count)

@@ -1,4 +1,4 @@
-"""A program for the instruction-level simulator: instructions, and the same as rows of integers.
+"""Programs for the instruction-level simulator: instructions and their encoding as integer rows.
 
 In: parsed instructions with labels. Out: an `AssembledProgram`, whose `code` the compiled simulator
 reads (columns: `units.layout`). Addresses count bytes from the program's first instruction.
@@ -38,7 +38,7 @@ _KINDS = {
     layout.STREAM_STORE: "stream_store_i8 stream_store_i16 stream_store_i32",
 }
 _KIND_OF = {isa.Effect(name): kind for kind, names in _KINDS.items() for name in names.split()}
-"""The effects that functions of their own execute."""
+"""Effects whose class follows from their name, not from their traits."""
 _MESSAGES = {
     isa.Effect.MESSAGE_SEND: layout.SPECIAL_SEND,
     isa.Effect.MESSAGE_MULTICAST: layout.SPECIAL_MULTICAST,
@@ -61,7 +61,7 @@ _INTEGER_PREFIXES = ("int_", "compare_", "address")
 class AssembledProgram:
     """Instructions of one table, their labels (instruction numbers) and their encoded rows.
 
-    Return addresses count bytes from `code_address`, the address of the first instruction.
+    `code_address` is the address of the first instruction, on which return addresses are based.
     """
 
     table: isa.InstructionTable
@@ -72,7 +72,7 @@ class AssembledProgram:
     code_address: int = 0
 
     def entry(self, where: str | int) -> int:
-        """The instruction number of a label or a number. Errors: AssemblyError."""
+        """The instruction number of a label; a number stands for itself. Errors: AssemblyError."""
         if isinstance(where, int):
             return where
         if where not in self.labels:
@@ -91,11 +91,10 @@ def encode_program(
     name: str = "program",
     code_address: int = 0,
 ) -> AssembledProgram:
-    """Rows for the simulator; labels are resolved.
+    """Encode instructions as rows, with labels resolved and the timing of `table`.
 
-    The timing is that of `table`. Errors: AssemblyError for a name that is no label, or defined
-    twice; MachineError for instructions of another set, or an effect that the lanes cannot carry
-    out.
+    Errors: AssemblyError for an undefined label or one defined twice; MachineError for instructions
+    of another set, or an effect that needs another number of lanes.
     """
     instructions = [instruction.on(table) for instruction in instructions]
     labels: dict[str, int] = {}
@@ -119,7 +118,7 @@ def encode_program(
 
 
 def _encode(row: Any, table: isa.InstructionTable, spec: isa.InstructionSpec) -> None:
-    """Fill in all that instructions of one kind have in common."""
+    """Fill in the fields that all instructions of one mnemonic share."""
     _check_lanes(table, spec.effect)
     row["effect"] = codes.OF[spec.effect]
     row["kind"] = _class_of(spec.effect)
@@ -139,7 +138,7 @@ def _encode(row: Any, table: isa.InstructionTable, spec: isa.InstructionSpec) ->
 
 
 def _least_bytes(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
-    """Bytes that an access touches from its address on: of streams, the vector length decides."""
+    """Least bytes that an access touches; a stream's length is only known at run time."""
     streams = spec.effect.value.startswith("stream_")
     return 1 if streams else table.access_bytes(spec)
 
@@ -219,7 +218,7 @@ def _flags_of(effect: isa.Effect) -> int:
 
 
 def _timing_flags(table: isa.InstructionTable, spec: isa.InstructionSpec) -> int:
-    """Flags for timing that depends on the vector length or on the ports of a memory."""
+    """Flags of instructions whose timing depends on the vector length or on memory ports."""
     traits, ports = spec.effect.traits, table.ports
     reaches = traits.load or traits.store
     behind = reaches and ports is not None and table.memory_of(spec).name == ports.memory

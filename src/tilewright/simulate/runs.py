@@ -1,7 +1,7 @@
-"""Results of a run of the instruction-level simulator: numbers by cause, final state, trace.
+"""Results of the instruction-level simulator: cycles by cause, final state, trace.
 
-For every core: issuing cycles + stalls by cause = its cycles, and + idle cycles = the cycles of the
-mesh.
+For every core, issuing cycles + stalls by cause = its cycles, and with its idle cycles they are the
+cycles of the mesh.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.simulate.units import layout
 
 @dataclass(frozen=True)
 class IssuedInstruction:
-    """One issued instruction: when, on which unit, and its number in the program."""
+    """One issued instruction: its cycle, its unit, and its number in the program."""
 
     cycle: int
     unit: str
@@ -29,7 +29,7 @@ class IssuedInstruction:
 
 @dataclass(frozen=True)
 class StallSpan:
-    """Successive cycles without issue that have one cause; `register` is a name or ""."""
+    """Consecutive cycles without issue, for one cause; `register` is a name or ""."""
 
     first_cycle: int
     cycles: int
@@ -44,10 +44,10 @@ class CoreRun:
 
     `cycles` ends with the cycle of the last issue; `drain_cycles` more pass until its results are
     visible. `stalls` maps each cause that occurred to cycles, `hazards` each register waited for.
-    `unit_busy` counts occupied cycles. `registers` is [register, lane]; `local_memory` are the
-    bytes of all local memories, `memory` those of one. `executed` and `stalled` count per
+    `unit_busy` counts occupied cycles. `registers` is [register, lane]; `local_memory` holds the
+    bytes of all local memories. `executed` and `stalled` count issues and stall cycles per
     instruction, over all cores that run the same program. `issues` and `spans` are empty unless the
-    core was traced; `trace_complete` is False when the trace's limit was reached.
+    core was traced; `trace_complete` is False if the trace reached its limit.
     """
 
     core: int
@@ -88,7 +88,7 @@ class CoreRun:
 
 @dataclass(frozen=True, eq=False)
 class MeshRun:
-    """All cores' runs; `cycles` is when the last core issued its last instruction."""
+    """The runs of all cores; `cycles` ends with the last issue of any core."""
 
     cycles: int
     instructions: int
@@ -110,7 +110,7 @@ class MeshRun:
 def collect(
     state: layout.Arrays, programs: Sequence[AssembledProgram], bases: Sequence[int]
 ) -> MeshRun:
-    """The run's numbers, core by core; `programs` and `bases` (first code row) are per core."""
+    """The run's results, core by core; `programs` and `bases` (first code row) are per core."""
     total = int(state.cores["finish"].max(initial=0))
     cores = tuple(_core(state, c, programs[c], bases[c], total) for c in range(len(programs)))
     return MeshRun(total, sum(core.instructions for core in cores), cores)

@@ -1,9 +1,8 @@
-"""Runs one step at a time, with breakpoints, watched elements and steps back: of a core and of a
-window.
+"""Stepwise runs, of one core or of a window executor, with breakpoints, watches and steps back.
 
-In: a program, or what makes a fresh executor. Out: the state before a step, and why a run stopped.
-Runs are repeatable, so a state, or a step back, is a run anew up to its place. A core's steps are
-the cycles in which something issues; its whole run is made once, which tells what issues when.
+In: a loaded image, or a function that makes a fresh executor. Out: the state before a step, and why
+a run stopped. Runs are deterministic, so a state, or a step back, is found by running again up to
+that step. A core's steps are the cycles in which something issues, known from one complete run.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from tilewright.simulate.window.memories import ElementRange
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """Elements of a memory or of data (`of`) whose writes stop a run. `index` places one."""
+    """Elements of a memory or of data `of` whose change stops a run; `index` names an element."""
 
     place: ElementRange
     of: str
     index: Callable[[int], str]
 
     def changed(self, old: NDArray[Any], new: NDArray[Any]) -> str:
-        """Describe what a write changed, "" if nothing."""
+        """Describe the changed elements; "" if there are none."""
         places = (old != new).nonzero()[0]
         if not len(places):
             return ""
@@ -46,14 +45,14 @@ class Watch:
 
 
 def watch_of_range(place: ElementRange) -> Watch:
-    """A watch of elements of a memory, by address."""
+    """A watch of a memory's elements, indexed by address."""
     return Watch(place, place.memory, lambda number: str(place.address + number))
 
 
 @dataclass(kw_only=True)
 class Stepping(ABC):
-    """A run that stops on request: before instructions, and after writes of memory. Errors of what
-    advances it: SimulationError where the program faults.
+    """A run that stops at breakpoints and when watched elements change. Methods that advance it
+    raise SimulationError if the program faults.
     """
 
     breakpoints: set[int] = field(default_factory=set)
@@ -67,12 +66,12 @@ class Stepping(ABC):
     @property
     @abstractmethod
     def time(self) -> int:
-        """The current cycle, which is that of the next step."""
+        """Cycle of the next step."""
 
     @property
     @abstractmethod
     def labels(self) -> Mapping[str, int]:
-        """Instructions by label."""
+        """Instruction numbers by label."""
 
     @property
     @abstractmethod
@@ -87,7 +86,7 @@ class Stepping(ABC):
     @property
     @abstractmethod
     def at(self) -> Sequence[int]:
-        """The instructions of the next step, by number."""
+        """Numbers of the instructions of the next step."""
 
     @abstractmethod
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
@@ -110,7 +109,7 @@ class Stepping(ABC):
         """Go back by `count` steps."""
 
     def go(self) -> str:
-        """Run on to a breakpoint, to a write of watched elements, or to the end; says which."""
+        """Run to a breakpoint, a change of watched elements, or the end; says which."""
         while self.upcoming(1):
             before = [self.elements(watch.place).copy() for watch in self.watches]
             self.forward()
@@ -127,7 +126,7 @@ _ELEMENT_BYTES = 8
 
 @dataclass
 class CoreStepper(Stepping):
-    """A run of one core alone; `position` steps are done. Elements of memory are doubles."""
+    """A run of one core alone, after `position` steps. Elements of memory are doubles."""
 
     image: LoadedImage
     position: int = 0
@@ -174,7 +173,7 @@ class CoreStepper(Stepping):
         return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]
 
     def registers(self) -> Mapping[str, Any]:
-        """The registers that are not zero: as integers where only the first lane is in use."""
+        """The registers that are not zero: as integers if only lane 0 is set, to a small one."""
         run, found = self._run(), {}
         for number, name in enumerate(run.program.table.register_names):
             integers = run.integer_registers[number]
@@ -194,7 +193,7 @@ class CoreStepper(Stepping):
         self.position = max(self.position - count, 0)
 
     def _run(self) -> CoreRun:
-        """The core before the next step."""
+        """State of the core before the next step."""
         if not self._next:
             return self._whole
         return core_after(
@@ -207,7 +206,7 @@ class CoreStepper(Stepping):
 
 @dataclass
 class Stepper(Stepping):
-    """A run of a window, whose steps are instructions."""
+    """A run of a window executor; its steps are instructions."""
 
     make: Callable[[], Executor]
     register_names: Sequence[str]

@@ -1,8 +1,7 @@
 """Typed events of one simulated run, for timelines.
 
-In: events in the order in which the simulator meets them. Out: a `Trace` whose core events (busy,
-stalled, repeated, omitted) follow each other without gap or overlap, so their cycles sum to the
-run's.
+In: events in the order of simulation. Out: a `Trace` whose core events (busy, stalled, repeated,
+omitted) follow each other without gap or overlap, so their cycles sum to the run's.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Stall:
-    """The core waits for a slot: the engine idle (latency) or serving requests (bandwidth)."""
+    """The core waits for a slot while the engine is idle (latency) or serves (bandwidth)."""
 
     start_cycle: int
     cycles: int
@@ -41,8 +40,8 @@ class Stall:
 class Flight:
     """One transfer of all cores: issued, served by the engine from `start_cycle`, waited for.
 
-    `waited_cycle` is when the core went on after the wait, None where that iteration was not
-    simulated in detail.
+    `waited_cycle` is when the core resumed after the wait; None if that iteration was not simulated
+    in detail.
     """
 
     issue_cycle: int
@@ -58,7 +57,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Occupancy from `cycle` on: scratchpad bytes of one core, slots with transfers in flight."""
+    """Occupancy from `cycle` on: scratchpad bytes of a core, and slots with transfers in flight."""
 
     cycle: int
     scratchpad_bytes: int
@@ -67,7 +66,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Repeated:
-    """`iterations` of a loop that behave as iterations before them did, in detail, did."""
+    """`iterations` of a loop that repeat earlier ones, which were simulated in detail."""
 
     start_cycle: int
     cycles: int
@@ -89,13 +88,13 @@ Event: TypeAlias = CoreEvent | Flight | Occupancy
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of a run in the order of time."""
+    """The events of a run, in order of time."""
 
     events: tuple[Event, ...]
 
 
 class Recorder:
-    """Collects events up to `limit`; then only the time of the rest is kept."""
+    """Collects events up to `limit`; of the rest, only the total cycles are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -103,8 +102,9 @@ class Recorder:
         self._cut_cycle: int | None = None
 
     def add(self, event: Event) -> None:
-        """Append an event, joining repetitions of one loop that follow each other."""
+        """Append an event; consecutive repetitions of one loop are merged."""
         if self._cut_cycle is not None:
+            # A flight is added when waited for, perhaps after the cut though issued before it.
             if isinstance(event, Flight) and event.issue_cycle < self._cut_cycle:
                 self._events.append(event)
             return

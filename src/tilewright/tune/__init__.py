@@ -1,1 +1,1 @@
-"""Search schedule spaces: rank by the model, confirm by a measure, keep records (swATOP 4.6)."""
+"""Search schedule spaces: rank by the model, confirm by measurement, keep records (swATOP 4.6)."""

@@ -1,11 +1,11 @@
-"""Expected deviation of an algorithm from the exact result, roundings of sums, and their limits.
+"""Expected error of an algorithm, roundings of fixed-point sums, and limits on both.
 
-In: an operator and a seed. Out: the largest deviation to expect as a fraction of the largest
-result, for operands that are random and independent. Roundings of a sum of n terms add up like a
-random walk, to sqrt(n) roundings of the result; Winograd's transforms amplify them, by how much
-follows from their matrices (`ir.winograd.amplification`). The factors were fitted to measured
-errors (docs/explanation/host-kernels.md). Sums of fixed point are rounded once for each product
-that they are added up of.
+In: an operator and a seed. Out: the largest deviation to expect, as a fraction of the largest
+result, for random independent operands. The roundings of a sum of n terms accumulate like a random
+walk, to sqrt(n) roundings of the result. Winograd transforms amplify them by a factor that follows
+from their matrices (`ir.winograd.amplification`). The factors were fitted to measured errors
+(docs/explanation/host-kernels.md). A fixed-point sum is rounded once for each product that
+contributes to it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tilewright.seeds.space import Seed, parameters
 from tilewright.tune.candidate import Candidate
 
 _LARGEST = 1.7
-"""The largest deviation over the largest result is at most so much larger than its model."""
+"""Most by which the largest deviation exceeds its model, both relative to the largest result."""
 _DIRECT_PER_TERM = 0.53
-"""Units for each square root of a term of a sum that is one chain."""
+"""Unit roundoffs per square root of the number of terms, for a sum that is one chain."""
 
 
 def expected_error(op: Op, seed: Seed) -> float:
@@ -53,11 +53,11 @@ def accurate(
     max_error: float | None = None,
     algorithm: str | None = None,
 ) -> list[Seed]:
-    """The seeds whose expected error is within the limit: `max_error`, or that of the machine's
-    rules, or the least there is where that is more.
+    """The seeds whose expected error is within `max_error`, by default the machine's own limit or,
+    if no seed meets that, the least error of any seed.
 
-    Without a `max_error` an `algorithm` that is asked for by name has no limit. Raises
-    ScheduleError where none is within `max_error`.
+    An `algorithm` requested by name has no default limit. Raises ScheduleError if no seed is within
+    `max_error`.
     """
     default = lowering_of(machine).max_error
     if not seeds or (max_error is None and (algorithm or default is None)):
@@ -78,7 +78,7 @@ _Item = TypeVar("_Item")
 
 
 def roundings(candidate: Candidate, machine: Machine) -> int:
-    """The products, each rounded, that make a result, 1 where none does."""
+    """Products, each rounded, that sum up to one element of the result; 1 without products."""
     calls = executed_calls(candidate.program(machine), machine)
     written = sum(
         int(call.count * call.dims["m"] * call.dims["n"])
@@ -91,8 +91,8 @@ def roundings(candidate: Candidate, machine: Machine) -> int:
 def few_roundings(
     items: Sequence[_Item], machine: Machine, most: int, candidate_of: Callable[[_Item], Candidate]
 ) -> list[_Item]:
-    """The items whose candidates round a result at most so often. Raises ScheduleError where none
-    does, with the fewest that one of those ranked has.
+    """The items whose candidates round each element of the result at most `most` times. Raises
+    ScheduleError if there are none; the error names the fewest roundings of any item.
     """
     counts = [roundings(candidate_of(item), machine) for item in items]
     found = [item for item, count in zip(items, counts, strict=True) if count <= most]

@@ -1,10 +1,10 @@
-"""The best of a whole space by simulation, with bounds to skip losers (swATOP 5.2).
+"""Search a whole space by simulation, with bounds that skip losers (swATOP 5.2).
 
-In: one operator and algorithm. Out: a `BruteForce`: the model's pick, the fastest candidate, all
-that was simulated. A candidate is left out only where its calls or its transfers alone take as
-long as the fastest run seen (`NestChoice.bound_cycles`, less `BOUND_MARGIN`), whatever the estimate
-is worth. Nests of a program run one after the other, so a program's time is the sum of its nests'
-and each nest is searched alone under each joint layout of the tensors it shares.
+In: one operator and algorithm. Out: a `BruteForce`: the model's pick, the fastest candidate, and
+how many were simulated. A candidate is skipped only if its calls or its transfers alone take as
+long as the fastest run so far (`NestChoice.bound_cycles`, less `BOUND_MARGIN`); the quality of the
+estimate does not matter. The nests of a program run one after the other and their times add up, so
+each nest is searched alone under each joint layout of the tensors it shares.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ Nests = tuple[NestChoice, ...]
 
 
 BOUND_MARGIN = 0.03
-"""Share of its bound by which a run may fall below it: the iterations between the first and the
-last are priced at one of them, of an even number at the earlier one in the middle, and at the end
-of an image the later ones have less to do.
+"""Fraction by which a run may undercut its bound. All iterations between a loop's first and last
+are priced as the middle one (of two, the earlier), and later ones do less at the end of an image.
 """
 
 
 @dataclass
 class Simulator:
-    """Simulated cycles of nests, equal programs once; the extremes of simulated / estimated."""
+    """Simulates nests, each distinct program once; tracks cycles over estimates and bounds."""
 
     op: Op
     seed: Seed
@@ -45,7 +44,7 @@ class Simulator:
     lowest_bound_ratio: float = float("inf")
 
     def __call__(self, choice: NestChoice) -> int:
-        """Cycles of one nest."""
+        """Simulated cycles of one nest."""
         if id(choice) not in self.cycles:
             program = Candidate(self.op, self.seed, (choice,)).program(self.machine)
             if program not in self.programs:
@@ -67,8 +66,8 @@ class Simulator:
 class BruteForce:
     """Outcome of a search by simulation, in cycles, and the evidence for it.
 
-    `lowest_bound_ratio` is the lowest of simulated cycles to the bound that proves a candidate too
-    slow: at least 1, or the proof is none.
+    `lowest_bound_ratio` is the lowest ratio of simulated cycles to the bound that skips candidates:
+    below 1 - `BOUND_MARGIN`, skipping proves nothing.
     """
 
     picked: Candidate
@@ -84,14 +83,14 @@ class BruteForce:
 
     @property
     def loss(self) -> float:
-        """Performance that the model's pick loses against the best, as a fraction of the best."""
+        """Performance lost by the model's pick, as a fraction of the best performance."""
         return 1 - self.best_cycles / self.picked_cycles
 
 
 def search_by_simulation(
     op: Op, seed: Seed, machine: Machine, *, everything: bool = False
 ) -> BruteForce | None:
-    """Simulate all candidates that could win, or really `everything`; None where nothing fits."""
+    """Simulate all candidates that could win, or all with `everything`; None if nothing fits."""
     (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
     if not ranking.best:
         return None
@@ -126,7 +125,7 @@ def _total(nests: Nests, run: Simulator) -> int:
 
 
 def _joint_choices(seed: Seed, ranking: Ranking) -> Iterator[list[list[NestChoice]]]:
-    """Under each joint layout the choices of each nest, best estimate first."""
+    """For each joint layout, the choices of each nest, best estimate first."""
     nests = [
         {id(c.nests[i]): c.nests[i] for c in ranking.best}.values() for i in range(len(seed.spaces))
     ]
@@ -141,7 +140,8 @@ def _joint_choices(seed: Seed, ranking: Ranking) -> Iterator[list[list[NestChoic
 
 
 def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests:
-    """The fastest whole under one joint layout where it beats `best`, else `best`."""
+    """The faster of `best` and the fastest combination of `nests`, which share a joint layout."""
+    # A nest can be part of a winner only in the cycles that the bounds of all others leave to it.
     limit = _total(best, run)
     least = [min(_least_cycles(c) for c in choices) for choices in nests]
     if sum(least) >= limit:
@@ -152,7 +152,7 @@ def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests
 
 
 def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoice:
-    """The fastest simulated candidate out of those that could take less than `room` and win."""
+    """The fastest choice; those whose bound reaches `room` or the fastest so far are skipped."""
     fastest = choices[0]
     for choice in choices:
         if _least_cycles(choice) < min(room, run(fastest)) and run(choice) < run(fastest):
@@ -161,5 +161,5 @@ def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoi
 
 
 def _least_cycles(choice: NestChoice) -> float:
-    """Least cycles of a run of the candidate: its bound less a margin."""
+    """Cycles that no run of the choice undercuts: its bound less the margin."""
     return (1 - BOUND_MARGIN) * choice.bound_cycles

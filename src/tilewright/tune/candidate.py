@@ -1,4 +1,4 @@
-"""A candidate of the search: an algorithm, and for each of its nests a schedule with its price."""
+"""Candidates of the search: an algorithm, with a priced schedule for each of its nests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tilewright.seeds.steps import Schedule
 
 @dataclass(frozen=True, eq=False)
 class NestChoice:
-    """One priced candidate of one nest: estimated cycles, those of them in which the cores run
-    primitives, and cycles that no run falls below.
+    """One priced candidate of one nest: `cycles` is the estimate, `compute_cycles` the part of it
+    in which cores run primitives, and `bound_cycles` a lower bound, 0 where none was priced.
 
-    The cores run one call at a time and the engine serves one transfer at a time, so either sum is
-    such a bound (0 where it was not priced). It takes every iteration of a loop but the last for a
-    whole one: where each has less to do, at the end of an image, a run may fall a hundredth or two
-    below it; copies of the baseline "padded", which run on beyond their source, may fall further.
+    The cores run one call at a time and the engine serves one transfer at a time, so the sum over
+    either is a bound. It prices every iteration but the last as a full one: at the end of an image,
+    where iterations do less, a run may undercut it by a hundredth or two. Copies of the baseline
+    "padded", which run on beyond their source, may undercut it by more.
     """
 
     structure: Structure
@@ -45,8 +45,8 @@ class NestChoice:
 class Candidate:
     """One way to compute an operator: an algorithm and a choice for each of its nests.
 
-    `blocks` are the sizes of the blocks that its nests share, `refill_cycles` what its routines
-    add by evicting each other from the instruction cache (`tune.refills`).
+    `blocks` maps the blocks that the nests share to their sizes. `refill_cycles` is the time lost
+    where routines evict each other from the instruction cache (`tune.refills`).
     """
 
     op: Op
@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def values(self) -> Mapping[str, int]:
-        """The extents that the seed names."""
+        """Values of the seed's parameters: the operator's extents and the sizes of blocks."""
         return {**parameters(self.op), **self.blocks}
 
     @property
@@ -66,7 +66,7 @@ class Candidate:
         return sum(n.cycles for n in self.nests) + self.refill_cycles
 
     def key(self, machine: Machine) -> str:
-        """Digest of all that decides its program on a machine, by these sources of tilewright."""
+        """Digest of everything that determines the candidate's program on `machine`."""
         seed = self.seed
         kept = (
             seed.name,
@@ -80,7 +80,7 @@ class Candidate:
         return digest(repr(kept), repr([*nests]), machine.content_hash(), own_sources())
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
-        """The candidate's program, ready to run, simulate and emit."""
+        """The candidate's explicit program, ready to run, simulate and emit."""
         bound = [{**self.values, **n.factors} for n in self.nests]
         layouts = self.joint_layouts()
         tensors = [declare(t, layouts, self.op.dtype) for t in self.seed.tensors if not t.storage]
@@ -98,7 +98,7 @@ class Candidate:
         return tuple(sorted({t.name for t in tensors if t.shared}))
 
     def joint_layouts(self) -> dict[str, tuple[str, ...]]:
-        """A joint layout of the seed that agrees with every nest; tensors of no nest follow."""
+        """Dimension order of each tensor, by the first joint layout that agrees with every nest."""
         own = frozenset().union(*(n.structure.layouts for n in self.nests))
         for joint in self.seed.layout_combinations():
             if own <= frozenset(joint):

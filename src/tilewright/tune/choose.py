@@ -1,9 +1,9 @@
-"""Choosing, for each operator, how it is divided over the core groups and how a piece is computed.
+"""Choose, for each operator, a partition over the core groups and a schedule of its pieces.
 
-In: operators and a machine. Out: a `Choice` each: the best candidate of every partition and every
-algorithm, the best of the others, and how many there were. All operators are ranked in one call:
-the layers of a network share the structures of their spaces. Divided sums are ranked behind the
-others, where adding up their partial results is little of what the best of the others takes.
+In: operators and a machine. Out: a `Choice` each: the best candidates of every partition and every
+algorithm, and how many there were. All operators are ranked in one call, since the layers of a
+network share the structures of their spaces. Divided sums are ranked after whole sums, and only
+where adding up their partial results takes a small fraction of the best time so far.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.ways import Way, adding, ways
 
 _Case = tuple[int, Partition, Seed]
-"""A way to compute the operator of this number."""
+"""The number of an operator, and a way to compute it."""
 _MOST_ADDING, _MOST_BEHIND = 0.2, 1.25
-"""Limits for a search of divided sums, as multiples of the best time without: of adding up partial
-results, and of the algorithm's own time. In networks of the zoo the winners were at 0.16 and 1.06
-at most.
+"""Divided sums are searched only within these multiples of the best time with whole sums: of the
+time to add up partial results, and of the algorithm's best time with whole sums. In networks of the
+zoo, winners reached 0.16 and 1.06 at most.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """A candidate for the pieces of one partition; `measured_cycles` where it was measured.
+    """A candidate for the pieces of one partition; `measured_cycles` is None unless measured.
 
-    Where the pieces' results are partial, `adding` says how a group adds up its share of them.
+    Where the pieces' results are partial, `adding` computes a group's share of their sum.
     """
 
     partition: Partition
@@ -78,7 +78,7 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """All that was kept of the search for one operator, best first."""
+    """Result of the search for one operator: the options that were kept, best first."""
 
     op: Op
     options: tuple[Option, ...]
@@ -91,7 +91,7 @@ class Choice:
 
     @property
     def best_of_whole_sums(self) -> Option:
-        """The best whose pieces have no partial results; ScheduleError where all have."""
+        """The best option without partial results; raises ScheduleError if there is none."""
         for option in self.options:
             if not option.partition.partial:
                 return option
@@ -115,13 +115,13 @@ def choose(
 ) -> list[Choice]:
     """Rank every partition and algorithm of every operator by the model.
 
-    Algorithms that err by more than `max_error` are left out, on this computer by more than 1e-5 by
-    default (`tune.accuracy`), and candidates that round a sum of fixed point more than
-    `max_roundings` times. `keep` candidates are kept per partition and algorithm. With
-    `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
-    all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
-    `names` are what it calls them. `beside` it is done in several processes, as `call_beside` does.
-    `steps` counts the pieces with an algorithm that are priced, then the operators refilled.
+    Algorithms whose expected error exceeds `max_error` are excluded (`tune.accuracy`; on this
+    computer the default is 1e-5), and so are candidates that round a fixed-point sum more than
+    `max_roundings` times. `keep` candidates are kept per partition and algorithm. With `strict`, an
+    `algorithm` or `partition` that does not apply to an operator is refused; otherwise that
+    operator tries all. If operators fit in no way, raises CapacityError for the one that lacks
+    most, called by its entry of `names`. With `beside`, several processes search (`call_beside`).
+    `steps` counts priced (piece, algorithm) pairs, then operators refilled.
     """
     every = ways(
         ops,
@@ -159,7 +159,7 @@ def _with_candidate(option: Option, candidate: Candidate) -> Option:
 
 
 def _refill_beside(every: Sequence[Sequence[Option]], machine: Machine, steps: Steps) -> None:
-    """Find refills of operators in several processes, where those of the best are not kept."""
+    """Cache the refills of operators whose best option lacks them, in several processes."""
     leaders = (min(own, key=lambda option: option.cycles) for own in every)
     unknown = [lacks_refills(leader.candidate, machine) for leader in leaders]
     calls = (
@@ -171,7 +171,7 @@ def _refill_beside(every: Sequence[Sequence[Option]], machine: Machine, steps: S
 
 @dataclass(frozen=True, eq=False)
 class _RankedOptions:
-    """The options of each operator, and how many candidates there were."""
+    """Options and candidate counts found so far, by the number of the operator."""
 
     options: list[list[Option]]
     counts: list[Counts]
@@ -185,7 +185,7 @@ def _rank_into(
     beside: bool,
     steps: Steps,
 ) -> None:
-    """Rank the cases, each with its addition of partial results, and append the best to `found`."""
+    """Rank `cases`, each with its addition of partial results, and append the best to `found`."""
     pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
     shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
     rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, beside=beside, steps=steps)
@@ -195,8 +195,8 @@ def _rank_into(
 
 
 def additions(ways: Sequence[Way], machine: Machine) -> list[Choice | None]:
-    """The best addition of partial results by the model, for each way; None for ways without
-    partial results and where the sum does not fit.
+    """The model's best addition of each way's partial results; None for ways without partial
+    results and where the addition does not fit.
     """
     wanted = [adding(part, seed, machine) if part.partial else None for part, seed in ways]
     chosen = {op: _fitting(op, machine) for op in dict.fromkeys(wanted) if op is not None}
@@ -213,8 +213,8 @@ def _fitting(op: Op, machine: Machine) -> Choice | None:
 def _promising(
     cases: Sequence[_Case], found: Sequence[Sequence[Option]], machine: Machine
 ) -> list[tuple[_Case, Choice | None]]:
-    """Divided sums that may beat the options `found` without them, and their additions; all that
-    fit where nothing was found.
+    """Cases with divided sums that may beat the whole sums in `found`, each with its addition; for
+    an operator without any option, all cases whose addition fits.
     """
     close = [case for case in cases if case[1].partial and _is_close(case, found)]
     added = additions([(part, seed) for _, part, seed in close], machine)
@@ -226,7 +226,7 @@ def _promising(
 
 
 def _is_close(case: _Case, found: Sequence[Sequence[Option]]) -> bool:
-    """True if the algorithm with whole sums is at most `_MOST_BEHIND` times as slow as the best."""
+    """True if the algorithm's best time with whole sums is within `_MOST_BEHIND` of the best."""
     number, _, seed = case
     alike = [option for option in found[number] if option.algorithm == seed.name]
     return _least(alike) <= _MOST_BEHIND * _least(found[number])
@@ -237,9 +237,9 @@ def _least(options: Sequence[Option]) -> float:
 
 
 def _cases(every: Sequence[Sequence[Way]], machine: Machine) -> list[_Case]:
-    """Each way with the number of its operator.
+    """Each way that fits main memory, with the number of its operator.
 
-    What exceeds main memory is not even priced: its extents may be beyond any array's integers.
+    Larger ones are not priced at all: their extents may overflow the integers of arrays.
     """
     room = machine.main.capacity_bytes
     return [
@@ -262,7 +262,7 @@ def confirm_choice(
 ) -> Choice:
     """Measure the `top` best options and put them first, fastest first.
 
-    Raises SimulationError where none of them can run.
+    Raises SimulationError if none of them can run.
     """
     first, rest = choice.options[:top], choice.options[top:]
     measured = measure_all(
@@ -293,15 +293,15 @@ def _reordered(options: Iterable[Option], measured: Iterable[Measured]) -> list[
 
 
 def shared_operands(partition: Partition, seed: Seed) -> frozenset[str]:
-    """The operands of the seed that no piece has to itself: all groups read them together."""
+    """Seed operands of which every piece reads the same region: all groups read them together."""
     alike = zip(seed.operands, partition.shared_operands, strict=True)
     return frozenset(name for name, shared in alike if shared)
 
 
 def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
-    """(axis, extent, padded extent) where the mesh takes multiples only.
+    """(axis, extent, padded extent) of each spread axis that the mesh does not divide evenly.
 
-    The dimension that is vectorised may be rounded up further.
+    The vectorised dimension may be padded further.
     """
     values, found = bindings(op, seed)[0], []
     for space in seed.spaces:
@@ -317,7 +317,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
 
 def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
-    """The number whose multiples an extent is padded to when it is spread `over` the mesh."""
+    """The multiple to which an extent spread `over` the mesh is padded."""
     block = lowering_of(machine).block[1] if isinstance(primitive, MatrixProduct) else 1
     match over:
         case "rows":
@@ -331,7 +331,7 @@ def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
 
 
 def _short(name: str, own: Sequence[Way], machine: Machine) -> Shortage:
-    """Why nothing fits: of all ways the one that lacks least, with the place in front."""
+    """The least shortage of any way; its error names the operator and the number of pieces."""
     tried = [(part, shortage(part.piece, seed, machine)) for part, seed in own]
     short = [(part, found) for part, found in tried if found is not None]
     part, least = min(short, key=lambda pair: pair[1].factor)
@@ -345,7 +345,7 @@ _AS_PRINTED = "give the text as schedule.txt of a compiled kernel has it"
 
 @dataclass(frozen=True)
 class _Text:
-    """A parsed schedule text; `nests` are the schedules by the names of their nests."""
+    """A parsed schedule text; `nests` maps names of nests to their schedules."""
 
     algorithm: str
     shared: frozenset[str]
@@ -354,10 +354,10 @@ class _Text:
 
 
 def replay(op: Op, machine: Machine, text: str, partition: str | None = None) -> Choice:
-    """The choice for `op` that has this text; of all ways to divide it, or of `partition` alone.
+    """The choice for `op` with the schedule in `text`, under `partition` or under every partition.
 
-    Raises ScheduleError for a text that is none, and for one that is not of this operator's space
-    on this machine, or does not fit it.
+    Raises ScheduleError if the text is malformed, or if its schedule is outside the operator's
+    space on this machine or does not fit.
     """
     said = _parse_schedule_text(text)
     (found,) = ways([op], machine, algorithm=said.algorithm, partition=partition)
@@ -378,8 +378,8 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
 
 
 def option_like(option: Option, op: Op, machine: Machine) -> Option:
-    """An option with the schedule of another one for `op`, where it is none there with the best of
-    its algorithm by the estimate. Raises ScheduleError where the algorithm does not apply.
+    """An option for `op` with the schedule of `option` or, where `op` does not permit that, the
+    best of its algorithm. Raises ScheduleError if the algorithm does not apply or fit.
     """
     said, kind = _parse_schedule_text(schedule_text(option.candidate)), option.partition.kind
     every = ways([op], machine, algorithm=said.algorithm, partition=kind)

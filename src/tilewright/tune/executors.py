@@ -1,8 +1,8 @@
-"""Who does the work: this process, processes of this computer, or a cluster.
+"""Executors of calls: this process, processes of this computer, or a cluster.
 
 In: a word of the command line, and calls. Out: a `concurrent.futures.Executor`, or None for this
-process, and the results of the calls as they are done. What is called is a module-level function
-with plain values, program texts and machines, so that workers need nothing but tilewright.
+process, and results in the order of completion. Calls are module-level functions on plain values,
+program texts and machines, so workers need nothing but tilewright.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _LOCAL = re.compile(r"local(?::(?P<count>[1-9][0-9]{0,3}))?")
 _CLUSTER = re.compile(r"dask://(?P<address>[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5})")
 
 _CALL = Struct("i")
-"""The number of a call."""
+"""Number of a call, as written to the pipe."""
 _IN_FLIGHT = 32
-"""Calls handed to an executor at a time; more would only hold memory."""
+"""Most calls submitted to an executor at a time; more would only hold memory."""
 
 
 class _Workers(ProcessPoolExecutor):
-    """Processes that leave interrupts to this one from their first imports on."""
+    """Worker processes that block interrupts from start-up on; only this process handles them."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit with interrupts blocked, so that the processes started here inherit the block."""
-        resource_tracker.ensure_running()  # by itself it would let interrupts through again
+        """Submit with interrupts blocked, so that processes started here inherit the block."""
+        resource_tracker.ensure_running()  # started later, it would unblock interrupts here
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             return super().submit(call, *args, **kwargs)
@@ -96,18 +96,17 @@ def open_executor(name: str) -> Iterator[Executor | None]:
 def as_done(
     executor: Executor | None, calls: Iterable[tuple[Key, Callable[[], T]]]
 ) -> Iterator[tuple[Key, Callable[[], T]]]:
-    """Pairs of a call's key and a function that returns its result or raises its error.
+    """Yield each call's key with a function that returns its result or raises its error.
 
-    Without `executor` the calls are made in this process and in their order. With one they are
-    taken from `calls` a window at a time and yielded as they are done. Raises ToolError where the
-    workers end.
+    Without `executor`, that function makes the call in this process. With one, at most `_IN_FLIGHT`
+    calls are submitted at a time and yielded as they complete. Raises ToolError if workers end.
     """
     if executor is None:
         yield from calls
         return
     source = iter(calls)
-    # Who opened the executor ends what is left of these: where the workers are ended, Python 3.11
-    # fails on calls that are cancelled already.
+    # Calls left over here are cancelled by whoever opened the executor: Python 3.11 fails on calls
+    # that are already cancelled when the workers end.
     flying: dict[Future[T], Key] = {}
     try:
         while True:
@@ -127,10 +126,10 @@ def as_done(
 
 
 class _Waiting(ThreadPoolExecutor):
-    """Calls made by the workers of a Dask client; a thread of this process waits for each.
+    """Runs calls on the workers of a Dask client; a thread of this process waits for each.
 
-    The client's own executor asks for a call's state after it has fetched the result, and fails
-    where the worker that computed it is lost in between.
+    The client's own executor queries a call's state after fetching its result, and fails if the
+    worker that computed it is lost in between.
     """
 
     def __init__(self, client: Any, calls: int) -> None:
@@ -147,10 +146,10 @@ class _Waiting(ThreadPoolExecutor):
 
 @contextmanager
 def _cluster_executor(address: str) -> Iterator[Executor]:
-    """An executor on the scheduler at HOST:PORT, for so many calls at a time.
+    """An executor on the Dask scheduler at `address`, HOST:PORT.
 
-    What a lost worker computed is computed by another. Raises ToolError where the scheduler cannot
-    be reached or is lost, and where one call ends several workers.
+    Another worker repeats the calls of a lost one. Raises ToolError if the scheduler cannot be
+    reached or is lost, or if one call ends several workers.
     """
     try:
         distributed = import_module("distributed")
@@ -159,7 +158,7 @@ def _cluster_executor(address: str) -> Iterator[Executor]:
             "the Dask client is not installed", fix="pip install tilewright[cluster]"
         ) from None
     client = _connected(distributed, address)
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # told by the error alone
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # the error says it all
     try:
         with _Waiting(client, _IN_FLIGHT) as executor, client:  # closing the client ends every wait
             yield executor
@@ -170,17 +169,17 @@ def _cluster_executor(address: str) -> Iterator[Executor]:
 
 
 def _connected(distributed: Any, address: str) -> Any:
-    """The client of a scheduler; raises ToolError where none answers in time.
+    """A client of the scheduler at `address`; raises ToolError if none answers in time.
 
-    The client's own limit is one of each attempt: what takes connections and says nothing would be
-    tried for minutes. It is left in its thread, which ends with this process.
+    The client's own timeout is per attempt: it would retry a silent listener for minutes. So a
+    daemon thread connects, and is abandoned after `_CONNECT_SECONDS`.
     """
     found: Future[Any] = Future()
 
     def connect() -> None:
         try:
             client = distributed.Client(f"tcp://{address}", timeout=_ATTEMPT_SECONDS)
-        except BaseException as error:  # whatever it is, who waits is told
+        except BaseException as error:  # the waiting thread raises it
             found.set_exception(error)
         else:
             found.set_result(client)
@@ -211,22 +210,22 @@ Call = Callable[[], object]
 
 
 def process_count() -> int:
-    """How many processes this one may keep busy."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
-    """Make all calls, each in one of as many processes as there are cores, this one among them.
-    What a call makes is left in the cache, what it raises to whoever makes it again; nothing is
-    done on one core. `steps` counts the calls begun.
+    """Warm the cache: make all calls in parallel, in this process and forked copies of it, one per
+    processor. Results survive in the cache alone, and errors recur when a call is repeated; with
+    one processor or call, nothing is done. `steps` counts the calls begun.
 
-    The others are forked copies of this process, which start with all that is loaded and planned so
-    far. Only for a process whose other threads hold no locks.
+    Copies start with everything loaded and planned so far. No other thread of this process may hold
+    a lock.
     """
     processes = min(process_count(), len(calls))
     if processes < 2:
         return
-    numbers, given = os.pipe()  # whoever is free reads the next one
+    numbers, given = os.pipe()  # an idle process reads the number of its next call
     os.write(given, b"".join(map(_CALL.pack, range(len(calls)))))
     os.close(given)
     copies: list[int] = []
@@ -249,7 +248,7 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
 
 
 def _claimed_calls(calls: Sequence[Call], numbers: int) -> Iterator[int]:
-    """The numbers of the calls that this process gets, each before it is made."""
+    """Claim and make calls until none is left; yields each number before making its call."""
     while found := os.read(numbers, _CALL.size):
         (number,) = _CALL.unpack(found)
         yield number
@@ -258,7 +257,7 @@ def _claimed_calls(calls: Sequence[Call], numbers: int) -> Iterator[int]:
 
 
 def _end_after(calls: Sequence[Call], numbers: int) -> None:
-    """Make calls and end, with nothing torn down that belongs to the process copied."""
+    """Make calls, then exit this copy without tearing down anything of the original process."""
     with suppress(BaseException):
         list(_claimed_calls(calls, numbers))
     os._exit(0)

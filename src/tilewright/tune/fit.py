@@ -1,7 +1,7 @@
-"""Fit of an operator on a machine, and the least change that makes it fit.
+"""Check that an operator fits a machine, and find the least change that makes it fit.
 
-In: an operator, an algorithm, a machine. Out: the bytes that its tensors take in main memory and
-that its smallest tiles take in a scratchpad; a `Shortage` where one of them is too small.
+In: an operator, an algorithm, a machine. Out: bytes of main memory for the operator's tensors, and
+a `Shortage` where main memory or the memory of its smallest tiles is too small.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tilewright.tune.prepared import ready_structures
 
 @dataclass(frozen=True)
 class Shortage:
-    """An algorithm's misfit: `error` says why it does not fit and what would help.
+    """Why an algorithm does not fit: `error` states the reason and a remedy.
 
-    `factor` is how much larger a memory has to be, infinite where none would help.
+    `factor` is how many times larger a memory would have to be; infinite if no size helps.
     """
 
     factor: float
@@ -43,9 +43,9 @@ class Shortage:
 
 @dataclass(frozen=True, order=True)
 class _Need:
-    """Bytes of the smallest tiles of one nest, aligned, in the memory `space` that they need most
-    of, and the largest tensor there; or what of the code is further beyond its limit. The `share`
-    is how many times what there is they need, infinite where the family's prices have no room.
+    """Aligned bytes of one nest's smallest tiles in the memory `space` that they fill most, and the
+    largest tensor there. `lacking` is a limit of generated code that is exceeded by more. `share`
+    is needed over available, infinite where the family's prices have no room.
     """
 
     share: float
@@ -58,7 +58,7 @@ class _Need:
 
 
 def main_memory_bytes(op: Op, seed: Seed) -> int:
-    """Bytes of main memory that the operator's tensors and the seed's own take together."""
+    """Bytes of main memory for the operator's tensors and the seed's own."""
     values = bindings(op, seed)[0]
     return sum(_tensor_bytes(op, values, t) for t in seed.tensors if not t.storage)
 
@@ -69,20 +69,20 @@ def _tensor_bytes(op: Op, values: Mapping[str, int], tensor: TensorSpec) -> int:
 
 
 def mesh_values(machine: Machine) -> dict[str, int]:
-    """The symbols of the mesh, and of its first core."""
+    """Values of the mesh's symbols, at its first core."""
     mesh = machine.mesh
     return {"mesh_rows": mesh.rows, "mesh_columns": mesh.columns, "rid": 0, "cid": 0}
 
 
 def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
-    """Raise CapacityError where no tile fits, ScheduleError where there are none to begin with."""
+    """Raise CapacityError if no tile fits, ScheduleError if there is no tile or schedule at all."""
     found = shortage(op, seed, machine)
     if found is not None:
         raise found.error
 
 
 def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
-    """The memory that the operator exceeds under this algorithm; None where it fits."""
+    """The shortage of the operator under this algorithm; None if it fits."""
     needed, limit = main_memory_bytes(op, seed), machine.main.capacity_bytes
     if needed > limit:
         return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))
@@ -132,7 +132,7 @@ def _space_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
 
 
 def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
-    """The nest that needs most, under the joint layout for which that is least."""
+    """Need of the most demanding nest, under the joint layout where that need is least."""
     nests = [_smallest_by_layouts(op, seed, space, machine) for space in seed.spaces]
     wholes = []
     for joint in map(frozenset, seed.layout_combinations()):
@@ -145,7 +145,7 @@ def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
 def _smallest_by_layouts(
     op: Op, seed: Seed, space: Space, machine: Machine
 ) -> list[tuple[frozenset[Layout], _Need]]:
-    """The needs of a nest's structures, under each layout up to the first that fits."""
+    """Needs of a nest's structures, each with its layouts; layouts that fit once are settled."""
     found: list[tuple[frozenset[Layout], _Need]] = []
     fitting = set[frozenset[Layout]]()
     for structure in ready_structures(machine, seed, space, op.dtype):
@@ -158,7 +158,7 @@ def _smallest_by_layouts(
 
 
 def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Need | None:
-    """The smallest candidate of a structure, with one copy of each buffer."""
+    """Need of a structure's smallest candidate, with single buffers; None without tiles."""
     values = bindings(op, seed)[0]
     grid = factor_grid(structure, values, blocks_of(machine, op.numerics.sums.name))
     if grid.tile_count == 0:
@@ -171,6 +171,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
     taken = [x.found_bytes / x.limit_bytes for x in _limited(structure, machine, tiles)]
     shares = [*_shares(structure.staged, tiles, machine).values(), *taken]
     most = np.maximum.reduce([np.broadcast_to(s, (grid.tile_count,)) for s in shares])
+    # The family's own prices refuse a tile that has no room though it is within every limit.
     most = np.where((most > 1) | np.asarray(room, bool), most, inf)
     i = int(np.argmin(most))
     if most[i] == inf:
@@ -179,7 +180,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
 
 
 def _need(structure: Structure, machine: Machine, at: Mapping[str, int], share: float) -> _Need:
-    """The need of the tile with these values; `share` is its largest fraction of any limit."""
+    """Need of the tile with the values `at`; `share` is its largest fraction of any limit."""
     nest, least = structure.decisions.nest.name, _shares(structure.staged, at, machine)
     space = max(least, key=lambda name: float(least[name]))
     held = moved_tensors(structure.staged)

@@ -1,11 +1,11 @@
 """Rankings kept in the cache, so that later processes need not search again.
 
-In: as for `search.rank`. Out: the same rankings, to the last bit. An entry of the cache holds those
-of one operator, as numbers alone: of each nest which combination of its space it takes, its factors
-and its cycles. Its key is a digest of everything that decides them: the operator, the seeds as they
-are, the machine, how many are kept and the sources of tilewright. So an entry that is damaged or of
-another version is never used. What a user's own seeds or family of machines decide has no digest
-and is searched for each time.
+In: as for `search.rank`. Out: the same rankings, bit for bit. A cache entry holds the rankings of
+one operator as numbers: for each nest of a candidate, the index of its combination of steps, its
+factors and its cycles. The key digests everything that determines them: the operator, the seeds,
+the machine, the number kept and the sources of tilewright. So an entry that is damaged or of
+another version is never used. A user's own seeds and machine families have no digest: their spaces
+are searched each time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
 
 _KEPT = CacheStore("rankings")
 _MOST = 64
-"""Candidates of a seed that are worth keeping: who asks for more wants all of them, once."""
+"""Most candidates of a seed worth caching: a request for more is for the whole space, once."""
 
 Case = tuple[Seed, frozenset[str], int | None]
-"""A seed, the tensors that all groups read together, and the most changes of products' extents."""
+"""A seed, the tensors that all groups read together, and the limit on `product_changes`."""
 Cases = dict[tuple[int, frozenset[str], int | None], Case]
-"""The different ones of an operator."""
+"""Distinct cases of an operator, keyed with the seed's identity in place of the seed."""
 
 
 class _Nest(Struct, frozen=True, array_like=True):
@@ -69,8 +69,8 @@ def kept_rankings(
     beside: bool = False,
     steps: Steps = uncounted,
 ) -> list[Ranking]:
-    """`search.rank`, with rankings from the cache where it has them; `beside` those it lacks are
-    searched for in several processes (`executors.call_beside`).
+    """`search.rank`, with rankings from the cache where it has them. With `beside`, missing ones
+    are searched for in several processes (`executors.call_beside`).
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     if keep > _MOST or not keeps(machine):
@@ -109,7 +109,7 @@ def kept_rankings(
 
 
 def _parts(new: Mapping[Op, Cases]) -> list[dict[Op, Cases]]:
-    """The cases of each seed: operators share walks over its structures."""
+    """The cases of each seed; operators of one seed share walks over its structures."""
     parts: dict[int, dict[Op, Cases]] = {}
     for op, own in new.items():
         for case, found in own.items():
@@ -120,7 +120,7 @@ def _parts(new: Mapping[Op, Cases]) -> list[dict[Op, Cases]]:
 def _search_beside(
     new: Mapping[Op, Cases], keys: Mapping[Op, str], machine: Machine, keep: int, steps: Steps
 ) -> None:
-    """Search in several processes, and keep what the parts find of each operator as one entry."""
+    """Search the seeds in several processes, then merge each operator's entries into one."""
     count, parts = sum(map(len, new.values())), _parts(new)
     calls = [partial(kept_rankings, machine=machine, keep=keep, **_arguments(p)) for p in parts]
     call_beside(calls, lambda done, of: steps(count * done // of, count))
@@ -144,7 +144,7 @@ class _Arguments(TypedDict):
 
 
 def _arguments(asked: Mapping[Op, Cases]) -> _Arguments:
-    """Cases as `search.rank` takes them."""
+    """The cases as arguments of `search.rank`."""
     every = [(op, *case) for op, own in asked.items() for case in own.values()]
     return {
         "cases": [(op, seed) for op, seed, _, _ in every],
@@ -154,7 +154,7 @@ def _arguments(asked: Mapping[Op, Cases]) -> _Arguments:
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:
-    """Operators print all that they are."""
+    """Each operator's cache key, over all its cases; `repr` of an operator is complete."""
     seeds = {id(seed): seed for own in asked.values() for seed, *_ in own.values()}
     texts = {number: _text(seed) for number, seed in seeds.items()}
     decides = (machine.content_hash(), str(keep), own_sources())
@@ -173,7 +173,7 @@ def _of(op: Op, case: Case, texts: Mapping[int, str]) -> tuple[str, ...]:
 
 
 def _text(seed: Seed) -> str:
-    """All of a seed but its functions, which are tilewright's own."""
+    """Digest of a seed without its functions, which the sources of tilewright cover."""
     fields = (seed.tensors, seed.spaces, seed.layouts, seed.operands, seed.result, seed.together)
     return digest(seed.name, repr(fields))
 
@@ -190,7 +190,7 @@ def _stored_ranking(ranking: Ranking, machine: Machine) -> _Ranked:
 
 
 def _numbered(ranking: Ranking, machine: Machine) -> list[tuple[int, float]]:
-    """The floors with the numbers of their combinations, which come in the same order."""
+    """The floors by index of combination; both have the same order, so one pass finds all."""
     seed = ranking.seed
     every = enumerate(combinations(seed, seed.spaces[0], rules_of(machine)))
     return [
@@ -210,7 +210,7 @@ def _nest(seed: Seed, space: Space, nest: NestChoice, machine: Machine) -> _Nest
 
 
 def _recalled(op: Op, cases: Sequence[Case], machine: Machine, key: str) -> list[Ranking] | None:
-    """The rankings of an operator, None where they are not kept."""
+    """Cached rankings of an operator, one per case; None if absent or damaged."""
     content = _KEPT.recall(key)
     if content is None:
         return None

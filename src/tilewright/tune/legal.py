@@ -1,7 +1,7 @@
-"""Legal structures of a space on a machine.
+"""Legality on a machine: types and extents of operators, structures of spaces.
 
-In: a nest's space and a machine. Out: its structures, lowered by the machine's rules and staged by
-the passes that suit its transfers.
+In: an operator, or a nest's space, and a machine. Out: an error for an operator that the machine
+cannot compute; the space's structures, lowered by the machine's rules and staged by its passes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rules_of(machine: Machine) -> Rules:
 
 def require_types(op: Op, machine: Machine) -> None:
     """Raise CapacityError unless the machine computes with the type of the operator's sums. Cores
-    that run instructions of floats have those of integers that addresses take, for maps.
+    that execute instructions on doubles map integers, too, with those that compute addresses.
     """
     known, sums = machine.core.types, op.numerics.units.stored
     by_addresses = machine.core.instruction_table is not None and F64.name in known
@@ -49,7 +49,7 @@ def require_types(op: Op, machine: Machine) -> None:
 
 
 def _accepted_types(op: Op, known: Sequence[str]) -> list[str]:
-    """Types that the operator takes, alone or one for operands and one for sums."""
+    """Element types that the operator accepts: one for all, or OPERANDS:SUMS."""
     pairs = (f"{operands}:{sums}" for operands, sums in permutations(known, 2))
     return [name for name in (*known, *pairs) if _takes(op, name)]
 
@@ -63,7 +63,7 @@ def _takes(op: Op, dtype: str) -> bool:
 
 
 def require_multiples(op: Op, machine: Machine) -> None:
-    """Raise ShapeError for a product whose extents the machine's primitive does not divide."""
+    """Raise ShapeError unless a product's extents are the machine's required multiples."""
     product = op.matrix_product
     if product is None:
         return
@@ -84,7 +84,7 @@ def require_multiples(op: Op, machine: Machine) -> None:
 
 
 def require_updates(op: Op, machine: Machine) -> None:
-    """Raise ScheduleError for a product that is added to integers where no code does it."""
+    """Raise ScheduleError for a product added to integers (beta != 0) that no code computes."""
     product = op.matrix_product
     if product is None or product.beta == 0 or op.numerics.is_float:
         return
@@ -109,5 +109,5 @@ def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tup
 
 
 def structure_on(machine: Machine, space: Space, steps: tuple[Step, ...], dtype: str) -> Structure:
-    """The structure of one nest by its steps, which are known to be legal on the machine."""
+    """The structure of one nest for `steps` that are known to be legal on the machine."""
     return structure(space, steps, dtype, lowering_of(machine).staging, rules_of(machine))

@@ -1,9 +1,9 @@
-"""Measuring candidates beyond the model: a few to confirm it, or all of a space as a black box.
+"""Measure candidates: a few to confirm the model, or all of a space as a black box.
 
-In: ranked candidates and a `Measure` (the simulator, or this computer). Out: the candidates in the
-order of what was measured. Work goes through any `concurrent.futures.Executor`, as program
-text, so that processes and remote workers share nothing but tilewright itself; finished results
-go to the records at once. swATOP 4.6 (model) and 5.3 (black-box tuner) are the two ends.
+In: ranked candidates and a `Measure` (the simulator, or this computer). Out: the candidates in
+measured order, fastest first. Any `concurrent.futures.Executor` does the work, given as program
+text, so that processes and remote workers share nothing but tilewright itself; finished results are
+recorded at once. swATOP 4.6 (model) and 5.3 (black-box tuner) are the two extremes.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Advance = Callable[[int, int], None]
 
 
 class Measure(Protocol):
-    """Runs one program; must be picklable where an executor of processes is used."""
+    """Measures one program at a time; must be picklable for an executor of processes."""
 
     @property
     def kind(self) -> str:
         """Kind of the numbers: "simulated", "measured"."""
 
     def cycles(self, program_text: str, machine: Machine) -> int:
-        """Cycles of one core group; raises TilewrightError where the program cannot run."""
+        """Cycles of one core group; raises TilewrightError if the program cannot run."""
 
 
 @runtime_checkable
 class InterleavedMeasure(Protocol):
-    """A measure whose numbers can be compared only where they come from one run."""
+    """A measure whose numbers compare only within one run."""
 
     def cycles_of(
         self, program_texts: Sequence[str], machine: Machine
@@ -64,7 +64,7 @@ class SimulatedMeasure:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A candidate with its cycles; `failure` says why there are none."""
+    """A candidate with its cycles, or None and the reason in `failure`."""
 
     candidate: Candidate
     cycles: int | None
@@ -74,7 +74,7 @@ class Measured:
 def schedule_text(candidate: Candidate) -> str:
     """The whole choice as text: the algorithm, the sizes of its blocks, the schedule of each nest.
 
-    Two candidates of one operator compute it in the same way exactly if their texts are equal.
+    Two candidates of one operator are equal exactly if their texts are.
     """
     head = (f"algorithm {candidate.seed.name}", *(f"shared {name}" for name in candidate.shared))
     if candidate.blocks:
@@ -95,9 +95,9 @@ def measure_all(
 ) -> list[Measured]:
     """Measure every candidate; fastest first, failed ones last.
 
-    What `records` holds is not measured again, nor is a schedule that occurs twice; what is new is
-    committed as soon as it is known. Without `executor` the work is done in this process. What can
-    be compared within one run only is measured in this process, and nothing is remembered of it.
+    Each distinct schedule is measured once, and not at all if `records` holds it; new results are
+    committed at once. Without `executor`, this process does the work. An `InterleavedMeasure`
+    always runs in this process, and its results are not recorded.
     """
     if isinstance(measure, InterleavedMeasure):
         return _measured_together(candidates, machine, measure)
@@ -124,7 +124,7 @@ def measure_all(
 def _measured_together(
     candidates: Sequence[Candidate], machine: Machine, measure: InterleavedMeasure
 ) -> list[Measured]:
-    """Measure all candidates in one run; equal programs are run once."""
+    """Measure all candidates in one run, each distinct program once."""
     texts = [print_program(candidate.program(machine)) for candidate in candidates]
     distinct = list(dict.fromkeys(texts))
     found = dict(zip(distinct, measure.cycles_of(distinct, machine), strict=True))
@@ -145,7 +145,7 @@ def _order(measured: Measured) -> float:
 def _calls(
     candidates: dict[MeasuredSubject, Candidate], machine: Machine, measure: Measure
 ) -> Iterator[tuple[MeasuredSubject, Callable[[], int]]]:
-    """One call per candidate; its program is written out when an executor asks for it."""
+    """One call per candidate; its program is printed only when the executor takes the call."""
     for what, candidate in candidates.items():
         text = print_program(candidate.program(machine))
         yield what, partial(_run, measure, text, machine)

@@ -1,7 +1,7 @@
-"""Timing generated code on this computer: programs or kernels in, seconds out.
+"""Time generated code on this computer: programs or kernels in, seconds out.
 
-Contenders take turns and disturbed samples are thrown away (`tune.sampling`). All programs
-that are to be compared are timed in one interleaved run, since clocks drift.
+Contenders take turns, and disturbed samples are discarded (`tune.sampling`). Programs to be
+compared are timed in one interleaved run, since clocks drift.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tilewright.tune.sampling import Contender, Protocol, interleaved, protocol_
 
 @dataclass(frozen=True)
 class NativeMeasure:
-    """Runs programs on this computer, those of one operator in turn."""
+    """Times programs on this computer; those to be compared take turns."""
 
     kind: str = "measured"
     protocol: Protocol | None = None
 
     def cycles(self, program_text: str, machine: Machine) -> int:
-        """The cycles of one program at the machine's clock."""
+        """Cycles of one program at the machine's clock."""
         (found,) = self.cycles_of([program_text], machine)
         if isinstance(found, TilewrightError):
             raise found
@@ -36,9 +36,9 @@ class NativeMeasure:
     def cycles_of(
         self, program_texts: Sequence[str], machine: Machine
     ) -> list[int | TilewrightError]:
-        """The cycles of each program, or why it has none; all are timed in one interleaved run.
+        """Cycles of each program, or why it has none; all are timed in one interleaved run.
 
-        Raises BusyError where the computer is too busy: candidates are not ranked by fewer.
+        Raises BusyError if the computer is too busy for enough samples to rank by.
         """
         bound: list[BoundKernel | TilewrightError] = []
         emit = EMITS.required(machine).emit
@@ -65,9 +65,9 @@ class NativeMeasure:
 def measured_seconds(
     artifact: Artifact, machine: Machine, protocol: Protocol | None = None
 ) -> float:
-    """Seconds of one call of a kernel on random numbers: the median of undisturbed samples.
+    """Seconds of one call of a kernel on random inputs: the median of undisturbed samples.
 
-    Raises ToolError where it cannot be compiled, BusyError where the computer is too busy.
+    Raises ToolError if it cannot be compiled, BusyError if the computer is too busy.
     """
     threads = machine.thread_count
     kernels = {artifact.name: _bound(artifact, machine)}
@@ -75,7 +75,7 @@ def measured_seconds(
 
 
 def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
-    """The kernel on random numbers."""
+    """The artifact's kernel, loaded and bound to random inputs."""
     generator = np.random.default_rng(0)
     inputs = {
         t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
@@ -88,7 +88,7 @@ def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
 def _timed(
     kernels: Mapping[str, BoundKernel], protocol: Protocol, threads: int
 ) -> dict[str, float]:
-    """Seconds of each kernel, by the names that errors call them."""
+    """Seconds per call of each kernel; the keys name them in errors."""
     contenders = [Contender(name, kernel.repeat, threads) for name, kernel in kernels.items()]
     timings = interleaved(contenders, protocol) if contenders else {}
     return {name: timing.seconds for name, timing in timings.items()}

@@ -1,10 +1,10 @@
-"""Structures ready to be priced: what extents do not decide is made once and kept.
+"""Structures ready to be priced: everything independent of extents is computed once and kept.
 
-In: a machine, a seed and one of its spaces. Out: the space's legal structures, and of each what its
-pricing takes. An entry of the cache holds those of one space, as Python pickles them. Its key is a
-digest of all that decides them: the space with the layouts of its tensors, the rules by which the
-machine's programs are lowered, and the sources of tilewright; no number of the machine is among
-them. An installation brings some, so that the first search from an empty cache finds them, too.
+In: a machine, a seed and one of its spaces. Out: the space's legal structures, and the `Prepared`
+nest of each. A cache entry is the pickle of one space's structures. Its key digests everything that
+determines them: the space with the layouts of its tensors, the machine's rules of lowering, and the
+sources of tilewright, but none of the machine's numbers. An installation ships some entries, which
+serve the first search on an empty cache.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _KEPT = CacheStore("structures")
 
 @dataclass(frozen=True)
 class _Pricing:
-    """How programs of a nest come to be priced: the name of the function that gives the passes of
-    `staging`, `chains` as in `Lowering`, the names of the loops that nests share where threads
-    divide them, and of the tensors that are made ahead of all calls; `beside` as of `Prepared`,
-    `places` as of `take_apart`.
+    """How programs of a nest are prepared for pricing: the name of the function that returns the
+    `staging` passes, `chains` as in `Lowering`, the loops that nests share, if threads divide them
+    (`together`), the tensors `made` ahead of all calls, `beside` as in `Prepared` and `places` as
+    in `take_apart`.
     """
 
     staging: str
@@ -54,7 +54,7 @@ class _Pricing:
 
 
 class _Kept(NamedTuple):
-    """All of a structure that takes time to find; None where it is not priced, or by one alike."""
+    """The slow parts of a structure; `prepared` is None if unpriceable or like an earlier one."""
 
     steps: tuple[Step, ...]
     staged: Program
@@ -64,11 +64,11 @@ class _Kept(NamedTuple):
 
 
 _PREPARED: dict[tuple[Structure, _Pricing], Prepared] = {}
-"""Structures that this process has made or read."""
+"""Nests prepared by this process or read from the cache."""
 
 
 def keeps(machine: Machine) -> bool:
-    """True if the seeds and the machine's prices ship with tilewright."""
+    """True if the seeds and the machine's prices ship with tilewright: its sources cover them."""
     own = __name__.partition(".")[0]
     shipped = not machine.target or find_family(machine.target).package.partition(".")[0] == own
     return shipped and not users_own()
@@ -98,7 +98,7 @@ def _found(
         kept = cast(list[_Kept], pickle.loads(content))
         return tuple(_recalled(own, pricing, machine, space, dtype) for own in kept)
     found = structures_on(machine, seed, space, dtype)
-    priced = {*{s.alike or s: s for s in reversed(found)}.values()}  # the first of those alike
+    priced = {*{s.alike or s: s for s in reversed(found)}.values()}  # the first of each `alike`
     made = [
         _Kept(
             s.steps, s.staged, s.aligned, s.alike, _priceable(s, pricing) if s in priced else None
@@ -112,7 +112,7 @@ def _found(
 def _recalled(
     kept: _Kept, pricing: _Pricing, machine: Machine, space: Space, dtype: str
 ) -> Structure:
-    found = structure_on(machine, space, kept.steps, dtype)
+    found = structure_on(machine, space, kept.steps, dtype)  # its cached properties are filled in
     vars(found).setdefault("staged", kept.staged)
     vars(found).setdefault("aligned", kept.aligned)
     vars(found).setdefault("alike", kept.alike)
@@ -122,14 +122,14 @@ def _recalled(
 
 
 def _priceable(structure: Structure, pricing: _Pricing) -> Prepared | None:
-    with suppress(ProgramError):  # raised again where one of its tiles is priced
+    with suppress(ProgramError):  # raised again when one of its tiles is priced
         return _prepared(structure, pricing)
     return None
 
 
 def prepared_of(structure: Structure, seed: Seed, machine: Machine) -> Prepared:
-    """A structure as it is priced; tensors that the seed makes ahead of all calls are packed as
-    constants are. Raises ProgramError as `take_apart` does.
+    """A structure prepared for pricing. Tensors that the seed makes ahead of all calls count as
+    constants, packed beforehand. Raises ProgramError as `take_apart` does.
     """
     return _prepared(structure, _pricing(seed, structure.space, machine))
 
@@ -145,9 +145,9 @@ def _pricing(seed: Seed, space: Space, machine: Machine) -> _Pricing:
 
 
 def _elements_beside(nest: Nest, seed: Seed, made: Sequence[str]) -> Expr:
-    """Elements of tensors that are not the nest's own and that products of other nests touch in a
-    turn of the loops that it shares with them. What is `made` ahead they read once a turn: it
-    displaces what the nest reuses in the next turn, not what they hand to it in the same one.
+    """Elements of other nests' tensors that their products touch in one turn of the shared loops.
+    An operand `made` ahead of a nest that feeds this one is left out: read once a turn, it
+    displaces what this nest reuses in the next turn, not what it is handed in the same one.
     """
     read = {use.tensor.name for use in nest.inputs}
     turn = {a.name for a in nest.axes}.intersection(seed.together)
@@ -163,7 +163,7 @@ def _elements_beside(nest: Nest, seed: Seed, made: Sequence[str]) -> Expr:
 
 
 def _place(use: Use) -> str:
-    """The name of the memory that a tensor lies in."""
+    """Name of the storage that a tensor lies in, its own or another tensor's."""
     return use.tensor.storage or use.tensor.name
 
 
@@ -188,7 +188,7 @@ def _taken_apart(structure: Structure, pricing: _Pricing) -> Prepared:
 
 
 def _key(machine: Machine, seed: Seed, space: Space, dtype: str) -> str:
-    """A digest of all that decides the structures of a nest and their pricing."""
+    """Digest of everything that determines a nest's structures and their pricing."""
     nest, rules = _text(space, own_layouts(seed, space)), repr(rules_of(machine))
     return digest(own_sources(), rules, repr(_pricing(seed, space, machine)), nest, dtype)
 

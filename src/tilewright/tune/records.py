@@ -1,8 +1,8 @@
-"""Tuning records that survive: a store of finished measurements.
+"""Persistent tuning records: a store of finished measurements.
 
-In: what was measured (operator, machine, schedule, kind of measure) and its result. Out: the result
-again, in any later run, of any process (`tune.store` says what is promised). The key is a digest of
-everything that can change the result, tilewright's version included.
+In: the subject of a measurement (operator, machine, schedule, kind of measure) and its result. Out:
+the result, in any later run of any process (`tune.store` states the guarantees). The key digests
+everything that can change the result, including tilewright's version.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MeasuredSubject:
 
 
 def subject(op: Op, machine: Machine, schedule: str, kind: str) -> MeasuredSubject:
-    """The subject of one measurement; operators print all that they are."""
+    """The subject of one measurement; `repr` of an operator is complete."""
     return MeasuredSubject(repr(op), machine.content_hash(), schedule, kind, tool_version())
 
 
@@ -68,6 +68,6 @@ class Records(Store):
         return None if row is None else int(row[0])
 
     def put(self, what: MeasuredSubject, cycles: int) -> None:
-        """Commit one measurement; a second one of the same subject changes nothing."""
+        """Commit one measurement; the first one of a subject stays."""
         fields = (what.operator, what.machine, what.schedule, what.version)
         self._insert((what.key, what.kind, cycles, *fields))

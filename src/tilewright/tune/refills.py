@@ -1,10 +1,10 @@
-"""Fetching again what routines evict of each other, in the price of candidates that may be chosen.
+"""Refills of the instruction cache, where routines evict each other, in the price of candidates.
 
-In: candidates with their estimates, which take routines to lie in the instruction cache. Out: the
-candidates with what refills add, best first. A refill may hide behind transfers, so that the
-simulation says what it adds; it is expected to add as much to others that call routines alike, of
-which only those are simulated that may be the best. The estimate knows nothing of refills: where
-they slow down the best, candidates that seldom change routines are searched for apart.
+In: candidates with their estimates, which assume every routine resident in the instruction cache.
+Out: the candidates with the cycles that refills add, best first. Transfers may hide a refill, so
+simulation tells what it adds. Candidates that call routines alike are expected to lose as much; of
+these, only those that may be the best are simulated. The estimate ignores refills, so where they
+slow the best candidate, a second search looks for candidates that seldom change routines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilewright.tune.prepared import keeps, prepared_of
 
 _KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
 _WORTH = 0.01
-"""Share of refills in a candidate's time beyond which others are searched for."""
+"""Refills' share of the best candidate's time beyond which steadier ones are searched for."""
 
 
 class _Priced(Protocol):
@@ -46,8 +46,8 @@ _Kind = TypeVar("_Kind", bound=_Priced)
 def best_first(
     every: Iterable[_Kind], expected: Callable[[_Kind], _Kind], refilled: Callable[[_Kind], _Kind]
 ) -> tuple[_Kind, ...]:
-    """All by their cycles, those `refilled` that may be the best: what is `expected` to take longer
-    than another one does keeps that price.
+    """All items by their cycles with refills: those that may be the best are `refilled`, exactly;
+    an item `expected` to take longer than the least so far keeps its expected price.
     """
     least, found = inf, list[_Kind]()
     for one in sorted(every, key=lambda own: own.cycles):
@@ -65,8 +65,9 @@ def steadied(
     candidate_of: Callable[[_Kind], Candidate],
     made: Callable[[_Kind, Candidate], _Kind],
 ) -> list[tuple[_Kind, ...]]:
-    """`best_first` of each operator. Where refills are more than `_WORTH` of the best one's time,
-    `_steadier` candidates are added, `made` of it, until the best is one for which that was done.
+    """`best_first` of each operator's items. Where refills exceed `_WORTH` of the best item's time,
+    `made` turns its `_steadier` candidates into further items, until the best item is one for which
+    that was done.
     """
 
     refills = Refills(machine)
@@ -85,7 +86,7 @@ def steadied(
             best = candidate_of(own[0]) if own else None
             if best is not None and best.refill_cycles > _WORTH * best.cycles:
                 asked[i, best.op, id(best.seed), best.shared, best.refill_cycles] = i, own[0]
-        new = [asked[way] for way in asked if way not in searched]
+        new = [asked[way] for way in asked if way not in searched]  # each once, so that this ends
         if not new:
             return found
         searched.update(asked)
@@ -95,8 +96,8 @@ def steadied(
 
 
 def _steadier(slow: Sequence[Candidate], machine: Machine) -> list[tuple[Candidate, ...]]:
-    """The best candidates of the algorithm of each one that change routines so seldom that a whole
-    cache fetched at each change takes less than its refills.
+    """For each candidate, the best ones of its algorithm that change routines so seldom that even
+    fetching the whole cache at each change takes no longer than the candidate's refills.
     """
     rankings = kept_rankings(
         [(one.op, one.seed) for one in slow],
@@ -116,8 +117,8 @@ def _fetch_cycles(machine: Machine) -> int:
 
 
 def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
-    """The candidate with what refills add to a launch that follows its like; nothing where its
-    routines fit the cache together. Numbers of machines that ship with tilewright are kept.
+    """The candidate with the cycles that refills add to a launch that follows another of the same
+    program; 0 where its routines fit the cache together. Cached on machines of tilewright's own.
     """
     if not _evicts(machine):
         return candidate
@@ -129,7 +130,7 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
 
 
 def lacks_refills(candidate: Candidate, machine: Machine) -> bool:
-    """True if `with_refills` would simulate the candidate and keep what it finds."""
+    """True if `with_refills` would simulate the candidate and cache the result."""
     unknown = _evicts(machine) and keeps(machine)
     return unknown and _KEPT.recall(candidate.key(machine)) is None
 
@@ -147,7 +148,7 @@ def _refill_cycles(candidate: Candidate, machine: Machine) -> int:
     return _kept_run(candidate, machine, lambda: refilled).cycles - warm.cycles
 
 
-# Candidates that differ in the places of loops of one iteration alone have one program.
+# Candidates that differ only in the position of one-iteration loops share a program.
 @lru_cache(maxsize=1 << 10)
 def _without_and_with(program: Program, machine: Machine) -> tuple[KernelRun, KernelRun] | None:
     lines = prices_of(machine).code(program, machine)
@@ -155,7 +156,7 @@ def _without_and_with(program: Program, machine: Machine) -> tuple[KernelRun, Ke
 
 
 def simulated(candidate: Candidate, machine: Machine) -> KernelTime:
-    """The time of a candidate on one core group; runs on machines of tilewright's are kept."""
+    """Simulated time of a candidate on one core group; cached on machines of tilewright's own."""
     return _kept_run(candidate, machine, lambda: simulate(candidate.program(machine), machine))
 
 
@@ -164,7 +165,7 @@ def _kept_run(candidate: Candidate, machine: Machine, run: Callable[[], KernelTi
 
 
 class Refills:
-    """Candidates with what refills add to them on a machine, each simulated once."""
+    """Cycles that refills add to candidates on one machine; each is simulated once."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._evicts = machine, _evicts(machine)
@@ -172,8 +173,8 @@ class Refills:
         self._alike: dict[Hashable, dict[float, float]] = {}
 
     def added(self, candidate: Candidate, plain: Candidate | None = None) -> Candidate:
-        """The candidate as `with_refills` has it, equal objects as one; `plain` is what it was made
-        of, if it is one inside a border.
+        """`with_refills` of the candidate, once per object. For a candidate inside a border,
+        `plain` is the one without it, which keys the refills that others expect.
         """
         found = self._known.get(id(candidate))
         if found is None:
@@ -186,9 +187,9 @@ class Refills:
         return found[1]
 
     def expected(self, candidate: Candidate) -> Candidate:
-        """The candidate with what refills added to the first of its algorithm whose products take
-        as long and change their extents as often, as those of other layouts do. As it is where none
-        was asked for, or where refills are in its price.
+        """The candidate with the refills of the first one simulated of its algorithm whose products
+        take as long and change extents as often, such as one of other layouts. Unchanged if there
+        is none or if its price includes refills.
         """
         changed = self._alike.get(_computing(candidate), {}) if self._alike else {}
         if candidate.refill_cycles or not any(changed.values()):
@@ -198,12 +199,12 @@ class Refills:
 
 
 def _computing(candidate: Candidate) -> Hashable:
-    """The algorithm of a candidate, and how long its products take."""
+    """Key of a candidate's operator, algorithm and the cycles of its products."""
     return candidate.op, id(candidate.seed), *(n.compute_cycles for n in _products(candidate))
 
 
 def _products(candidate: Candidate) -> Sequence[NestChoice]:
-    """The nests of products; all where there is none."""
+    """Nests of matrix products; all nests if there are none."""
     spaces = (n.structure.space.nest.primitive for n in candidate.nests)
     found = compress(candidate.nests, (isinstance(own, MatrixProduct) for own in spaces))
     return [*found] or candidate.nests
@@ -211,7 +212,7 @@ def _products(candidate: Candidate) -> Sequence[NestChoice]:
 
 @lru_cache(maxsize=1 << 12)
 def _changes(candidate: Candidate, machine: Machine) -> float:
-    """How often the products of a candidate change their extents, at most."""
+    """Upper bound on how often a candidate's products change their extents, and so routines."""
     env, found = {**candidate.values, **first_core(machine)}, 0.0
     for nest in _products(candidate):
         moments = prepared_of(nest.structure, candidate.seed, machine).moments

@@ -1,9 +1,9 @@
-"""Timing on a computer that others use too: contenders in turn, spoilt samples thrown away.
+"""Timing on a shared computer: contenders take turns, and disturbed samples are discarded.
 
-In: contenders, functions that repeat one piece of work. Out: for each its seconds per call, sample
+In: contenders, functions that repeat one piece of work. Out: for each, its seconds per call, sample
 by sample. In each round every contender runs once, in random order, for some milliseconds. A sample
 counts only if the process had its processors for nearly all of the time. Clocks drift by several
-per cent within a minute, so only numbers of one interleaved run may be compared, round by round.
+per cent within a minute, so only numbers of one interleaved run compare, round by round.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class Protocol:
     """Rules for taking samples.
 
     `rounds` good samples of each contender are wanted; at most `patience` times as many rounds are
-    run. A sample is good if the process was given `share` of the wall time, times its threads.
-    Before each sample nothing runs for `pause_seconds`, until the workers of others stop spinning.
+    run. A sample is good if its processor time is at least `share` of the wall time of all its
+    threads. Each sample follows an idle pause of `pause_seconds`, in which the workers of other
+    contenders stop spinning.
     """
 
     rounds: int = 15
@@ -42,7 +43,7 @@ class Protocol:
     seed: int = 0
 
     def hurried(self, rounds: int, sample_seconds: float | None = None) -> Protocol:
-        """A copy with fewer rounds, and shorter samples if `sample_seconds` is given."""
+        """A copy with these `rounds`, and with `sample_seconds` if given."""
         return replace(self, rounds=rounds, sample_seconds=sample_seconds or self.sample_seconds)
 
 
@@ -73,7 +74,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that can be timed: `run(n)` does the same work n times, on `threads` threads.
+    """A piece of work to time: `run(n)` does it n times, on `threads` threads.
 
     >>> contender = Contender("sum", lambda n: sum(range(n)))
     """
@@ -83,8 +84,8 @@ class Contender:
     threads: int = 1
 
     def sample(self, calls: int) -> Sample:
-        """Run `calls` times and take wall and processor time: of all threads, or, where there is
-        one, of the calling thread alone (other contenders' idle workers may be spinning).
+        """Run `calls` times and take wall and processor time. The latter is that of all threads;
+        with one thread, of the calling thread alone, as other contenders' idle workers may spin.
         """
         clock = time.thread_time if self.threads == 1 else time.process_time
         cpu, wall = clock(), time.perf_counter()
@@ -95,11 +96,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """The samples of one contender that count, seconds per call by round.
+    """One contender's samples that count: seconds per call by round.
 
-    `clock` says of which: undisturbed samples by the wall's clock, or, where there were none, all
-    by the processor time that the contender was given. `disturbed` counts those that others
-    disturbed.
+    By the `clock` "wall" these are the undisturbed samples in wall time; by "processor", where too
+    few were undisturbed, all samples in processor time. `disturbed` counts the disturbed samples.
     """
 
     by_round: Mapping[int, float] = field(default_factory=dict)
@@ -108,25 +108,25 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """The median; nan where no sample was good."""
+        """The median; nan without samples."""
         return statistics.median(self.by_round.values()) if self.by_round else float("nan")
 
     @property
     def best_seconds(self) -> float:
-        """The least: for work that waits, and for memory that is shared, where processor time does
-        not tell disturbed samples from others.
+        """The least, for work that waits or shares memory: processor time does not tell its
+        disturbed samples from others. nan without samples.
         """
         return min(self.by_round.values(), default=float("nan"))
 
     @property
     def spread(self) -> float:
-        """Half the distance of the quartiles, as a fraction of the median."""
+        """Half the interquartile range, as a fraction of the median."""
         return quartile_spread(list(self.by_round.values()))
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Comparison of two contenders, from rounds in which both have a good sample."""
+    """Comparison of two contenders over the rounds in which both have a sample that counts."""
 
     median: float
     spread: float
@@ -134,7 +134,7 @@ class Ratio:
 
 
 def ratio_of_speeds(contender: Timing, other: Timing) -> Ratio:
-    """Above 1: `contender` is the faster one."""
+    """Speed of `contender` over that of `other`, round by round: above 1, `contender` is faster."""
     both = sorted(contender.by_round.keys() & other.by_round.keys())
     ratios = [other.by_round[i] / contender.by_round[i] for i in both]
     median = statistics.median(ratios) if ratios else float("nan")
@@ -142,7 +142,7 @@ def ratio_of_speeds(contender: Timing, other: Timing) -> Ratio:
 
 
 def quartile_spread(values: Sequence[float]) -> float:
-    """Half the distance of the quartiles as a fraction of the median; nan below two values.
+    """Half the interquartile range as a fraction of the median; nan below two values.
 
     >>> quartile_spread([1.0, 2.0, 3.0, 4.0, 5.0])
     0.5
@@ -154,11 +154,11 @@ def quartile_spread(values: Sequence[float]) -> float:
 
 
 def calls_for(contender: Contender, seconds: float) -> int:
-    """Calls that fill a sample, found by runs of growing length. The runs are the warm-up too: the
-    first is not counted, and only one at least half as long as a sample is believed.
+    """Calls that fill a sample of `seconds`, found by runs of growing length, which also warm up:
+    the first is discarded, and only a run of at least half a sample settles the number.
 
-    Processor time counts: wall time passes while others run. Work that mostly waits is bounded by
-    both.
+    Processor time counts, since wall time passes while others run. For work that mostly waits, wall
+    time bounds it from below (`_MOST_WAITING`).
     """
     contender.sample(1)
     calls = 1
@@ -176,11 +176,11 @@ def interleaved(
 ) -> dict[str, Timing]:
     """Time all contenders in one interleaved run.
 
-    Where the machine is so busy that some contender has no undisturbed sample after twice the
-    wanted rounds, or less than a third of the wanted ones in the end, processor time stands in for
-    wall time, in all samples of all contenders (`Timing.clock`): others still spoil the caches, but
-    each contender's alike. Raises BusyError if such a contender has several threads: their waiting
-    for each other is not processor time.
+    If the computer is so busy that some contender has no undisturbed sample after twice the wanted
+    rounds, or fewer than a third of the wanted ones in the end, processor time replaces wall time
+    in all samples of all contenders (`Timing.clock`): other processes still disturb the caches, but
+    alike for each contender. Then a contender with several threads raises BusyError: processor time
+    misses its threads' waiting for each other.
     """
     chance = random.Random(protocol.seed)
     calls = {c.name: calls_for(c, protocol.sample_seconds) for c in contenders}
@@ -216,7 +216,7 @@ def _by_processor_time(samples: Sequence[Sample]) -> Timing:
 
 
 def _check_single(contenders: Sequence[Contender], good: Mapping[str, int]) -> None:
-    """Refuse to take the processor time of several threads."""
+    """Raise BusyError if a contender has several threads: their processor time omits waits."""
     for contender in contenders:
         if contender.threads > 1:
             load = f"the load is {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"

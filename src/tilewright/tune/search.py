@@ -1,10 +1,10 @@
 """Rank every candidate of every algorithm by the model (swATOP 4.6).
 
-In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how
+In: operators and a machine. Out: a ranking per operator and algorithm: its best candidates, how
 many were priced, how many fit. The nests of a seed are ranked one by one under each joint layout of
-the tensors they share, so the best whole is the sum of the best parts: an exhaustive optimum
-without the product of the nests' spaces. Small spaces are priced together, as one array, and those
-of operators that share structures (the layers of a network) in one walk.
+the tensors they share. Their cycles add up, so the best nests make the best candidate: an
+exhaustive optimum without the product of the nests' spaces. Small spaces are priced together, as
+one array; operators that share structures (the layers of a network) share a walk.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 _TOGETHER = 1 << 17
-"""Tiles of several structures that are priced together; more gain no time and take memory."""
+"""Tiles after which a batch of structures is priced; more take memory and save no time."""
 _Limited = tuple[Op, int | None]
-"""An operator and the most changes of its candidates."""
+"""An operator and the limit on its candidates' `product_changes`, None for none."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
 
 
 Floors = tuple[tuple[tuple[Step, ...], float], ...]
-"""Structures by their steps, in the order of their space, with the least cycles of candidates."""
+"""(steps, least cycles of a candidate) of each structure, in the order of the space."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Candidates of a space: `considered` are all whose tiles fit with one copy of each buffer,
-    `fitting` those that fit with their own copies, and `priced` those of them that no candidate
-    with more copies, which is never slower, makes superfluous. Of these the overlap of calls and
-    transfers was `played` where neither alone, nor what cannot overlap, took longer than the best.
+    """Numbers of candidates, each among the one before. `considered`: the tiles fit with one copy
+    of each buffer. `fitting`: they fit with the candidate's copies. `priced`: no variant with more
+    copies fits, which is never slower. `played`, iteration by iteration: its calls, its transfers
+    and what cannot overlap each take no longer than the best.
     """
 
     considered: int = 0
@@ -78,8 +78,8 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The best candidates of one algorithm and the best of each layout of its tensors, best first,
-    the size of their space, and of an algorithm of one nest the best of each structure.
+    """Result of the search for one algorithm: the `best` candidates and the best of each layout of
+    its tensors, best first; `counts` over their space; for a single nest, the structures' `floors`.
     """
 
     seed: Seed
@@ -90,10 +90,10 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """`NestChoice`'s three kinds of cycles for one structure's grid and one operator, whose tiles
-    begin at `first`: (3, copies, tiles), infinite where a candidate is not wanted, the first also
-    where it is not played. `counts` are numbers of candidates, `floor` the least cycles, by their
-    bound those of candidates that are not played.
+    """Prices of one structure's candidates for one operator, whose tiles begin at `first` of
+    `grid`. `kinds` (3, copies, tiles) are the three kinds of cycles of `NestChoice`, infinite for
+    candidates that are not wanted, the first kind also for those not played. `floor` is the least
+    of all candidates' cycles, or of their bounds where they are not played.
     """
 
     structure: Structure
@@ -104,7 +104,7 @@ class _Priced:
     floor: float
 
     def top(self, count: int) -> list[NestChoice]:
-        """The best that were played, of equal ones the first."""
+        """The `count` best of the played candidates; ties go to the first."""
         if not self.counts.played:
             return []
         cycles = self.kinds[0]
@@ -131,11 +131,10 @@ def rank(
 ) -> list[Ranking]:
     """Rank each (operator, seed) pair.
 
-    Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
-    overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared`
-    names, pair by pair, the tensors that every group of cores reads at the same time, `changes` the
-    most of `Moments.product_changes` that a candidate may have, None for any.
-    `steps` counts the different pairs that are ranked.
+    Pairs that share a seed are priced together, equal ones once. A pair without any legal schedule,
+    or whose every candidate overflows the scratchpad, has an empty `best`. Per pair, `shared` names
+    the tensors that every group of cores reads at the same time, and `changes` limits a candidate's
+    `Moments.product_changes`, None for no limit. `steps` counts the distinct pairs ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     every_case = [*zip(cases, together, changes or [None] * len(cases), strict=True)]
@@ -165,7 +164,7 @@ def rank(
 
 
 def _firsts(nest: Sequence[Structure]) -> dict[str | Structure, Structure]:
-    """The first of all structures that are alike."""
+    """The first structure of each group with equal `alike`; any other stands for itself."""
     found: dict[str | Structure, Structure] = {}
     for structure in nest:
         found.setdefault(structure.alike or structure, structure)
@@ -173,8 +172,8 @@ def _firsts(nest: Sequence[Structure]) -> dict[str | Structure, Structure]:
 
 
 def _with_alike(nest: Sequence[Structure], priced: Iterator[list[_Priced]]) -> list[list[_Priced]]:
-    """The prices of all structures of a nest by those of `_firsts`."""
-    known = dict(zip(_firsts(nest), priced, strict=False))
+    """Prices of all structures of a nest, each from the first one that is alike."""
+    known = dict(zip(_firsts(nest), priced, strict=False))  # `priced` goes on with the next nest
     return [
         [
             own if own.structure is structure else replace(own, structure=structure)
@@ -194,9 +193,7 @@ def choice_of(
     blocks: Mapping[str, int],
     shared: frozenset[str],
 ) -> NestChoice | None:
-    """The choice that `schedule` describes, priced; None if it is outside the nest's space or does
-    not fit the machine.
-    """
+    """The priced choice of `schedule`; None if it is outside the nest's space or does not fit."""
     (told,) = told_apart([shared], machine)
     for structure in ready_structures(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
@@ -208,9 +205,9 @@ def choice_of(
 
 
 def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Candidate, Program]]:
-    """Every candidate of one nest for a candidate's operator, in any layouts, by its algorithm or
-    one that takes the whole depth of products; best first, each with the parametric program that
-    its factors are of.
+    """Every candidate of a single nest for the operator of `candidate`, in any layouts, by its
+    algorithm or one of whole depth; best first, each with the parametric program that its factors
+    bind.
     """
     op, found = candidate.op, list[tuple[Candidate, Program]]()
     for seed in seeds_for(op, whole=True):
@@ -227,7 +224,7 @@ def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Ca
 
 
 def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
-    """`shared`, or empty sets if the machine prices shared reads alike: fewer programs to price."""
+    """`shared`; empty sets if shared reads cost the same as others: fewer programs to price."""
     engines = [e for e in machine.engines.values() if "get" in e.directions]
     if all(
         e.shared_block_overhead_transactions == e.get.block_overhead_transactions for e in engines
@@ -237,7 +234,7 @@ def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[f
 
 
 class _Case(NamedTuple):
-    """An operator with sizes of its blocks; candidates have at most so many `changes`."""
+    """An operator with sizes of its blocks; `changes` limits its candidates' `product_changes`."""
 
     op: Op
     blocks: Mapping[str, int]
@@ -251,8 +248,8 @@ class _Case(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """Operators that share a seed, with each size of its blocks, and the legal structures of each
-    of its nests; no nests where one has none.
+    """Operators that share a seed, each with every size of its blocks, and the legal structures of
+    each nest; `nests` is empty if any nest has none.
     """
 
     seed: Seed
@@ -277,7 +274,7 @@ def _question_of(
 def _rankings(
     asked: _Question, priced: Sequence[Sequence[list[_Priced]]], machine: Machine, keep: int
 ) -> list[Ranking]:
-    """The ranking of each operator by the prices of its nests' structures."""
+    """The ranking of each operator, from the prices of its nests' structures."""
     seed = asked.seed
     found: dict[_Limited, list[Ranking]] = {case.limited: [] for case in asked.cases}
     for i, case in enumerate(asked.cases if priced else ()):
@@ -288,7 +285,7 @@ def _rankings(
 
 
 def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
-    """The best of all sizes of blocks."""
+    """Merge the rankings of one operator, one for each size of its blocks."""
     best, counts = (
         [c for r in rankings for c in r.best],
         sum((r.counts for r in rankings), Counts()),
@@ -301,7 +298,7 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
 
 def _best_by_layout(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
     """The `keep` best of one seed and the best of each joint layout of inputs and outputs, best
-    first; constants are brought into any layout beforehand.
+    first. Layouts of constants do not count, since constants are packed beforehand.
     """
     ordered = sorted(candidates, key=_cycles)
     firsts: dict[frozenset[Layout], Candidate] = {}
@@ -315,7 +312,7 @@ def _best_by_layout(candidates: Sequence[Candidate], keep: int) -> tuple[Candida
 
 @cache
 def sharing(structure: Structure, shared: frozenset[str]) -> Structure:
-    """The structure, with the tensors marked that all groups read together."""
+    """The structure with its `shared` tensors marked, which all groups read together."""
     if shared.isdisjoint(use.tensor.name for use in structure.space.nest.every_use):
         return structure
     marked = partial(_marked, structure, shared)
@@ -331,9 +328,9 @@ def _marked(structure: Structure, shared: frozenset[str]) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class _Grids:
-    """The candidates of one structure for several operators, side by side: those `tiles` that fit
-    with one copy of each buffer, the `values` of all parameters, which of their candidates fit with
-    their own copies (copies, tiles), and where the tiles of each operator end; `best` as of
+    """The candidates of one structure for several operators, side by side: the `tiles` that fit
+    with one copy of each buffer, the `values` of all parameters, the mask of candidates that `fits`
+    with their own copies (copies, tiles), the `ends` of the operators' tiles, and `best` as in
     `PricedNest`.
     """
 
@@ -347,7 +344,7 @@ class _Grids:
 
     @cached_property
     def wanted(self) -> Flags:
-        """The candidates that are priced."""
+        """Mask of the candidates to price (copies, tiles)."""
         columns = [v for v in self.tiles.copies.values() if v.ndim == 2]
         copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
         return _undominated(copies, self.fits)
@@ -360,8 +357,8 @@ def _price(
     seed: Seed,
     keep: int,
 ) -> list[list[_Priced]]:
-    """Price the grids of all operators and sizes of blocks, structure by structure; of each the
-    `keep` best are wanted (0: all).
+    """Price every case, structure by structure; only the `keep` best of each need exact prices
+    (0: all).
     """
     own = _Question(seed, cases)
     return list(_price_all([(structure, own, 0) for structure in structures], machine, keep))
@@ -370,14 +367,15 @@ def _price(
 def _price_all(
     asked: Iterable[tuple[Structure, _Question, int]], machine: Machine, keep: int
 ) -> Iterator[list[_Priced]]:
-    """`_price` in few walks. Structures of one nest with the same layouts compete: of all of them
-    the best are asked for.
+    """`_price` in batches that share a walk. Structures of one nest with the same layouts compete
+    for the `keep` best.
     """
     waiting: list[_Grids] = []
     bests: dict[tuple[int, int, frozenset[Layout]], Floats] = {}
     known = _Known({}, {}, {})
     for structure, own, nest in asked:
         rivals = id(own), nest, structure.layouts
+        # Without columns there is no limit, and every candidate matters.
         first = np.full((len(own.cases), keep if keep < _TOGETHER else 0), np.inf)
         best = bests.setdefault(rivals, first)
         waiting.append(_grids(structure, own, machine, best, known))
@@ -388,8 +386,8 @@ def _price_all(
 
 
 class _Known(NamedTuple):
-    """Tiles by all that decides them, the values of their candidates, and those that fit with
-    theirs.
+    """Columns that structures of a batch share: tiles by everything that determines them, values of
+    their candidates, and the tiles that fit with their values.
     """
 
     tiles: dict[Hashable, TileColumns]
@@ -400,7 +398,9 @@ class _Known(NamedTuple):
 def _grids(
     structure: Structure, asked: _Question, machine: Machine, best: Floats, known: _Known
 ) -> _Grids:
-    """The candidates of a structure; those of another one that are `known` are the same object."""
+    """The candidates of a structure. Equal columns that are `known` are one object: `estimates`
+    shares work between nests whose values are identical.
+    """
     cases = asked.cases
     blocks = blocks_of(machine, cases[0].op.numerics.sums.name)
     copies, packs = copies_of(structure, blocks.overlap)
@@ -432,7 +432,7 @@ def _grids(
 
 
 def _priced(grids: Sequence[_Grids], machine: Machine) -> list[list[_Priced]]:
-    """The prices of each operator's candidates, structure by structure."""
+    """Prices of each operator's candidates, structure by structure."""
     cases = [_case(own, machine) for own in grids if own.fits.shape[1]]
     known = iter(zip(cases, estimates(cases, machine), strict=True))
     found = []
@@ -446,7 +446,7 @@ def _priced(grids: Sequence[_Grids], machine: Machine) -> list[list[_Priced]]:
 
 
 def _parts(grids: _Grids, kinds: Floats) -> list[_Priced]:
-    """The prices of each operator's candidates."""
+    """Split the prices of one structure's candidates by operator."""
     played, copies = np.isfinite(kinds[0]), len(grids.fits)
     sums = np.zeros((3, played.shape[1] + 1), np.int64)
     for own, flags in zip(sums, (grids.fits, grids.wanted, played), strict=True):
@@ -466,7 +466,7 @@ def _parts(grids: _Grids, kinds: Floats) -> list[_Priced]:
 
 
 def _case(grids: _Grids, machine: Machine) -> PricedNest:
-    """The priced program of a structure."""
+    """The nest to price for a structure, each operator's tiles in a contest of their own."""
     ahead = grids.structure.space.ahead
     prepared = prepared_of(grids.structure, grids.seed, machine)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
@@ -474,7 +474,7 @@ def _case(grids: _Grids, machine: Machine) -> PricedNest:
 
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
-    """The kinds of cycles of `_Priced`; what runs `ahead` of all calls costs nothing."""
+    """The `kinds` of `_Priced`; a nest that runs `ahead` of all calls costs nothing."""
     latencies = (engine.latency_cycles for engine in prepared.engines(machine))
     engine = found.dma_cycles + min(latencies, default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
@@ -485,7 +485,7 @@ def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool
 def _undominated(
     copies: npt.NDArray[np.int64], fits: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """The candidates that fit and of which no variant with more double buffers fits too.
+    """Mask of the candidates that fit and of which no variant with more double buffers fits.
 
     A second copy of a buffer costs nothing but space: waits move later, never earlier.
     """
@@ -498,7 +498,7 @@ def _undominated(
 
 @cache
 def _with_more(copies: tuple[tuple[int, ...], ...]) -> list[list[int]]:
-    """The numbers of the other rows that have at least as many copies of every buffer, for each."""
+    """For each row, the indices of other rows with at least as many copies of every buffer."""
     return [
         [j for j, other in enumerate(copies) if j != i and all(map(le, own, other))]
         for i, own in enumerate(copies)
@@ -508,7 +508,7 @@ def _with_more(copies: tuple[tuple[int, ...], ...]) -> list[list[int]]:
 def _ranking(
     op: Op, seed: Seed, blocks: Mapping[str, int], nests: list[list[_Priced]], keep: int
 ) -> Ranking:
-    """Join the nests' best choices under each joint layout."""
+    """Combine the nests' best choices under each joint layout."""
     counts = sum((p.counts for nest in nests for p in nest), Counts())
     tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests] if keep else []
     found: list[Candidate] = []
@@ -533,14 +533,14 @@ def _best_under(
 
 
 def _cycles(choice: Candidate | NestChoice) -> float:
-    """Estimate without what rounding adds, so that of equal ones the first is taken."""
+    """Estimate without rounding noise, so that ties go to the first."""
     return round(choice.cycles, 6)
 
 
 def _best_wholes(
     op: Op, seed: Seed, blocks: Mapping[str, int], parts: list[list[NestChoice]], keep: int
 ) -> list[Candidate]:
-    """The best whole, then the wholes that differ from it in one nest."""
+    """The best candidate, then candidates that differ from it in one nest."""
     if not all(parts):
         return []
     best = tuple(part[0] for part in parts)

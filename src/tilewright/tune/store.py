@@ -1,9 +1,9 @@
-"""One SQLite file (WAL) that survives kills, shared by all stores of finished results.
+"""Stores of finished results, each one SQLite file (WAL) that survives kills.
 
-In: the file and what it is to hold (a schema, a mark that tells it from other databases). Out: an
-open connection. A record is one committed transaction: a process killed at any moment loses no
-finished record, and writers wait for each other instead of failing. Keys are digests of everything
-that can change a result, so a record is never wrong, only unused.
+In: the file and its kind (a schema, a mark that tells it from other databases). Out: an open
+connection. A record is one committed transaction: a process killed at any moment loses no finished
+record, and writers wait for each other instead of failing. Keys are digests of everything that can
+change a result, so an outdated record is never wrong, only unused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StoreKind:
-    """Kind of a store: `title` for messages, the mark and format of its file, its one table."""
+    """Kind of a store: `title` for messages, its file's mark and format, its one table."""
 
     title: str
     application_id: int
@@ -63,7 +63,7 @@ class Store:
         return int(self._row(f"SELECT count(*) FROM {self._kind.table}", ())[0])
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class Store:
             return self._connection.execute(statement, values).fetchone()
 
     def _insert(self, values: tuple[Any, ...]) -> None:
-        """Commit one row; a second one of the same key changes nothing."""
+        """Commit one row; the first one of a key stays."""
         places = ", ".join("?" * len(values))
         statement = f"INSERT INTO {self._kind.table} VALUES ({places}) ON CONFLICT DO NOTHING"
         with self._guarded():
@@ -93,7 +93,7 @@ class Store:
         self._check_owner()
         _patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
         self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("BEGIN IMMEDIATE")  # one process creates the table, others wait
         try:
             if self._number("application_id") == 0:
                 self._connection.execute(self._kind.schema)
@@ -103,7 +103,7 @@ class Store:
             self._connection.execute("COMMIT")
 
     def _check_header(self) -> None:
-        """SQLite takes a file of a few bytes for an empty database, and writes over it."""
+        """Refuse other files: SQLite overwrites one of a few bytes as an empty database."""
         try:
             require_regular(self.path)
         except OSError as error:
@@ -114,7 +114,7 @@ class Store:
             with self.path.open("rb") as file:
                 header = file.read(len(_HEADER))
         except OSError:
-            return  # it is not there yet, or SQLite says what is wrong
+            return  # absent, or unreadable, which SQLite reports
         if header not in (b"", _HEADER):
             raise self._refusal(f"cannot be used for {self._kind.title}: file is not a database")
 
@@ -129,7 +129,7 @@ class Store:
             )
 
     def _marks(self) -> tuple[int, int, int]:
-        """Owner, number of tables and format, of one moment: another process may be creating it."""
+        """Owner, number of tables, format, in one transaction: others may be creating the file."""
         self._connection.execute("BEGIN")
         try:
             tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -146,7 +146,7 @@ class Store:
         )
 
     def _remove_empty(self) -> None:
-        """Take away a file that was made now, unless another process has filled it meanwhile."""
+        """Remove the file just created, unless another process has filled it meanwhile."""
         beside = (self.path.with_name(self.path.name + end) for end in ("-wal", "-journal"))
         with suppress(OSError):
             if not self.path.stat().st_size and not any(other.exists() for other in beside):
@@ -164,7 +164,7 @@ class Store:
 
 
 def _patiently(action: Callable[[], T]) -> T:
-    """Switching to WAL does not honour the busy timeout; try again while others hold the file."""
+    """Retry `action` while others hold the file: switching to WAL ignores the busy timeout."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:

@@ -1,9 +1,9 @@
-"""Ways to compute an operator: its division, and its algorithm.
+"""Ways to compute an operator: a partition over groups, and an algorithm for its pieces.
 
-In: operators and a machine, and what the user restricts them to. Out: for each operator its
-partitions, each with the seeds for one of its pieces. Where groups divide sums, each adds up its
-share of the elements of all partial results behind its piece, an ordinary map: these lie in the
-storage order of the seed, so that they are added place by place.
+In: operators and a machine, and the user's restrictions. Out: for each operator, every partition
+with every seed for one of its pieces. Where groups divide sums, each group computes its piece, then
+an ordinary map that adds up its share of the elements of all partial results. Partial results keep
+the storage order of the seed, so the map adds them element by element.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ def ways(
 ) -> list[list[Way]]:
     """Every partition and algorithm of every operator.
 
-    Algorithms whose expected error exceeds `max_error` are left out (`tune.accuracy`); those that
-    cut sums are where each product is rounded, unless nothing else fits or `max_roundings` allows
-    several. What the
-    operators are restricted to has to apply to each of them with `strict`, else to one at
-    least: the others then keep all their ways. Raises ScheduleError where it does not, and
-    CapacityError for an element type that the machine does not compute with, ShapeError for extents
-    that it does not multiply over.
+    Excluded are algorithms whose expected error exceeds `max_error` (`tune.accuracy`) and, unless
+    nothing else fits or `max_roundings` allows several, algorithms that cut sums where each product
+    is rounded. With `strict`, `algorithm` and `partition` must apply to every operator; otherwise
+    to at least one, and the others keep all their ways. Raises ScheduleError if they do not,
+    CapacityError for an element type that the machine does not compute with, and ShapeError for
+    extents that its primitive does not multiply.
     """
     for op in ops:
         require_types(op, machine)
@@ -81,8 +80,8 @@ def _ways(
     partition: str | None,
     limits: tuple[float | None, int | None],
 ) -> list[Way]:
-    """An algorithm need not apply to the pieces of every partition; the limits are `max_error` and
-    `max_roundings`.
+    """Ways of one operator; `limits` are `max_error` and `max_roundings`. An algorithm need not
+    apply to the pieces of every partition.
     """
     max_error, max_roundings = limits
     found: list[Way] = []
@@ -108,16 +107,16 @@ def _ways(
 
 
 def _rounded_once(op: Op, seeds: list[Seed], machine: Machine) -> list[Seed]:
-    """The seeds that take the whole depth of a product at once, where the machine has any that fit:
-    cut sums are rounded more often than the operator says.
+    """The seeds of whole depth, if any fit the machine: cut sums are rounded more often than the
+    operator says.
     """
     whole = [s for s in seeds if takes_whole_depth(op.kind, s.name)]
     return [s for s in whole if shortage(op, s, machine) is None] or seeds
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
-    """The seeds whose primitives the machine has, those that prepare operands and finish results
-    among them. Raises ScheduleError if none is left.
+    """The seeds whose every primitive the machine has, including those that prepare operands and
+    finish results. Raises ScheduleError if none is left.
     """
     costs, absent = call_costs(machine), lowering_of(machine).lacking
     lacking = {
@@ -141,7 +140,7 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
 
 
 def _primitives(seed: Seed) -> list[Primitive]:
-    """Primitives that a seed's nests call: the innermost one first, then those around it."""
+    """Primitives that a seed's nests call: first the innermost ones, then those around them."""
     nests = [space.nest for space in seed.spaces]
     around = [(n.before, n.epilogue, n.after, n.pooling) for n in nests]
     beside = [one.primitive for several in around for one in several if one is not None]
@@ -161,14 +160,14 @@ def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
 
 
 def divided_sums(op: Op, machine: Machine) -> list[Partition]:
-    """The ways to divide the sums of `op`, where the machine can add up partial results."""
+    """The ways to divide the sums of `op`; none if the machine cannot add up partial results."""
     able = Map in call_costs(machine) and op.numerics.is_float
     return split_sums(op, machine.groups.count) if able else []
 
 
 def adding(partition: Partition, seed: Seed, machine: Machine) -> InMemory:
-    """The sum of the partial results on one group: equal shares of the stored result, rounded up to
-    the next address at which a transfer may begin, so that the last share may reach beyond it.
+    """The map by which one group adds up its share of the partial results. Shares of the stored
+    result are equal and rounded up to the alignment of transfers, so the last may extend beyond it.
     """
     op, groups = partition.piece, len(partition.pieces)
     values = bindings(op, seed)[0]

@@ -1,1 +1,1 @@
-"""Programs on cores, engines and memory spaces: outputs, cycles and the cause of every wait."""
+"""The kernel level: programs on cores, engines and memories, and the cause of every wait."""

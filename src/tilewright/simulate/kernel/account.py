@@ -1,7 +1,7 @@
 """Account for every cycle and byte of a simulated kernel: one vector of counters, then a report.
 
-In: a prepared program. Out: `Ledger`, which says which counter is whose, and from final counters
-the causes (they sum to the run's cycles) and the traffic per tensor.
+In: a prepared program. Out: a `Ledger`, which assigns counters to statements and turns their final
+values into causes, which sum to the run's cycles, and traffic per tensor.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.simulate import trace
 from tilewright.simulate.kernel.program import PreparedProgram, TransferStatement
 
-if TYPE_CHECKING:  # states are made of costs, which have their counters here
+if TYPE_CHECKING:  # `state` imports `cost`, which imports this module
     from tilewright.simulate.kernel.state import Ask, KernelState, Slot
 
 STATEMENTS, FLOPS, BARRIER, FETCH, FIXED = range(5)
-"""Counters of every run: statements executed, useful flops of all cores, cycles in barriers and of
-fetching instructions that other routines evicted.
+"""The `FIXED` first counters, of every run: statements executed, useful flops of all cores, cycles
+in barriers, and cycles of fetching instructions that other routines evicted.
 """
 
 USEFUL, PADDING, OVERHEAD = 0, 1, 2
-"""Counters of a primitive, from its first: a primitive other than gemm is all overhead."""
+"""Offsets of a primitive's counters; only matrix products count other than overhead."""
 
 ISSUE, LATENCY, BANDWIDTH, ENGINE, ASKED, MOVED, REQUESTS, TRANSFERS = range(8)
-"""Counters of a tensor's transfers in one direction, from its first."""
+"""Offsets of the counters of a tensor's transfers in one direction."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Cause:
 class TensorTraffic:
     """The transfers of one tensor in one direction, all cores together.
 
-    `moved_bytes` counts whole memory transactions; `engine_cycles` is how long the engine served
-    them; the core's own cycles are those of issuing and of waiting for them.
+    `moved_bytes` counts whole memory transactions; `engine_cycles` are the engine's, serving them;
+    the other cycles are the core's, issuing them and waiting for them.
     """
 
     tensor: str
@@ -68,7 +68,7 @@ class TensorTraffic:
 
 
 class Ledger:
-    """Owners of the counters: `work_columns` and `move_columns` hold each statement's first one."""
+    """Assigns counters: `work_columns` and `move_columns` hold the first one of each statement."""
 
     def __init__(self, prepared: PreparedProgram) -> None:
         self._primitives: dict[type[Primitive], int] = {}
@@ -128,7 +128,7 @@ class Ledger:
 
 
 class Timeline:
-    """Turns the executor's actions into events; without room (`limit` 0) it records nothing."""
+    """Turns the executor's actions into events; with `limit` 0 it records nothing."""
 
     def __init__(self, limit: int) -> None:
         self._recorder = trace.Recorder(limit) if limit else None
@@ -136,7 +136,7 @@ class Timeline:
         self._occupancy = (-1, -1)
 
     def busy(self, activity: str, statement: str, start: int, cycles: int) -> None:
-        """The core does something for `cycles`."""
+        """The core is busy with `activity` for `cycles`."""
         if self._recorder and cycles:
             self._recorder.add(trace.Busy(start, cycles, activity, statement))
 
@@ -162,19 +162,19 @@ class Timeline:
             self._flights.setdefault(ask.slot, []).append(flight)
 
     def waited(self, slot: Slot, cycle: int) -> None:
-        """The core went on after a wait for `slot`."""
+        """The core resumed after a wait for `slot`."""
         if self._recorder:
             for flight in self._flights.pop(slot, []):
                 self._recorder.add(replace(flight, waited_cycle=cycle))
 
     def repeated(self, loop: str, start: int, cycles: int, iterations: int) -> None:
-        """Iterations were skipped: their transfers are not followed further."""
+        """Iterations were skipped; transfers in flight are not followed through them."""
         if self._recorder:
             self._land()
             self._recorder.add(trace.Repeated(start, cycles, loop, iterations))
 
     def occupancy(self, state: KernelState, used_bytes: Callable[[], int]) -> None:
-        """Record the amounts in use, if they changed."""
+        """Record the scratchpad bytes and slots in use, if they changed."""
         if self._recorder and self._recorder.open:
             now = (used_bytes(), len(state.pending))
             if now != self._occupancy:
@@ -182,7 +182,7 @@ class Timeline:
                 self._recorder.add(trace.Occupancy(state.now, *now))
 
     def close(self, end_cycle: int) -> trace.Trace | None:
-        """The trace of the run."""
+        """The trace of the run; None if nothing is recorded."""
         self._land()
         return self._recorder.close(end_cycle) if self._recorder else None
 

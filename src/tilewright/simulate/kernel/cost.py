@@ -1,8 +1,8 @@
 """Cost of one execution of a transfer or call, computed once per set of extents.
 
 In: prepared statements with the values of their expressions. Out: integer cycles (rounded up once
-per statement) and what they are made of. It also keeps what part of each tile is data: a matrix
-product on a tile that reaches beyond its tensor spends cycles on padding.
+per statement) and their breakdown. It also tracks which part of each tile is data: a matrix product
+on a tile that reaches beyond its tensor spends cycles on padding.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Values: TypeAlias = tuple[int, ...]
 Counters: TypeAlias = npt.NDArray[np.int64]
 Extents: TypeAlias = npt.NDArray[np.int64]
 CallCycles: TypeAlias = tuple[int, int, int, int]
-"""Of all cores, of the first, of those that have any data, and of others."""
+"""Cycles of a call until all cores are done, of the first core, of cores with data, of others."""
 
 
 class _Content(NamedTuple):
-    """Extents of a part of a tile in each dimension: on the cores of the first column of the mesh,
-    and on those of its first row.
+    """Extents of the part of a tile that is data, [dimension][core]: `down` the first column of the
+    mesh, and `along` its first row.
     """
 
     down: list[list[int]]
@@ -45,26 +45,26 @@ class _Content(NamedTuple):
 
 
 class Participants(NamedTuple):
-    """How many `cores` have a part in a transfer, all of them among the first `until`: the first
-    ones of each row that has any.
+    """The cores that take part in a transfer: `cores` is their number, and all are among the first
+    `until`. In each row that has any, they are the first ones.
     """
 
     cores: int
     until: int
 
     def end(self, columns: int) -> int:
-        """The place behind the last of them, in rows of so many columns."""
+        """Position after the last participant, with `columns` cores in a row."""
         return self.until - columns + -(-self.cores * columns // self.until)
 
     def shared(self, other: Participants) -> int:
-        """Cores with a part in both: the shorter rows of the fewer."""
+        """Number of cores that take part in both: the fewer rows, each as long as the shorter."""
         crossing = ((a.cores * b.until, a.until) for a, b in ((self, other), (other, self)))
         return min(self.cores, other.cores, *(-(-cores // until) for cores, until in crossing))
 
 
 @dataclass(frozen=True)
 class MoveCost:
-    """One transfer of the cores with a `part`; `elements` are those of core (0, 0)."""
+    """One transfer in which the cores of `part` take part; `elements` are core (0, 0)'s."""
 
     elements: int
     requests: int
@@ -76,12 +76,12 @@ class MoveCost:
 
     @property
     def share_cycles(self) -> int:
-        """Cycles that the engine serves one request of one core."""
+        """Engine cycles of one request of one core."""
         return -(-self.service_cycles // (self.part.cores * self.requests))
 
     @cached_property
     def counters(self) -> Counters:
-        """Amounts it adds to the counters of its tensor, from the first (`kernel.account`)."""
+        """Amounts that it adds to its tensor's counters, in their order (`kernel.account`)."""
         return _counters(
             account.TRANSFERS + 1,
             {
@@ -96,9 +96,10 @@ class MoveCost:
 
 @dataclass(frozen=True)
 class WorkCost:
-    """One call: its cycles, of which useful and padding at the cores' peak, and the useful flops of
-    all cores; `first_cycles` are those of the first core, `own_cycles` of cores that have any data,
-    `apart_cycles` of others."""
+    """One call: `cycles`, with those that its useful and padding flops take at the cores' peak, and
+    the useful flops of all cores. The first core takes `first_cycles`, cores with data
+    `own_cycles`, others `apart_cycles`.
+    """
 
     cycles: int
     first_cycles: int
@@ -110,7 +111,7 @@ class WorkCost:
 
     @cached_property
     def counters(self) -> Counters:
-        """Amounts it adds to the counters of its primitive, from the first (`kernel.account`)."""
+        """Amounts that it adds to its primitive's counters, in their order (`kernel.account`)."""
         useful, padding = self.useful_cycles, self.padding_cycles
         rest = self.cycles - useful - padding
         return _counters(
@@ -128,7 +129,7 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
 
 @dataclass(frozen=True)
 class _Priced:
-    """Costs of statements by all that decides them: programs of one search share most."""
+    """Costs of statements by everything that determines them; programs of a search share most."""
 
     moves: dict[Hashable, MoveCost] = field(default_factory=dict)
     calls: dict[Hashable, CallCycles] = field(default_factory=dict)
@@ -136,14 +137,14 @@ class _Priced:
 
 @lru_cache(maxsize=4)
 def _priced_on(machine: Machine) -> _Priced:
-    """The statements that were priced on a machine by its own costs."""
+    """Costs of a machine's statements by its family's own prices, one object per machine."""
     del machine
     return _Priced()
 
 
 class KernelCosts:
-    """The costs of prepared statements on a machine, each computed once; `call_costs` replace those
-    that the machine's family gives to primitives.
+    """Costs of prepared statements on a machine, each computed once; `call_costs` replaces the
+    family's prices of primitives.
     """
 
     def __init__(self, machine: Machine, call_costs: Costs | None = None) -> None:
@@ -187,7 +188,7 @@ class KernelCosts:
         )
 
     def content(self, region: InsideRegion, env: Mapping[str, int]) -> int:
-        """Number for a part of a tile: equal numbers mean equal extents on every core."""
+        """Number for the data of a tile; equal numbers mean equal extents on every core."""
         key = (region.number, tuple(env[s] for s in region.symbols))
         if key not in self._regions:
             self._regions[key] = self._content(region, env)
@@ -262,10 +263,10 @@ class KernelCosts:
     def _useful_extents(
         self, work: CallStatement, values: Values, contents: Values, link: int
     ) -> tuple[int, int, int]:
-        """m, n and k of the product of a link over the whole mesh, counting what is data.
+        """m, n and k of a link's product over the whole mesh, counting data only.
 
         Core (r, c) holds block (r, c) of each matrix, so rows count down the first column of the
-        mesh and columns along its first row. m and n lie in a factor and in the result.
+        mesh and columns along its first row. m and n occur in a factor and in the result.
         """
         axes = len(work.axes) * 3
         end = len(values) - axes * (work.links - 1 - link)
@@ -277,8 +278,8 @@ class KernelCosts:
     def _extents_of_cores(
         self, work: CallStatement, numbers: Values, contents: Values, operand: int, role: str
     ) -> list[int]:
-        """Data extents of an operand's axis from the numbers of all axes: down the first column of
-        the mesh, which the rows of an operand lie along, or along its first row.
+        """Data extents of an operand's axis on each core, from the numbers of all axes: down the
+        first column of the mesh for rows of the operand, along its first row for columns.
         """
         down = role == "m" or (role == "k" and operand == 2)
         content = self._contents[contents[operand]]

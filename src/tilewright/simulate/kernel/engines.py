@@ -1,7 +1,7 @@
 """Service of transfers: one queue for each engine, unless a family has another rule.
 
-In: the requests of a program's transfers, in order. Out: the queue that serves each, and the cycles
-that it takes beyond its own. A family with a rule of its own brings a subclass in its module
+In: the requests of a program's transfers, in order. Out: the queue that serves each, its cycles of
+service, and cycles of changing over to it. A family with another rule has a subclass in its module
 `simulation`.
 """
 
@@ -18,14 +18,14 @@ from tilewright.machine import Capability, Machine
 
 @dataclass(frozen=True)
 class Request:
-    """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
+    """A transfer as an engine sees it: its direction and the core's memory that it uses."""
 
     space: str
     direction: Direction
 
 
 class EngineRule:
-    """Each engine serves requests in turn. A rule that `remembers` is told a queue's last one."""
+    """Each engine serves requests in turn. A rule that `remembers` has `change_cycles` called."""
 
     remembers: ClassVar[bool] = False
 
@@ -36,12 +36,11 @@ class EngineRule:
     def service_cycles(
         self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool
     ) -> Value:
-        """Cycles that a transfer of this shape is served."""
+        """Engine cycles of a transfer of this shape."""
         return transfer_cycles(machine, direction, shape, shared=shared)
 
     def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:
-        """Cycles that the queue of a rule that remembers takes to change over from its last
-        request; None: it had none."""
+        """Cycles to change a queue over from its `last` request (None: it had none) to another."""
         return 0
 
 

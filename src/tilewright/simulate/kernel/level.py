@@ -1,9 +1,9 @@
 """The kernel-level simulator: a program's numbers and its cycles, every cycle with its cause.
 
 In: an instantiated explicit-stage program, a machine, optionally the input tensors. Out: a
-`KernelRun`. One core group, by the clocks of the core that is served first and of the last one;
-calls take their calibrated time, transfers share one DMA engine (swATOP 4.6 without its "maximum of
-two sums"). Loops in a steady state are multiplied instead of repeated, with the same result.
+`KernelRun`. It models one core group by the clocks of its first- and last-served cores. Calls take
+their calibrated time, transfers share one DMA engine (swATOP 4.6 without its "maximum of two
+sums"). Iterations in a steady state are multiplied instead of executed, with the same result.
 """
 
 from __future__ import annotations
@@ -63,18 +63,17 @@ from tilewright.simulate.trace import Trace
 # Timing of a kernel, statement by statement, with steady states skipped exactly.
 #
 # In: a `PreparedProgram` and a machine. Out: the final clock and counters. The rules: a transfer
-# costs a core `issue_cycles` per request; the engine may start it `latency_cycles` later and
-# serves one transfer after the other; a wait blocks each core until its own transfers of the slot
-# are done; a call takes what its cost function says, and cores that exchange data start it
-# together. A loop iteration is executed once per (values that its timing depends on, state relative
-# to the clock); when a state comes back and the values go on repeating, the remaining repetitions
-# are multiplied.
+# costs a core its `issue_cycles`; the engine may start it `latency_cycles` later and serves one
+# transfer after the other; a wait blocks each core until its own transfers of the slot are done; a
+# call takes the cycles of its cost function, and cores that exchange data start it together. An
+# iteration is executed once per (values that its timing depends on, state relative to the clock);
+# when a state recurs and the values keep repeating, the remaining repetitions are multiplied.
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 
 class _Executor:
-    """One run of a prepared program; `state`, `counts` and `peak_bytes` are its results."""
+    """One run of a prepared program; its results are `state`, `counts` and `peak_bytes`."""
 
     def __init__(
         self,
@@ -103,7 +102,7 @@ class _Executor:
         self._done: dict[tuple[int, int, int], tuple[int, Counts, int]] = {}
 
     def run(self) -> None:
-        """Execute the whole program; raises SimulationError where a slot is misused."""
+        """Execute the whole program; raises SimulationError if a slot is misused."""
         self._body(self._prepared.body, {}, OUTSIDE if self._skip else None)
         self._go_on(whole=True)
         check_end(self._prepared, self.state.pending)
@@ -135,7 +134,7 @@ class _Executor:
                 self._body(loop.body, {**env, loop.var: i}, None)
 
     def _skipping(self, loop: LoopStatement, numbers: Numbers, env: Env) -> None:
-        """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
+        """Run a loop; when a state recurs, multiply the iterations since its first occurrence."""
         periods, i = Periods(numbers), 0
         seen: dict[int, tuple[int, int, Counts]] = {}
         moment = self._moment()
@@ -148,14 +147,14 @@ class _Executor:
                     self._jump(loop, (i - first) * times, cycles, moment)
                     self.counts += (self.counts - counts) * times
                     i += (i - first) * times
-                    seen.clear()
+                    seen.clear()  # no period begins before the jump
                     continue
             seen[moment] = (i, self.state.now, self.counts.copy())
             moment = self._iteration(loop, int(numbers[i]), moment, {**env, loop.var: i})
             i += 1
 
     def _moment(self) -> int:
-        """The number of the present state relative to the clock; equal states have one number."""
+        """Number of the current state relative to the clock; equal states share a number."""
         snapshot = self.state.snapshot()
         number = self._moments.setdefault(snapshot, len(self._snapshots))
         if number == len(self._snapshots):
@@ -168,7 +167,7 @@ class _Executor:
         self._timeline.occupancy(self.state, self._used_bytes)
 
     def _iteration(self, loop: LoopStatement, number: int, moment: int, env: Env) -> int:
-        """Execute an iteration, or repeat its like; returns the moment after it."""
+        """Execute an iteration, or repeat an equal one; returns the moment after it."""
         key = (loop.number, number, moment)
         if key in self._done:
             cycles, counts, after = self._done[key]
@@ -189,7 +188,7 @@ class _Executor:
         return sum(self._prepared.buffers[buffer].bytes for buffer, _ in self.state.contents)
 
     def _hold(self, slot: Slot, content: int) -> None:
-        """Fill a slot; what other buffers kept at its addresses is gone."""
+        """Fill a slot; buffers that share its addresses lose their contents."""
         contents, sharing = self.state.contents, self._prepared.buffers[slot[0]].sharing
         if slot in contents and not sharing:
             contents[slot] = content
@@ -223,7 +222,7 @@ class _Executor:
         self._act(ask, ask._replace(cores=rest) if rest else None)
 
     def _served(self, move: TransferStatement) -> tuple[str, int, Request]:
-        """The queue that serves a transfer, the latency of its engine, and what it asks for."""
+        """The queue that serves a transfer, the latency of its engine, and the request."""
         found = self._services.get(move.number)
         if found is None:
             space, machine, way = move.step.space, self._machine, move.stmt.direction
@@ -248,7 +247,7 @@ class _Executor:
         self._timeline.occupancy(self.state, self._used_bytes)
 
     def _act(self, own: CrowdAction, apart: CrowdAction | None) -> None:
-        """Let the crowds act, each when no request of the other one can come before."""
+        """Let the crowds act, each once no request of the other can precede its action."""
         if not self.state.own:
             self._perform(OWN, own)
             return
@@ -327,7 +326,7 @@ class _Executor:
             self._act(spend, spend)
 
     def _meet(self) -> None:
-        """Let all cores wait for the last of them."""
+        """Let all cores wait for the last one."""
         self._go_on(whole=True)
         self.state.together()
 
@@ -351,18 +350,18 @@ _BOUNDS = {
     "instruction cache": "instruction cache",
     "issue": "issue",
 }
-"""Name of each kind of cause as the bound of a run."""
+"""Bound of a run to which each kind of cause counts."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
     """The time of one simulated run on one core group.
 
-    `causes` sum to `cycles`. `useful_flops` are those of matrix products on elements of tensors,
-    all cores together. `allocated_bytes` is what the buffers take of one scratchpad, `peak_bytes`
-    the most that was in use at one time: a slot is in use from its first get or write until its put
-    is done. `statements` were executed (transfers, waits, barriers, calls), of which
-    `simulated_statements` one by one, the rest by multiplication.
+    `causes` sum to `cycles`. `useful_flops` counts matrix products on elements of tensors, all
+    cores together. `allocated_bytes` is the buffers' total in one core's memories, `peak_bytes` the
+    most in use at one time: a slot is in use from its first get or write until its put is done.
+    `statements` counts transfers, waits, barriers and calls, of which `simulated_statements` were
+    executed one by one, the rest by multiplication.
     """
 
     cycles: int
@@ -383,28 +382,28 @@ class KernelTime:
         return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
     def by_bound(self) -> dict[str, int]:
-        """Cycles of what may bound a run: kinds of causes that are one to whoever would help."""
+        """Cycles by bound: kinds of causes that share a remedy are added up."""
         parts: dict[str, int] = {}
         for kind, cycles in self.by_kind().items():
             parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
         return parts
 
     def bound(self) -> str:
-        """The bound that takes the largest part of the time."""
+        """The bound with the most cycles."""
         parts = self.by_bound()
         return max(parts, key=lambda part: parts[part]) if parts else "compute"
 
 
 @dataclass(frozen=True)
 class KernelRun(KernelTime):
-    """One simulated run on one core group, with what it computed and its trace where wanted."""
+    """One simulated run on one core group, with its outputs and its trace if requested."""
 
     outputs: Mapping[str, Array] | None = None
     trace: Trace | None = None
 
     def then(self, other: KernelRun, called: str) -> KernelRun:
-        """This run and another one behind it, with the outputs and the trace of this one; the name
-        of the other stands before what its causes and tensors are called.
+        """This run followed by `other`, with the outputs and the trace of this one. `called`
+        prefixes the subjects of the other's causes and its tensors.
         """
         own = (replace(c, subject=f"{called} {c.subject}".strip()) for c in other.causes)
         causes = sorted((*self.causes, *own), key=lambda cause: -cause.cycles)
@@ -424,8 +423,8 @@ class KernelRun(KernelTime):
 
 
 class _CodeBehind:
-    """State of the instruction cache behind a run: its calls in their order, without their time. An
-    iteration is walked once per (values that its calls depend on, content of the cache).
+    """Finds the content of the instruction cache after a run from the order of its calls, without
+    timing. An iteration is walked once per (values that its calls depend on, content before it).
     """
 
     def __init__(self, fetches: Fetches) -> None:
@@ -433,7 +432,7 @@ class _CodeBehind:
         self._after: dict[tuple[int, int, int], int] = {}
 
     def __call__(self, body: tuple[Action, ...], env: Env, code: int) -> int:
-        """The content of the cache behind `body`, by the content before it."""
+        """Number of the cache's content after `body`, given the one before it."""
         for step in body:
             match step:
                 case LoopStatement():
@@ -461,7 +460,7 @@ class _CodeBehind:
 
 
 class SimulatesCode(Protocol):
-    """A family with a simulator of its own code, which takes the place of this one."""
+    """A family that simulates its own generated code, in place of this simulator."""
 
     def simulate(self, program: Program, machine: Machine) -> KernelRun:
         """The run of the program's code; raises as `simulate` does."""
@@ -487,11 +486,11 @@ def simulate(
     A family that simulates its own code does that instead, without a trace.
 
     `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
-    every iteration; `costs` replaces the cycles that the machine's family gives to primitives; a
-    barrier takes `barrier_cycles`. Without `refills` all routines lie in the instruction cache,
-    else the launch follows its like. Raises SimulationError where a slot is misused, with buffer,
-    slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
-    where the numbers cannot be computed.
+    every iteration; `costs` replaces the family's cycles of primitives; a barrier takes
+    `barrier_cycles`. Without `refills` every routine is resident in the instruction cache; with
+    them the launch follows another of the same program. Raises SimulationError if a slot is
+    misused, with buffer, slot and statement, CapacityError if the buffers do not fit their memory,
+    ProgramError if the numbers cannot be computed.
     """
     own, mesh = SIMULATES.of(machine), (machine.mesh.rows, machine.mesh.columns)
     outputs = None if inputs is None else interpret(program, inputs, mesh)
@@ -509,7 +508,7 @@ def simulate(
 def without_and_with(
     lines: CodeLines, program: Program, machine: Machine
 ) -> tuple[KernelRun, KernelRun]:
-    """`simulate` without refills and with those of `lines`: statements have their price once."""
+    """`simulate` without refills and with those of `lines`; statements are priced once for both."""
     prepared = prepare(program, machine)
     statements = Statements(prepared, KernelCosts(machine))
     execute = partial(_Executor, prepared, machine, statements, skip=True, barrier_cycles=0)
@@ -529,7 +528,7 @@ def _run(
 ) -> KernelRun:
     if lines is None:
         executor = execute(timeline)
-    else:  # the instruction cache is as a run before leaves it
+    else:  # start with the instruction cache that a previous run leaves
         fetches = Fetches(lines)
         code = _CodeBehind(fetches)(prepared.body, {}, 0)
         executor = execute(timeline, fetches=fetches, code=code)

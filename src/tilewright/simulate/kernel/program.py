@@ -1,7 +1,7 @@
-"""A program made ready for timing: numbered statements, with what their time depends on.
+"""Programs ready for timing: numbered statements, with the expressions their time depends on.
 
 The cores run in lockstep and core (0, 0) has the largest extents, so its extents decide every cost;
-which part of a tile is data is kept for all cores. `kernel_prepare` makes these values from a
+the part of a tile that is data is tracked for all cores. `prepare` makes these values from a
 program.
 """
 
@@ -30,12 +30,12 @@ from tilewright.passes.lowering import LOWERS, lowering_of
 from tilewright.simulate.kernel.signature import Signatures, Timed
 
 MAIN_MEMORY = ""
-"""In the place of a buffer: the operand is used where it lies."""
+"""Stands for the buffer of an operand that is used in main memory."""
 
 
 @dataclass(frozen=True)
 class LoopStatement:
-    """A loop, and every expression that the time of one iteration depends on."""
+    """A loop, with every expression that the time of an iteration depends on."""
 
     number: int
     var: str
@@ -46,13 +46,13 @@ class LoopStatement:
 
     @cached_property
     def alike(self) -> Signatures:
-        """Iterations that behave alike, for all runs of the program."""
+        """Numbers the iterations that behave alike, for all runs of the program."""
         return Signatures(self.timed, self.var)
 
 
 @dataclass(frozen=True)
 class ConditionStatement:
-    """A condition."""
+    """Statements `then` if a condition holds, `orelse` if not."""
 
     condition: Expr
     then: tuple[Action, ...]
@@ -71,7 +71,7 @@ class InsideRegion:
 
 @dataclass(frozen=True)
 class TransferStatement:
-    """A transfer: its slot and its step on core (0, 0), the region of every core."""
+    """A transfer: its slot and step on core (0, 0), and the region of every core."""
 
     number: int
     step: cost_steps.TransferStep
@@ -85,13 +85,13 @@ class TransferStatement:
 
     @cached_property
     def code(self) -> StraightLine:
-        """The slot and the numbers of the step."""
+        """Evaluates the slot, then the numbers of the step."""
         return straight_line((self.slot, *self.step.numbers))
 
 
 @dataclass(frozen=True)
 class Pause:
-    """A wait."""
+    """A wait for the transfers of a slot."""
 
     buffer: str
     slot: Expr
@@ -113,11 +113,11 @@ class TileAxis:
 
 @dataclass(frozen=True)
 class CallStatement:
-    """A primitive call, or a chain of so many products; `buffers` are those of its operands.
+    """A primitive call, or a chain of `links` products; `buffers` holds one entry per operand.
 
-    `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
-    `dims` that its cost depends on, and for each link start, extent and step of each of `axes`.
-    `priced` lacks the extents.
+    `numbers` concatenates the slots of the operands, the elements of their tiles, the `dims` that
+    its cost depends on, and, for each link, start, extent and step of each of `axes`. `priced`
+    lacks the extents.
     """
 
     number: int
@@ -133,11 +133,11 @@ class CallStatement:
 
     @cached_property
     def code(self) -> StraightLine:
-        """The numbers."""
+        """Evaluates `numbers`."""
         return straight_line(self.numbers)
 
     def dims_of(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """The `dims` among the values of the numbers."""
+        """The `dims` among the values of `numbers`."""
         return values[2 * len(self.buffers) :][: len(self.dims)]
 
 
@@ -148,7 +148,7 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True)
 class SlotSize:
-    """The slots of one buffer; `sharing` names the buffers that lie at the same addresses."""
+    """The slots of one buffer; `sharing` names the buffers whose addresses overlap with its own."""
 
     copies: int
     elements: int
@@ -158,7 +158,7 @@ class SlotSize:
 
 @dataclass(frozen=True)
 class PreparedProgram:
-    """A program ready to be timed; `moves` and `works` are found by their numbers."""
+    """A program ready to be timed; `moves` and `works` are indexed by statement number."""
 
     body: tuple[Action, ...]
     moves: tuple[TransferStatement, ...]
@@ -167,7 +167,7 @@ class PreparedProgram:
     allocated_bytes: int
 
 
-# Prepare a program to be timed: number statements, collect what their time depends on.
+# Prepare a program for timing: number statements, collect the expressions their time depends on.
 #
 # In: an instantiated explicit-stage program and a machine. Out: a `PreparedProgram`, or an error
 # for a program that this machine cannot run at all.
@@ -176,8 +176,8 @@ class PreparedProgram:
 def prepare(program: ir.Program, machine: Machine) -> PreparedProgram:
     """Check that the program can run on the machine and number its statements.
 
-    Raises SimulationError for free parameters and operands in main memory, CapacityError where the
-    buffers do not fit the scratchpad.
+    Raises SimulationError for free parameters and for operands in main memory that the machine does
+    not use in place, CapacityError if the buffers do not fit their memory.
     """
     if program.parameters:
         raise SimulationError(
@@ -196,15 +196,15 @@ def prepare(program: ir.Program, machine: Machine) -> PreparedProgram:
 
 
 def _chains(machine: Machine) -> ChainRules | None:
-    """The chains that are one call. One that overwrites C would take the fill of C into the call,
-    and with it what the simulator knows of the slot: there each product is a call.
+    """Rules for chains that run as one call. Chains that overwrite C absorb its fill, and with it
+    what the simulator knows of the slot: with such rules each product is a call.
     """
     rules = lowering_of(machine).chains if LOWERS.of(machine) else None
     return None if rules is None or rules.overwrites else rules
 
 
 def _allocated_bytes(program: ir.Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
-    """Bytes up to the end of the last buffer, as placed or one after the other, of all memories."""
+    """Bytes of all memories up to the end of their last buffer, as placed or one after another."""
     ends: dict[str, int] = {}
     for b in program.buffers:
         unit, end = machine.space(b.space).alignment_bytes, ends.get(b.space, 0)
@@ -247,7 +247,7 @@ class _Builder:
         return frozenset(name for name, low, high in others if low < end and start < high)
 
     def _addresses(self, buffer: ir.Buffer) -> tuple[int, int]:
-        """First byte and end; an empty range before the allocation pass."""
+        """First byte and end; an empty range for a buffer that is not placed yet."""
         if buffer.offset_bytes is None:
             return 0, 0
         size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
@@ -305,7 +305,9 @@ class _Builder:
         return InsideRegion(self._regions, text, bound, tuple(sorted(symbols)))
 
     def _result(self, call: ir.Call) -> InsideRegion | None:
-        """Region that the result's put stores; None unless there is one, around the call."""
+        """Region that the put of a product's result stores; None unless it is unique and depends
+        only on loops around the call.
+        """
         if not isinstance(call.primitive, MatrixProduct):
             return None
         if not isinstance(call.operands[0], ir.View):
@@ -361,14 +363,14 @@ class _Builder:
 
 
 def _links(loops: tuple[ir.For, ...]) -> Iterator[dict[str, int]]:
-    """The indices of the loops of a chain at each of its links."""
+    """Values of the loop variables of a chain at each of its links."""
     counts = [range(int(evaluate(f.extent, {}))) for f in loops]
     for indices in combinations(*counts):
         yield dict(zip((f.var for f in loops), indices, strict=True))
 
 
 def _slot(operand: ir.Operand) -> tuple[str, Expr, Expr]:
-    """Buffer, slot and elements of the tile under an operand; nothing of one in main memory."""
+    """Buffer, slot and elements of the tile under an operand; 0 elements if in main memory."""
     match operand:
         case ir.View(buffer, slot, shape):
             return buffer, slot, product(shape)
@@ -379,7 +381,7 @@ def _slot(operand: ir.Operand) -> tuple[str, Expr, Expr]:
 
 
 def _tile_axes(primitive: Primitive, operands: tuple[ir.Operand, ...]) -> tuple[TileAxis, ...]:
-    """The axes that decide which part of a matrix product is padding."""
+    """The axes that determine which part of a matrix product is padding."""
     if not isinstance(primitive, MatrixProduct):
         return ()
     return tuple(
@@ -393,7 +395,7 @@ def _tile_axes(primitive: Primitive, operands: tuple[ir.Operand, ...]) -> tuple[
 
 
 def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
-    """The expressions of `body` that decide what happens and what it costs, constants left out."""
+    """Expressions of `body` on which its behaviour or its cost depends, without constants."""
     found: list[Timed] = []
     for step in body:
         match step:
@@ -418,6 +420,6 @@ def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
 
 
 def _on_mesh(e: Expr, mesh: dict[str, int]) -> Timed:
-    """An expression over the cores: its core symbols are like loops inside."""
+    """An expression over all cores: its core symbols count as loops inside."""
     timed = Timed(e).inside("rid", Const(mesh["mesh_rows"]))
     return timed.inside("cid", Const(mesh["mesh_columns"]))

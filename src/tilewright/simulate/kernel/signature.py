@@ -1,9 +1,8 @@
-"""Which iterations of a loop behave alike: the values that timing depends on, for all iterations at
-once.
+"""Signatures of loop iterations: which ones behave alike, computed for all iterations at once.
 
-In: the expressions in a loop's body that decide extents, conditions and slots, and the values of
-the variables outside. Out: one number per iteration; equal numbers mean equal values of every such
-expression in every iteration of the loops inside.
+In: the expressions in a loop's body that determine extents, conditions and slots, and the values of
+the outer variables. Out: one number per iteration; equal numbers mean equal values of every such
+expression in every iteration of the inner loops.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Env: TypeAlias = Mapping[str, int]
 
 TABLE_LIMIT = 1 << 18
-"""Most values of one expression over a loop and those inside; beyond, variables stand for them."""
+"""Most values tabulated for one expression; beyond, the values of its variables stand for them."""
 
 CACHED_ITERATIONS = 4096
-"""Tables of longer loops are computed again instead of kept."""
+"""Most iterations of a loop whose tables are kept; those of longer loops are computed again."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """An expression that timing depends on, and the body's loops that its variables come from."""
+    """An expression that timing depends on, and the inner loops that bind its variables."""
 
     expr: Expr
     loops: tuple[tuple[str, Expr], ...] = ()
@@ -42,8 +41,8 @@ class Timed:
     def inside(self, var: str, extent: Expr) -> Timed:
         """This expression as seen from outside the loop over `var`.
 
-        Slots count through nested loops modulo the copies of a buffer: there the remainder of what
-        the loops outside contribute decides, so no table over the loop is needed.
+        A slot counts through nested loops modulo the copies of its buffer. There the outer loops'
+        share of the sum, modulo the copies, decides, so no table over this loop is needed.
         """
         used = free_vars(self.expr).union(*(free_vars(e) for _, e in self.loops))
         if var not in used:
@@ -59,13 +58,13 @@ class Timed:
 
     @cached_property
     def outer_symbols(self) -> frozenset[str]:
-        """Symbols that the loops outside have to give a value."""
+        """Symbols that outer loops bind."""
         used = free_vars(self.expr).union(*(free_vars(e) for _, e in self.loops))
         return used - {var for var, _ in self.loops}
 
 
 def _without(index: Expr, var: str) -> Expr | None:
-    """`index` without its terms in `var`, None where they are not terms of a sum."""
+    """`index` without its terms in `var`; None if `var` occurs other than in terms of a sum."""
     match index:
         case Const() | Var():
             return Const(0) if index == Var(var) else index
@@ -80,8 +79,9 @@ def _without(index: Expr, var: str) -> Expr | None:
 
 
 class Signatures:
-    """The signatures of one loop in every round of the loops outside; equal numbers between rounds
-    mean equal behaviour too."""
+    """Signatures of one loop for any values of the outer variables; equal numbers mean equal
+    behaviour across these, too.
+    """
 
     def __init__(self, timed: tuple[Timed, ...], var: str) -> None:
         self._var = var
@@ -96,7 +96,7 @@ class Signatures:
         self._numbers: dict[tuple[int, ...], Numbers] = {}
 
     def __call__(self, iterations: int, env: Env) -> Numbers:
-        """One number per iteration under the values of the variables outside."""
+        """One number per iteration, for the outer variables' values in `env`."""
         key = (iterations, *[env[s] for s in self._outside])
         found = self._numbers.get(key)
         if found is None:
@@ -133,7 +133,7 @@ class Signatures:
         return self._numbered(rows[first])[code]
 
     def _numbered(self, rows: Numbers) -> Numbers:
-        """The number of each row, the same whenever it comes."""
+        """Number of each row; equal rows have one number across calls."""
         known, content, width = self._known, rows.tobytes(), rows.shape[1] * rows.itemsize
         keys = [content[at : at + width] for at in range(0, len(content), width)]
         return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
@@ -143,15 +143,15 @@ class Signatures:
 class _Table:
     """Values that distinguish the iterations for one expression.
 
-    `values`: (iterations, or 1 where it does not change, values inside). They are the expression's
-    own, or, where `symbolic`, those of its variables: finer than needed, never wrong.
+    `values` has shape (iterations, inner iterations), with 1 row if they do not change. They are
+    the expression's own or, if `symbolic`, its variables': finer than needed, never wrong.
     """
 
     values: Numbers
     symbolic: bool = False
 
     def alike(self, moves: bool) -> tuple[bool, int, bytes]:
-        """The content common to all iterations, of which each has its own row if it `moves`."""
+        """Key of what all iterations share: not the values if it `moves`, a row per iteration."""
         return self.symbolic, self.values.shape[1], b"" if moves else self._content
 
     @cached_property
@@ -185,7 +185,7 @@ def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
 
 
 def _extents(t: Timed, env: Env) -> tuple[int, ...] | None:
-    """Iterations of the loops inside, None where they change with the loop itself."""
+    """Iterations of the inner loops; None if they change with the loop itself."""
     try:
         return tuple(max(int(evaluate(e, env)), 0) for _, e in t.loops)
     except ProgramError:
@@ -213,7 +213,7 @@ class Periods:
         self._changes: dict[int, Numbers] = {}
 
     def repeats(self, first: int, period: int) -> int:
-        """Immediate repetitions of numbers[first : first + period]."""
+        """Number of immediate repetitions of numbers[first : first + period]."""
         numbers, start = self._numbers, first + period
         if not np.array_equal(numbers[first:start], numbers[start : start + period]):
             return 0

@@ -1,7 +1,7 @@
-"""State that a kernel's timing depends on at one moment: the clock, the engines, the slots.
+"""State that a kernel's timing depends on at one moment: clocks, engine queues and slots.
 
-A `KernelState` moves with the run; its `snapshot` is a value relative to the clock, so that two
-moments with equal snapshots have equal futures. That is what makes skipping exact.
+A `KernelState` advances with the run. Its `snapshot` is relative to the clock, so two moments with
+equal snapshots have equal futures, which makes skipping exact.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tilewright.simulate.trace import StallCause
 
 Slot: TypeAlias = tuple[str, int]
 WHOLE = 0
-"""The content of a slot whose every element counts as data."""
+"""Number of the content of a slot whose every element counts as data."""
 
 
 class Clocks(NamedTuple):
-    """When the core is that is served first, and the one that is served last. The others follow
-    evenly from `start` on, those before `first` with the first.
+    """Clocks of the first- and the last-served core of a crowd. The others are spread evenly from
+    `start` to `last`; those due before `first` come with the first core.
     """
 
     first: int = 0
@@ -39,11 +39,11 @@ class Clocks(NamedTuple):
     start: int = 0
 
     def after(self, cycles: int) -> Clocks:
-        """So many cycles later."""
+        """These clocks `cycles` later."""
         return Clocks(self.first + cycles, self.last + cycles, self.start + cycles)
 
     def until(self, other: Clocks) -> Clocks:
-        """Not before the other."""
+        """These clocks, delayed to `other` where that is later."""
         start = other.start if other.last > self.last else self.start
         return Clocks(max(self.first, other.first), max(self.last, other.last), start)
 
@@ -52,8 +52,8 @@ START = Clocks()
 
 
 class ServedAsk(NamedTuple):
-    """When what a crowd asked a queue for is served, and from when on the queue is `free` of it;
-    when the first of its cores `asked` and the last, for so many cycles of service of them all.
+    """A crowd's request to a queue: the `clocks` at which its cores are served, the clocks at which
+    they `asked`, the service cycles of all of them, and when the queue is `free` of it.
     """
 
     clocks: Clocks
@@ -63,21 +63,21 @@ class ServedAsk(NamedTuple):
     free: int = 0
 
     def after(self, cycles: int) -> ServedAsk:
-        """So many cycles later."""
+        """This request `cycles` later."""
         clocks, asked = self.clocks.after(cycles), self.asked.after(cycles)
         return self._replace(clocks=clocks, asked=asked, free=self.free + cycles)
 
     def since(self, cycle: int) -> ServedAsk:
-        """Relative to a cycle, without what is past then."""
+        """This request relative to `cycle`, with everything that is past by then dropped."""
         clocks, past = self.clocks.after(-cycle).until(START), self.asked.last <= cycle
         asked, free = (START, 0) if past else (self.asked.after(-cycle), self.free - cycle)
         return ServedAsk(clocks, asked, self.queue, self.service_cycles, free)
 
 
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: who has a part, and which move started them.
+    """Outstanding transfers of one slot: the cores that take part, and the move that started them.
 
-    They all go one way: a get has its slot to itself.
+    All go in one direction: a get has its slot to itself.
     """
 
     part: Participants
@@ -85,8 +85,8 @@ class Pending(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """Cycles of a crowd that a counter counts, for an activity of a statement; the first of the
-    crowd is done so many before.
+    """Cycles that a crowd spends on an activity, charged to counter `column`; its first core is
+    done `early_cycles` sooner.
     """
 
     cycles: int
@@ -97,8 +97,8 @@ class Spend(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """Requests of a crowd, of which so many `cores` have a part in the transfer; where others of it
-    asked before, the first one is served so many cycles later than its clock.
+    """A crowd's requests for a transfer in which `cores` of it take part. If other cores of it were
+    served ahead, the first one was served `served_cycles` after its clock.
     """
 
     slot: Slot
@@ -110,12 +110,12 @@ class Ask(NamedTuple):
     served_cycles: int = 0
 
     def service_cycles(self, cores: int) -> int:
-        """Cycles that the engine serves so many of the cores."""
+        """Engine cycles that serve `cores` of the participants."""
         return self.cost.service_cycles * cores // self.cost.part.cores
 
 
 class Await(NamedTuple):
-    """A wait of a crowd for a slot, whose transfers one queue serves."""
+    """A crowd's wait for a slot, whose transfers one queue serves."""
 
     slot: Slot
     move: int
@@ -127,7 +127,7 @@ CrowdAction: TypeAlias = Spend | Ask | Await
 
 @dataclass
 class Queue:
-    """State of one engine: its busy intervals that are not over, and its latest request."""
+    """State of one engine's queue: its busy intervals not yet past, and its latest request."""
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
     last: Request | None = None
@@ -138,7 +138,7 @@ class Queue:
         return self.intervals[-1][1] if self.intervals else 0
 
     def serve(self, start: int, end: int) -> None:
-        """Note that the engine is busy for a while, after all that it does."""
+        """Append a busy interval, merged with the last one if they touch."""
         if self.intervals and self.intervals[-1][1] == start:
             start = self.intervals.pop()[0]
         if start < end:
@@ -155,17 +155,17 @@ Snapshot: TypeAlias = tuple[Any, ...]
 
 @dataclass
 class KernelState:
-    """The clocks of the cores, the engines' queues, the slots' transfers and contents.
+    """The cores' clocks, the engines' queues, and the slots' transfers and contents.
 
-    All are done at `now`. Where some of the `cores`, which lie in rows of `columns`, have no part
-    in a transfer they do not wait for those that are its `own`, and are a crowd apart until all
-    meet again. `spared` is how far either will be ahead of the clock that all have before, by calls
-    that take cores with and without data less than others. Statements come in order, but what the
-    crowd does that is later in time is kept back until the other one, which may ask the engine for
-    something before, has come as far.
+    The last core is done at `now`. If some of the `cores`, which lie in rows of `columns`, take no
+    part in a transfer, they do not wait for it: its `own` cores and the cores apart become two
+    crowds with clocks of their own, until all meet again. `spared` is how far each crowd will be
+    ahead of the common clock when they part, by calls that take fewer cycles on its cores.
+    Statements come in program order, but actions of the crowd that is later in time are kept in
+    `behind` until the other crowd, which may ask the engine first, has caught up.
 
-    `contents` numbers what a slot that is in use holds (which part of it is data, see
-    `kernel_execute`), `code` is the number of what the instruction cache holds.
+    `contents` numbers the content of each slot in use (the part of it that is data, see
+    `KernelCosts.content`), `code` that of the instruction cache.
     """
 
     cores: int = 1
@@ -182,7 +182,7 @@ class KernelState:
     code: int = 0
 
     def part_apart(self, part: Participants) -> int:
-        """The number of cores with a part that are apart."""
+        """Number of the participants that are in the crowd apart."""
         return part.cores - part.shared(self.own) if self.own else 0
 
     def queue(self, name: str) -> Queue:
@@ -192,8 +192,8 @@ class KernelState:
         return found
 
     def next_crowd(self, *, whole: bool) -> int | None:
-        """The crowd that acts next: the one that is earlier, if it is known what it does, and what
-        cores of the other one do before. All that is kept back is done where it is the `whole`.
+        """The crowd that acts next, None until more statements come: the earlier one, once its next
+        action is known and no action of the other can precede it. With `whole`, no more come.
         """
         own, apart = self.behind
         crowd = OWN if self.clocks[OWN].last <= self.clocks[APART].last else APART
@@ -204,7 +204,7 @@ class KernelState:
         return other if self.behind[other] and forced else None
 
     def ask(self, crowd: int, ask: Ask) -> int:
-        """Queue a crowd's requests, first come first served. Returns when the service starts."""
+        """Queue a crowd's requests, first come, first served; returns the cycle of the start."""
         cost, (first, last, _) = ask.cost, self.clocks[crowd]
         if self.own:
             self._serve_earlier(1 - crowd, ask.queue, first)
@@ -212,13 +212,14 @@ class KernelState:
             joined = self.own.cores if self.own else self.cores
             last = first + (last - first) * min(cost.part.until, joined) // joined
         arrive = Clocks(first, last, first).after(cost.issue_cycles + ask.latency_cycles)
+        # A core issues its first request `later` cycles before its last one.
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
         share = cost.share_cycles
         queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)
         start = max(queue.free, arrive.first - later)
         end = max(start + service, arrive.last + share)
         behind = self._go_between(crowd, ask.queue, arrive, service)
-        # Requests of others that come before the last one of the first core.
+        # Requests of other cores that precede the first core's last one.
         ahead = last - first
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service * (cost.requests - 1) / cost.requests)
@@ -233,8 +234,8 @@ class KernelState:
         return start
 
     def _go_between(self, crowd: int, queue: str, arrive: Clocks, service: int) -> int:
-        """Serve the first requests of a transfer before the last ones of those that the crowd asks
-        for before: the last cores come to them later. Returns the service of these last ones.
+        """Let a transfer's first requests overtake the last requests of the crowd's earlier ones,
+        which its last cores issue later. Returns the cycles of service overtaken.
         """
         behind, ahead = 0, arrive.last - arrive.first
         for at, other in self.ready.items():
@@ -248,7 +249,7 @@ class KernelState:
         return behind
 
     def _serve_earlier(self, crowd: int, queue: str, cycle: int) -> None:
-        """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
+        """Serve the requests that a crowd's earlier cores, but not all of it, issue by `cycle`."""
         kept, (first, last, start) = self.behind[crowd], self.clocks[crowd]
         ask = kept[0] if kept else None
         if isinstance(ask, Ask) and ask.queue == queue and first <= cycle < last:
@@ -261,7 +262,7 @@ class KernelState:
                 kept[0] = ask._replace(cores=ask.cores - early, served_cycles=served)
 
     def let_go(self, part: Participants) -> None:
-        """Let those go on that have no part in something."""
+        """Part the crowds at the first transfer in which not all cores take part."""
         if part.cores < self.cores and not self.own:
             self.own = part
             parted = zip(self._parted(self.clocks[OWN], part), self.spared, strict=True)
@@ -272,7 +273,7 @@ class KernelState:
                     self.ready |= {(slot, OWN): own, (slot, APART): apart}
 
     def _parted(self, clocks: Clocks, part: Participants) -> list[Clocks]:
-        """The clocks of those with a part, and of those apart."""
+        """Clocks of the participants, and of the cores apart."""
         first, last, _ = clocks
         before = part.until if part.cores == part.until else 0
         return [
@@ -281,12 +282,12 @@ class KernelState:
         ]
 
     def keep_near(self) -> None:
-        """Let neither crowd be further ahead of the other than is told apart."""
+        """Keep the later crowd at most `MOST_AHEAD` cycles ahead, by advancing the other one."""
         least = self.now - MOST_AHEAD
         self.clocks = [clocks.after(max(least - clocks.last, 0)) for clocks in self.clocks]
 
     def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:
-        """The cycles of a call in either crowd, those of the slower one before they part."""
+        """Cycles of a call in each crowd; until they part both take `cycles`, less is `spared`."""
         if self.own:
             return own_cycles, apart_cycles
         own, apart = self.spared[OWN] - own_cycles, self.spared[APART] - apart_cycles
@@ -294,23 +295,23 @@ class KernelState:
         return cycles, cycles
 
     def spend(self, crowd: int, cycles: int, early_cycles: int = 0) -> None:
-        """Move the clocks of a crowd, those of its first core by less."""
+        """Advance the clocks of a crowd, that of its first core by `early_cycles` less."""
         first, last, start = self.clocks[crowd].after(cycles)
         self._move(crowd, Clocks(first - early_cycles, last, start - early_cycles))
 
     def together(self) -> None:
-        """Let all cores wait for the last of them."""
+        """Let all cores wait for the last one."""
         self.clocks[OWN], self.own, self.spared = Clocks(self.now, self.now, self.now), None, (0, 0)
 
     def _move(self, crowd: int, clocks: Clocks) -> None:
-        """Set the clocks of a crowd, and take the time of the last of all cores."""
+        """Set the clocks of a crowd, and `now` to that of the last core of all."""
         self.clocks[crowd] = clocks
         own, apart = self.clocks
         self.now = max(own.last, apart.last) if self.own else own.last
 
     def wait(self, crowd: int, wait: Await) -> list[tuple[StallCause, int, int]]:
-        """Move the clocks of a crowd to when its transfers are done; returns the (cause, start,
-        cycles) pieces by which all are later, in order of time.
+        """Advance the clocks of a crowd until its transfers are done; returns the (cause, start,
+        cycles) pieces by which `now` is later, in order of time.
         """
         pieces, now, clocks = list[tuple[StallCause, int, int]](), self.now, self.clocks[crowd]
         for asked in (crowd,) if self.own else (OWN, APART):
@@ -333,7 +334,7 @@ class KernelState:
         return pieces
 
     def forget(self) -> None:
-        """Drop the engines' intervals that lie in the past of all cores."""
+        """Drop the engines' intervals that are past for all cores."""
         for queue in self.queues.values():
             queue.intervals = [i for i in queue.intervals if i[1] > self._earliest()]
 
@@ -341,7 +342,7 @@ class KernelState:
         return min(own.first for own in self.clocks[: 2 if self.own else 1])
 
     def snapshot(self) -> Snapshot:
-        """This state relative to its clock: equal snapshots behave equally from here on."""
+        """This state relative to its clock; equal snapshots have equal futures."""
         now, early = self.now, self._earliest()
         every = [(name, queue.snapshot(early)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
@@ -408,7 +409,7 @@ def check_move(
     pending: Mapping[Slot, Pending],
     env: Env,
 ) -> None:
-    """Raise where a transfer starts on a slot that another needs; several puts may read one."""
+    """Raise if a transfer starts on a slot that another still uses; several puts may read one."""
     if slot not in pending:
         return
     other = prepared.moves[pending[slot].move].stmt.direction
@@ -425,7 +426,7 @@ def check_work(
     pending: Mapping[Slot, Pending],
     env: Env,
 ) -> None:
-    """Raise where a call reads what has not arrived, or writes what has not left."""
+    """Raise if a call reads a slot before its get is done, or writes one with any outstanding."""
     for i, slot in enumerate(slots):
         if slot not in pending:
             continue
@@ -438,7 +439,7 @@ def check_work(
 
 
 def check_end(prepared: PreparedProgram, pending: Mapping[Slot, Pending]) -> None:
-    """Raise where the program ends before a transfer is waited for."""
+    """Raise if the program ends with a transfer never waited for."""
     for slot, transfer in sorted(pending.items()):
         move = prepared.moves[transfer.move]
         raise SimulationError(
@@ -474,16 +475,16 @@ def _where(text: str, env: Env) -> str:
     return f"{text} at {values}" if values else text
 
 
-# Statements of a prepared program by the values of their expressions, for all its runs: slots,
-# checked, and what their time depends on but for the state of the run. Iterations of one number of
-# `LoopStatement.alike` agree in all of it, so that it is found once.
+# Statements of a prepared program with their expressions evaluated, for all its runs: the checked
+# slots, and everything their time depends on except the state of the run. Iterations with one
+# number of `LoopStatement.alike` agree in all of it, so it is evaluated once.
 
 OUTSIDE = -1
-"""In the place of an iteration's number: outside all loops."""
+"""Stands for the number of an iteration outside all loops."""
 
 
 class MovedStatement(NamedTuple):
-    """The slot of a transfer, its cost, and the number of the content that it moves."""
+    """A transfer's slot and cost, and the number of the content that it moves."""
 
     slot: Slot
     cost: MoveCost
@@ -491,8 +492,8 @@ class MovedStatement(NamedTuple):
 
 
 class CalledStatement(NamedTuple):
-    """The slots of a call's operands, all its `values`, those of its `dims`, and the number of the
-    content of its result.
+    """The slots of a call's operands, the `values` of its numbers, `dims` among them, and the
+    number of its result's content.
     """
 
     slots: tuple[Slot, ...]
@@ -502,7 +503,7 @@ class CalledStatement(NamedTuple):
 
 
 class Statements:
-    """Statements of one program with their costs. An iteration without a number is like no other.
+    """Evaluates the statements of one program, once per iteration number, every time without one.
     Raises SimulationError as `check_slot` and `check_size` do.
     """
 

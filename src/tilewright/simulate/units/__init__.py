@@ -1,1 +1,1 @@
-"""The hardware units of the instruction-level simulator, as compiled functions over arrays."""
+"""Hardware units of the instruction-level simulator, as compiled functions over arrays."""

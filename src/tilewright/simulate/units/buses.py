@@ -1,8 +1,8 @@
 """Register communication: row and column buses, transfer buffers, and synchronisation.
 
 Each core owns one transfer buffer per bus: a FIFO without tags (swDNN V-A). A put needs the bus and
-a free entry at every receiver, entries on the way included; an entry freed in one cycle can be used
-in the next. A bus carries one transfer at a time, so arrival order is the order of the puts.
+a free entry at every receiver, counting entries in flight; an entry freed in one cycle can be used
+in the next. A bus carries one transfer at a time, so entries arrive in the order of the puts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _line_of(m: MachineState, core: CoreState, bus: int) -> int:
 
 @piece
 def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
-    """(number of the first core on the bus, from one to the next, how many, the core's own place:
-    its column on a row bus, its row on a column bus).
+    """(number of the first core on the bus, distance between numbers, count of cores, the core's
+    own position: its column on a row bus, its row on a column bus).
     """
     if bus == layout.ROW_BUS:
         return core.number - core.column, 1, m.columns, core.column
@@ -32,7 +32,7 @@ def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
 
 @piece
 def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
-    """Reschedule a core for `cycle` if it waits for an event, or for a later one."""
+    """Reschedule a core for `cycle` if it waits for an event, or was woken for a later cycle."""
     waits = core.wake == layout.NEVER or core.woken != 0
     if waits and cycle < core.wake and core.status == layout.RUNNING:
         core.wake, core.woken = cycle, 1
@@ -43,7 +43,7 @@ def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
 def channel_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int
 ) -> Any:
-    """Obstacle to issuing a communication or synchronisation: (cause, cycle to look again)."""
+    """(cause, cycle to look again) of the obstacle to a communication or synchronisation."""
     channel = row.channel
     if m.ideal:
         return layout.ISSUING, t
@@ -62,7 +62,7 @@ def channel_obstacle(
 
 @piece
 def put_place(m: MachineState, core: CoreState, row: RowState) -> int:
-    """The place on the bus that a put names; loads always broadcast."""
+    """Position on the bus that a put addresses; loads always broadcast."""
     if row.flags & layout.IS_LOAD:
         return m.broadcast
     return int(core.registers_integer[row.b, 0] + row.value)
@@ -72,7 +72,7 @@ def put_place(m: MachineState, core: CoreState, row: RowState) -> int:
 def put_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> Any:
-    """A put waits for its bus and for a free entry at every receiver."""
+    """(cause, cycle to look again) of a put: it needs its bus and an entry at every receiver."""
     free = m.bus_free[bus, _line_of(m, core, bus)]
     if free > t:
         return layout.BUS, free
@@ -114,7 +114,7 @@ def do_put(
 
 @piece
 def _wrapped(entry: int, depth: int) -> int:
-    """Index of an entry in the ring, given one that is less than a round ahead."""
+    """Index in a ring of `depth` entries, for an `entry` less than a round beyond its end."""
     return entry - depth if entry >= depth else entry
 
 
@@ -139,7 +139,7 @@ def deliver(
 def do_get(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> None:
-    """Take the oldest entry into the destination register and let blocked senders look again."""
+    """Move the oldest entry to the destination register, and let blocked senders look again."""
     head = core.head[bus]
     for i in range(m.lanes):
         core.registers[row.d, i] = core.buffer[bus, head, i]
@@ -155,7 +155,7 @@ def do_get(
 
 @piece
 def communicate(m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int) -> None:
-    """Carry out the put or get of an instruction that issues; ideal buses lose puts, give zeros."""
+    """Execute an instruction's put or get; ideal buses discard puts and return zeros."""
     channel = row.channel
     bus = layout.ROW_BUS if channel & (layout.PUTS_ROW | layout.GETS_ROW) else layout.COLUMN_BUS
     if channel & (layout.PUTS_ROW | layout.PUTS_COLUMN):
@@ -172,7 +172,7 @@ def communicate(m: MachineState, cores: CoreState, core: CoreState, row: RowStat
 def sync_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> Any:
-    """A synchronisation waits until every core of its mask has arrived as often as this one."""
+    """(cause, cycle to look again) of a synchronisation: every core of its mask must arrive."""
     first, step, length, _ = peers_of(m, core, bus)
     if core.arrived == 0:
         core.arrived = 1

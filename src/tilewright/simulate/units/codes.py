@@ -1,5 +1,5 @@
-"""The numbers of effects, as `codes.INT_ADD`: compiled functions take a module's attributes as
-constants, where a member of an enumeration of texts is none.
+"""Numbers of effects, such as `codes.INT_ADD`: compiled functions read a module's attributes as
+constants, but not the members of an enumeration of strings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Execute instructions: registers, lanes and local memory, one function per class of effects.
 
-Each function takes the state, the core and the program row, and changes registers or memory at
-once; when a result becomes visible is the pipeline's business. Multiply-add rounds once.
+Each function executes a program row on a core and changes its registers or memory at once; the
+pipeline decides when a result becomes visible. Multiply-add rounds once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def execute_vector(core: CoreState, row: RowState) -> None:
     effect, a, b, e, d = row.effect, row.a, row.b, row.c, row.d
     x, lanes = core.registers, row.lanes
     if effect == codes.VECTOR_MULTIPLY_ADD and lanes == x.shape[1]:
-        for i in range(x.shape[1]):  # a number that the compiler knows
+        for i in range(x.shape[1]):  # a constant for the compiler
             x[d, i] = fused(x[a, i], x[b, i], x[e, i])
         return
     for i in range(lanes):
@@ -108,7 +108,7 @@ def _single(effect: int, a: float, b: float, c: float) -> float:
 
 @hot_piece
 def checked_address(core: CoreState, row: RowState) -> int:
-    """Address in the core's memories of what a load or store accesses; -1 with its fault set."""
+    """Address of a load or store in the core's memories; -1 after setting the core's fault."""
     address = core.registers_integer[row.b, 0] + row.value
     if address < 0 or address > row.last:
         core.fault = layout.OUT_OF_RANGE
@@ -152,7 +152,7 @@ def execute_load(core: CoreState, row: RowState, address: int) -> None:
 
 @piece
 def execute_store(core: CoreState, row: RowState, address: int) -> None:
-    """memory = a."""
+    """memory = a, rounded or truncated to the element."""
     effect, a = row.effect, row.a
     x, lanes = core.registers, row.lanes
     if effect == codes.STORE_WORD:
@@ -171,7 +171,7 @@ def execute_store(core: CoreState, row: RowState, address: int) -> None:
 
 @piece
 def execute_integer(core: CoreState, row: RowState) -> None:
-    """d = a op (b + value) on lane 0; one of b and value is zero."""
+    """d = a op (b + value) on lane 0, where b or value is zero."""
     x = core.registers_integer
     right = x[row.b, 0] + row.value
     x[row.d, 0] = integer_result(row.effect, x[row.a, 0], right, row.value)
@@ -179,7 +179,7 @@ def execute_integer(core: CoreState, row: RowState) -> None:
 
 @piece
 def integer_result(effect: int, a: int, b: int, value: int) -> int:
-    """The result of an integer effect; address effects add to the base, which is in b."""
+    """The result of an integer effect; for address effects, `b` is base + displacement."""
     if effect == codes.INT_ADD:
         return a + b
     if effect == codes.INT_SUBTRACT:
@@ -251,7 +251,7 @@ def execute_lanes(core: CoreState, row: RowState) -> None:
 
 @piece
 def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
-    """The next program counter; -1 with the core's fault set when it lies outside the program."""
+    """The next PC; -1, with the core's fault set, if it lies outside the program."""
     x = core.registers_integer
     effect, following = row.effect, core.pc + 1
     if effect == codes.BRANCH_RETURN:
@@ -272,7 +272,7 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
 
 @piece
 def branch_taken(effect: int, value: int) -> bool:
-    """True if a branch other than a return goes to its target: by a, less b where it compares."""
+    """True if a branch other than a return is taken; `value` is a, or a - b where it compares."""
     if effect in (codes.BRANCH_NOT_EQUAL, codes.BRANCH_IF_NOT_EQUAL):
         return value != 0
     if effect in (codes.BRANCH_EQUAL, codes.BRANCH_IF_EQUAL):

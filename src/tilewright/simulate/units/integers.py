@@ -1,8 +1,8 @@
-"""Integers of 16 and 32 bit: loads, stores and arithmetic on lanes that hold sign-extended numbers.
+"""Integers of 16 and 32 bits: loads, stores and arithmetic on lanes of sign-extended numbers.
 
-Sums and products wrap to 32 bit; 16-bit operands are sign-extended when they are loaded, so that
-their products are exact. Vectors that are streamed through a memory advance their address, are
-gathered, and are as long as the vector length register says.
+Sums and products wrap to 32 bits; 16-bit operands are sign-extended by their loads, so that their
+products are exact. Streams and gathers move as many elements as the vector length register says;
+streams advance their address register.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGEST_I16 = (1 << 15) - 1
 
 @piece
 def execute_narrow(core: CoreState, row: RowState) -> int:
-    """Carry out an effect of this module; the next PC, or -1 after a fault."""
+    """Execute a narrow access or an effect on integer lanes; the next PC, or -1 after a fault."""
     if row.kind in (NARROW_LOAD, NARROW_STORE):
         address = checked_address(core, row)
         if address < 0:
@@ -73,7 +73,7 @@ def store_integers(core: CoreState, row: RowState, address: int) -> None:
 
 @piece
 def execute_integer_lanes(core: CoreState, row: RowState) -> None:
-    """d = f(a, b, c) on every lane, d = the sum of the lanes of a, or lane 0 of a in every lane."""
+    """d = f(a, b, c) on every lane, the sum of the lanes of a, or lane 0 of a in every lane."""
     effect, a, b, c, d = row.effect, row.a, row.b, row.c, row.d
     x = core.registers_integer
     lanes = core.vector_length if row.flags & SCALED else row.lanes
@@ -114,12 +114,12 @@ def integer_lane(effect: int, a: int, b: int, c: int) -> int:
 
 
 CLIP_LIMIT = 1 << 14
-"""Half of the largest table of results: a clipped sum is an index from -CLIP_LIMIT on."""
+"""Half the largest look-up table: clipped sums are indices from -CLIP_LIMIT to CLIP_LIMIT - 1."""
 
 
 @piece
 def execute_stream(core: CoreState, row: RowState) -> int:
-    """Carry out a load, store or gather; the next PC, or -1 after a fault."""
+    """Execute a stream load, stream store or gather; returns the next PC, or -1 after a fault."""
     if row.kind == layout.GATHER:
         return gather(core, row)
     x, address = core.registers_integer, core.registers_integer[row.b, 0]
@@ -153,7 +153,7 @@ def _loaded(core: CoreState, element: int, place: int) -> int:
 
 @piece
 def _store(core: CoreState, element: int, place: int, value: int) -> None:
-    """The low bits of one lane."""
+    """Store the low bits of one lane."""
     if element == 1:
         core.memory_byte[place] = np.int8(value)
     elif element == 2:
@@ -164,7 +164,7 @@ def _store(core: CoreState, element: int, place: int, value: int) -> None:
 
 @piece
 def gather(core: CoreState, row: RowState) -> int:
-    """d[i] = the byte at b + c[i]; the next PC, or -1 after a fault."""
+    """d[i] = the byte at b + c[i]; returns the next PC, or -1 after a fault."""
     x, base = core.registers_integer, core.registers_integer[row.b, 0]
     for i in range(core.vector_length):
         address = base + x[row.c, i]

@@ -1,9 +1,9 @@
-"""The in-order pipeline: which instructions issue in a cycle, and why none did.
+"""The in-order pipeline: which instructions issue in a cycle, and why none does.
 
 Rules of swDNN VI-A, with every number from the table: the instructions at the front of the queue
 issue together if nothing unfinished conflicts with them, they do not conflict with each other (RAW,
-WAW; WAR in one cycle is allowed) and different units take them. Each cycle without issue is charged
-to what holds the oldest one.
+WAW; WAR in one cycle is allowed) and different units execute them. Each cycle without issue is
+charged to the obstacle of the oldest instruction.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def refresh(m: MachineState, core: CoreState, t: int) -> None:
 
 @piece
 def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Cycle in which an access issued at `t` is done; it occupies the ports till then."""
+    """Serve an access issued at `t`; returns when it is done and its ports are free again."""
     kind = WRITE if row.is_store else READ
     if row.kind == layout.GATHER:
         return serve_gather(m, core, row, t)
@@ -86,7 +86,7 @@ def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
 
 @piece
 def serve_gather(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Move one element after the other through each port."""
+    """Serve a gather, element after element through each port; returns when it is done."""
     done, base = t, core.registers_integer[row.b, 0]
     for i in range(core.vector_length):
         address = base + core.registers_integer[row.c, i]
@@ -98,7 +98,7 @@ def serve_gather(m: MachineState, core: CoreState, row: RowState, t: int) -> int
 def serve_block(
     m: MachineState, core: CoreState, kind: int, address: int, size: int, t: int
 ) -> int:
-    """One access through one port, after those that it still serves."""
+    """Serve one block through its port, after the port's earlier accesses; returns when done."""
     block = address // m.block_bytes
     port = block % m.ports
     chip = block // m.ports % m.chips_per_port
@@ -121,7 +121,7 @@ def serve_block(
 
 @hot_piece
 def hazard(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
-    """A register that keeps an instruction from issuing: (cause, register, cycle to look again)."""
+    """(cause, register, cycle to look again) of a register hazard that keeps a row from issuing."""
     ready = core.ready
     register, when = row.a, ready[row.a]
     if ready[row.b] > when:
@@ -161,7 +161,7 @@ def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: in
 
 @hot_piece
 def execute(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
+    """Execute the instruction at the core's PC; returns the next PC, or -1 after a fault."""
     kind = row.kind
     following = core.pc + 1
     if kind == layout.VECTOR:
@@ -195,7 +195,7 @@ def execute(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: in
 
 @piece
 def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Halt, and reading of the core's place and of the cycle counter."""
+    """Halt, read a special register, or set the vector length or shift; returns the next PC."""
     special, d = row.special, row.d
     if special == layout.SPECIAL_HALT:
         return core.end
@@ -216,7 +216,7 @@ def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> i
 
 @piece
 def own_cycles(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
-    """(latency, occupancy) of an instruction whose vector length or memory ports decide."""
+    """(latency, occupancy) of an instruction where vector length or memory ports matter."""
     latency, occupancy = row.latency, row.occupancy
     if row.flags & layout.SCALED:
         length, full = core.vector_length, m.vector_length
@@ -229,7 +229,7 @@ def own_cycles(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
 
 @hot_piece
 def commit(s: UnitState, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
-    """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
+    """Issue the instruction at the core's PC; returns the next PC, or -1 after a fault."""
     i = core.pc
     latency, occupancy = row.latency, row.occupancy
     if row.flags & (layout.SCALED | layout.PORTED):
@@ -289,7 +289,7 @@ def stall(
 def obstacle(
     s: UnitState, m: MachineState, core: CoreState, row: RowState, units: int, unit: int, t: int
 ) -> Any:
-    """Obstacle to issuing an instruction at `t`: (cause, register, cycle to look again).
+    """(cause, register, cycle to look again) of the obstacle to issuing an instruction at `t`.
 
     `unit` is the unit chosen out of `units`, -1 when none is free.
     """
@@ -311,7 +311,7 @@ def obstacle(
 
 @piece
 def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
-    """The first cycle in which an instruction wanted at `t` may issue; fills its cache line."""
+    """First cycle in which an instruction wanted at `t` may issue; fills its cache line."""
     line = (core.code_address + (i - core.base) * m.word_bytes) // m.cache_line_bytes
     if line != core.line:
         core.line, core.line_at = line, t
@@ -340,7 +340,7 @@ def _line_is_held(m: MachineState, core: CoreState, line: int) -> bool:
 
 @piece
 def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> int:
-    """The next PC where the instruction behind a branch is executed before its target."""
+    """The next PC on a core that executes the instruction after a branch before its target."""
     pending = core.delayed
     core.delayed = -1
     if row.flags & layout.IS_BRANCH:
@@ -403,11 +403,11 @@ def cycle_in_order(s: UnitState, m: MachineState, core: CoreState, t: int) -> bo
 
 @piece
 def step_in_order(s: UnitState, m: MachineState, core: CoreState) -> None:
-    """Run a core from the present cycle up to its next contact with another core.
+    """Run a core from the current cycle to its next contact with another core.
 
-    Between contacts (communication, synchronisation, messages) cores do not see each other, so
-    running one ahead gives the same result as stepping all of them together, and keeps its state in
-    the cache.
+    Between contacts (communication, synchronisation, messages) cores do not affect each other, so
+    running one ahead has the same result as stepping all of them together, and keeps its state in
+    the host's cache.
     """
     while not (core.wake >= core.stop and interrupted(s, m, core, core.wake)):
         if not cycle_in_order(s, m, core, core.wake):

@@ -1,8 +1,8 @@
-"""The arrays of the instruction-level simulator: program rows, and one record per core and machine.
+"""Arrays of the instruction-level simulator: program rows, and one record per core and machine.
 
-An instruction is one row of integers, a core is one record, so its state is contiguous; register
-and memory fields overlay each other as doubles, integers and words. The record's shape depends on
-the table only, so the compiled code is shared by all runs of one table.
+An instruction is one row of integers. A core is one record, so its state is contiguous; its
+register and memory fields overlay each other as doubles, integers and words. The record's shape
+depends on the table only, so all runs of one table share compiled code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 
-# Classes of effects: which function executes them.
+# Classes of effects, by the function that executes them.
 NOTHING, VECTOR, LOAD, STORE, INTEGER, LANES, BRANCH, SYSTEM = range(8)
 NARROW_LOAD, NARROW_STORE, INTEGER_LANES, MESSAGE = range(8, 12)
 STREAM_LOAD, STREAM_STORE, GATHER, LENGTHS = range(12, 16)
@@ -62,13 +62,13 @@ MESSAGE_KINDS, HANDLED_KINDS, DIRECTIONS = 256, 64, 4
 
 
 Small: TypeAlias = int
-"""A field of 32 bits: the rows of a program are what the cores' caches are full of."""
+"""A 32-bit field: rows of programs are most of what the host's caches hold."""
 Register: TypeAlias = int
-"""An unsigned field of 32 bits: indexing an array by it needs no test for negative numbers."""
+"""An unsigned 32-bit field: indexing an array by it needs no test for negative numbers."""
 
 
 class RowState(Protocol):
-    """One instruction. Registers are numbers; `waits` is `d` unless the result is thrown away."""
+    """One instruction. Registers are numbers; `waits` is `d` unless the result is discarded."""
 
     effect: Small
     kind: Small  # class of the effect
@@ -108,11 +108,11 @@ class CoreState(Protocol):
     woken: int  # whether an event set `wake`, which an earlier one may still lower
     status: int
     slot: int  # instructions already issued in cycle `wake`, before others had to catch up
-    cause: int  # of the stall that goes on since `since`, at instruction `cause_instruction`
+    cause: int  # of the open stall, which began at `since` at instruction `cause_instruction`
     cause_register: int
     cause_instruction: int
     since: int
-    blocked_by: int
+    blocked_by: int  # the latest cause
     blocker: int
     issued: int
     issue_cycles: int
@@ -130,49 +130,47 @@ class CoreState(Protocol):
     fetch: int
     fetch_at: int
     fetch_cause: int  # of a wait until `fetch_at`
-    cached: int  # whether its instructions come through the instruction cache
-    line: int  # of the instruction cache, that is read from cycle `line_at` on
+    cached: int  # whether fetches go through the instruction cache
+    line: int  # of the instruction cache, readable from cycle `line_at`
     line_at: int
     misses: int
-    vector_length: int  # elements that instructions on vectors work on
+    vector_length: int  # elements of a vector
     vector_shift: int
-    delayed: int  # where a branch goes on after its delay slot, -1 without one
-    refreshed: int  # cycle at which the ports were refreshed last
-    port_cycles: int  # that accesses have taken of the ports
+    delayed: int  # target of the branch whose delay slot is next, -1 for none
+    refreshed: int  # cycle of the ports' last refresh
+    port_cycles: int  # that accesses took
     port_misses: int
-    horizon: int  # cycle from which an interrupt may come that is not known yet
-    interrupt: int  # when the next message comes that may interrupt, NEVER while one is handled
+    horizon: int  # first cycle in which a message that is not known yet may interrupt
+    interrupt: int  # when the next known message may interrupt, NEVER while one is handled
     stop: int  # the earlier of both, NEVER while no message may interrupt
-    held: int  # cycle of an instruction that had to let others catch up: no message is earlier
+    held: int  # cycle in which an instruction last waited for other cores: no message is earlier
     accepts: int  # mask of the kinds of messages that interrupt
-    handling: int  # whether a handler runs; then where and with what vector length to go on
-    resume: int
+    handling: int  # whether a handler runs
+    resume: int  # PC and vector length after the handler
     resume_length: int
     sent: int
     received: int
     handlers: Int64  # [kind]: row of its handler's first instruction
-    inbox: Int64  # [kind]: its first message that was not received yet, plus 1
-    sending: Int64  # [direction]: until when the interface holds its own message, NEVER: not known
-    buffer_free: Int64  # [direction]: of the link's output buffer
-    tags: Int64  # [sets * ways]: lines of the instruction cache plus 1, of a set the latest first
+    inbox: Int64  # [kind]: first message not received, plus 1
+    sending: Int64  # [direction]: until when the interface holds its message, NEVER if unknown
+    buffer_free: Int64  # [direction]: when the link's output buffer is free
+    tags: Int64  # [sets * ways]: lines of the instruction cache plus 1, most recent first in a set
     queue: Int64
     ready: Int64  # [register]: cycle from which the value can be read
     read_at: Int64  # [register]: last cycle that read it
-    pending_read: Int64  # [register]: stamps of registers that waiting older instructions read,
-    pending_write: Int64  # and write
+    pending_read: Int64  # [register]: stamp of the last cycle in which a waiting one reads it
+    pending_write: Int64  # or writes it
     hazards: Int64
     port_free: Int64  # [port]: cycle from which it is free
-    open_line: Int64  # [chip of all ports, place]: line that is open there, plus 1
-    changed: Int64  # [chip, place]: whether it was written
+    open_line: Int64  # [chip of all ports, entry]: open line, plus 1
+    changed: Int64  # [chip, entry]: whether it was written
     unit_free: Int64  # [unit]: cycle from which the unit is free
     busy: Int64
     stalls: Int64
-    head: (
-        Int64  # transfer buffers: oldest entry, entries (on the way included), and how many left at
-    )
-    count: Int64  # cycle `pop_time`
-    pop_time: Int64
-    popped: Int64
+    head: Int64  # oldest entry of a transfer buffer
+    count: Int64  # its entries, including those in flight
+    pop_time: Int64  # cycle of the last get
+    popped: Int64  # entries that left in that cycle
     puts: Int64
     gets: Int64
     arrival: Int64  # [bus, entry]
@@ -205,7 +203,7 @@ class MachineState(Protocol):
     cache_line_bytes: int
     miss_cycles: int
     delay_slots: int
-    vector_length: int  # the most elements of a vector, 0 where it cannot be set
+    vector_length: int  # most elements of a vector, 0 if the length is fixed
     zero: int  # the register that absent operands read
     ports: int  # of the memory behind ports
     chips_per_port: int
@@ -214,7 +212,7 @@ class MachineState(Protocol):
     block_bytes: int
     refresh_interval: int
     refresh_cycles: int
-    fabric: int  # 0: there is none; 1 + (1: rows are rings) + (2: columns are rings)
+    fabric: int  # 0 for none, else 1 + (1 if rows are rings) + (2 if columns are rings)
     multicasts: bool
     hop: int
     gap: int
@@ -222,8 +220,8 @@ class MachineState(Protocol):
     receive_cycles: int  # of the network interface
     shortest: int  # cycles of the shortest message
     flights: int  # capacity
-    flights_free: int  # first free one plus 1
-    waiting: int  # heads on their way, in the heap
+    flights_free: int  # first free record plus 1
+    waiting: int  # heads in flight, in the heap
     max_cycles: int
     rows: int
     columns: int
@@ -234,34 +232,34 @@ class MachineState(Protocol):
     broadcast: int
     bus_cycles: int
     now: int
-    next: int  # first later cycle in which some core is due
+    next: int  # next cycle in which a core is due
     faulted: bool
     trace_limit: int
     trace_count: int
     span_count: int
     bus_free: Int64  # [bus, line]
     access: Int64  # [read or write, hit or miss or changed, bytes]: cycles through a port
-    message_cycles: Int64  # [words]: of a message with so many
+    message_cycles: Int64  # [words]
 
 
 class FlightState(Protocol):
-    """A message on its way, or in the inbox of its node until it is received."""
+    """A message in flight, or in the inbox of its node until it is received."""
 
-    time: int  # when its head may be in the next buffer at the earliest, or it was all received
+    time: int  # when its head may enter the next buffer; in an inbox, when all of it has arrived
     source: int
     node: int  # where its head is
-    place: int  # direction of the buffer that it is in, -1 before the first
+    place: int  # direction of the buffer that its head is in, -1 before the first
     across: int  # hops left along the row and along the column
     along: int
     length: int  # words
     kind: int
-    copies: int  # whether every node on the way gets one
-    following: int  # the next one of the inbox or of the free ones, plus 1
+    copies: int  # whether it is a multicast: every node on the route receives a copy
+    following: int  # next record of the inbox or of the free list, plus 1
     words: Int64  # [lane]
 
 
 class HeadState(Protocol):
-    """An entry of the heap of all that are on their way: the time and source of a message."""
+    """Entry of the heap of messages in flight, ordered by time and source."""
 
     time: int
     source: int
@@ -278,7 +276,7 @@ class TraceRecord(Protocol):
 
 
 class SpanRecord(Protocol):
-    """One stall: its first cycle, length and cause."""
+    """One stall: its first cycle, its length and its cause."""
 
     cycle: int
     core: int
@@ -337,10 +335,10 @@ def core_dtype(
     cache_lines: int,
     ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; sizes but for lanes and ports are rounded up, so that code is shared.
+    """The record of a core; all sizes except lanes and ports are rounded up to share compiled code.
 
-    `cache_lines` are those of its instruction cache, `ports` those of its memory, their chips and
-    the open lines of a chip.
+    `cache_lines` counts those of the instruction cache; `ports` are (memory ports, chips per port,
+    open lines per chip).
     """
     chips = (ports[0] * ports[1], ports[2])
     registers, units = _rounded_up(registers, 64), _rounded_up(units, 2)
@@ -381,7 +379,7 @@ def core_dtype(
 
 
 def _rounded_up(size: int, least: int) -> int:
-    """A power of two."""
+    """Smallest power of two that is at least `size` and at least `least`, a power of two itself."""
     return 1 << (max(size, least) - 1).bit_length()
 
 
@@ -410,7 +408,7 @@ def plain_dtype(record: type) -> np.dtype[Any]:
 
 
 def _overlay(groups: list[dict[str, tuple[str, tuple[int, ...]]]]) -> np.dtype[Any]:
-    """A record whose groups follow each other while the fields of one group share their bytes."""
+    """A record whose groups follow each other; the fields of one group share their bytes."""
     names: list[str] = []
     formats: list[np.dtype[Any]] = []
     offsets: list[int] = []

@@ -23,9 +23,9 @@ _SOURCES = (buses, codes, effects, execute, integers, issue, layout, messages)
 
 # Units that run out of order relative to each other, each in order itself.
 #
-# Reported for the SW26010: a vector instruction that waits does not hold up a later load. Fetched
+# Reported for the SW26010: a waiting vector instruction does not hold up a later load. Fetched
 # instructions wait in a window; one may issue if no older waiting one shares a unit, a register
-# dependence, or a memory or communication order with it. Fetch stops behind a branch until the
+# dependence, or a memory or communication order with it. Fetch stops after a branch until the
 # branch issues.
 
 
@@ -46,7 +46,7 @@ def fetch(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
 
 @piece
 def ordered_after(own: int, older: int) -> bool:
-    """True if an instruction of these kinds (FLAGS) must stay behind waiting older kinds."""
+    """True if an instruction with flags `own` must wait for older ones with flags `older`."""
     if own & layout.IS_ORDERED or older & layout.IS_ORDERED:
         return True
     if own & layout.IS_STORE and older & (layout.IS_LOAD | layout.IS_STORE):
@@ -58,7 +58,7 @@ def ordered_after(own: int, older: int) -> bool:
 
 @piece
 def depends(core: CoreState, row: RowState, stamp: int) -> bool:
-    """True if it has a register dependence on a waiting older instruction (RAW, WAW, WAR)."""
+    """True if a row depends on an older waiting one through a register (RAW, WAW, WAR)."""
     written, result = core.pending_write, row.waits
     if written[row.a] == stamp or written[row.b] == stamp or written[row.c] == stamp:
         return True
@@ -67,7 +67,7 @@ def depends(core: CoreState, row: RowState, stamp: int) -> bool:
 
 @piece
 def mark_waiting(m: MachineState, core: CoreState, row: RowState, stamp: int) -> None:
-    """Note the registers of an instruction that stays in the window."""
+    """Mark the registers of an instruction that stays in the window."""
     for register in (row.a, row.b, row.c):
         if register != m.zero:
             core.pending_read[register] = stamp
@@ -79,7 +79,7 @@ def mark_waiting(m: MachineState, core: CoreState, row: RowState, stamp: int) ->
 def try_issue(
     s: UnitState, m: MachineState, core: CoreState, row: RowState, units: int, stamp: int, t: int
 ) -> Any:
-    """(cause, register, cycle to look again) for a waiting instruction that order does not hold."""
+    """(cause, register, cycle to look again) for an instruction that no memory order holds up."""
     if depends(core, row, stamp):
         return layout.ORDER, -1, layout.NEVER
     if m.overwrite_next_cycle and core.read_at[row.d] == t:
@@ -95,7 +95,7 @@ def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> b
     if t > m.now and not m.ideal and core.contacts > 0:
         core.wake = t
         return False
-    stamp, waiting = t + 1, core.queued
+    stamp, waiting = t + 1, core.queued  # marks of other cycles need no clearing: stamps differ
     issued, kept, busy_units, older, again = 0, 0, 0, 0, layout.NEVER
     oldest = core.queue[0] if waiting else max(core.fetch, core.base)
     first_cause, first_register = core.fetch_cause, -1
@@ -162,14 +162,14 @@ def finish_cycle(
 
 @piece
 def step_decoupled(s: UnitState, m: MachineState, core: CoreState) -> None:
-    """Run a core from the present cycle up to its next contact with another core."""
+    """Run a core from the current cycle to its next contact with another core."""
     while cycle_decoupled(s, m, core, core.wake):
         pass
 
 
 @piece
 def begin_cycle(m: MachineState) -> bool:
-    """Go to the next cycle in which a core is due; False when the run ends."""
+    """Advance to the next cycle in which a core is due; False at the end of the run."""
     if m.faulted or m.next == layout.NEVER or m.next > m.max_cycles:
         return False
     m.now, m.next = m.next, layout.NEVER
@@ -186,7 +186,7 @@ def note_core(m: MachineState, core: CoreState) -> None:
 
 @piece
 def settle_all(s: UnitState, cores: int) -> None:
-    """Charge the stalls that still go on when a run ends early."""
+    """Charge the stalls that are still open when a run ends early."""
     for c in range(cores):
         core = at(s.cores, c)
         if core.status == layout.RUNNING and core.since < s.machine.now:
@@ -195,15 +195,15 @@ def settle_all(s: UnitState, cores: int) -> None:
 
 @piece
 def move_heads(s: UnitState, m: MachineState) -> None:
-    """Lead on all heads that no message can come before that is sent from now on."""
+    """Advance all heads that no message sent from now on can precede."""
     while m.waiting and not m.faulted and head_time(s) < m.next + m.send_cycles:
         advance_message(s, m)
 
 
 @piece
 def known_until(s: UnitState, m: MachineState) -> int:
-    """The first cycle in which a message may be at its node that is not in its inbox yet; without
-    messages cores meet in every cycle.
+    """First cycle in which a message that is not yet in an inbox may arrive; without a fabric,
+    cores meet in every cycle.
     """
     if not m.fabric:
         return m.now + 1
@@ -216,8 +216,8 @@ def known_until(s: UnitState, m: MachineState) -> int:
 def run_in_order(a: Arrays) -> None:
     """Run until every core is done, one faults, all wait for each other, or time is up.
 
-    Cores that exchange messages run ahead as far as none can reach them, those that none may
-    interrupt to the next that they wait for.
+    Cores that exchange messages run ahead until a message may interrupt them or, if they accept
+    none, until they wait for one.
     """
     s = UnitState(
         a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0]
@@ -240,7 +240,7 @@ def run_in_order(a: Arrays) -> None:
 
 @entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
-    """`run_in_order` with units out of order relative to each other."""
+    """`run_in_order`, with units out of order relative to each other."""
     s = UnitState(
         a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0]
     )

@@ -1,10 +1,10 @@
-"""Messages between cores: what a core sends and receives, and heads that pass from node to node.
+"""Messages between cores: sends, receives, and heads that advance from node to node.
 
-The events of the fabric that `machine.messages` describes. A core sends as many words as its vector
-length. Its interface holds one message of its own in each direction; more wait in the processor. An
-arrived message stays in the inbox of its node until an instruction receives it, and interrupts the
-node if it accepts messages of that kind: the program counter and the vector length are put aside,
-and no other message interrupts before the handler's end.
+These are the events of the fabric that `machine.messages` describes. A core sends as many words as
+its vector length. Its interface holds one message of its own in each direction; more wait in the
+processor. An arrived message stays in the inbox of its node until an instruction receives it. It
+interrupts the node if the node accepts its kind: the program counter and the vector length are
+saved, and no other message interrupts before the handler ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.simulate.units.layout import (
 
 @piece
 def direction_of(across: int, along: int) -> int:
-    """Number of the link that a way goes on with: along the row up or down, then the column."""
+    """Direction of a route's next hop: along the row (0 up, 1 down), then the column (2, 3)."""
     if across != 0:
         return 0 if across > 0 else 1
     return 2 if along > 0 else 3
@@ -44,7 +44,7 @@ def next_node(m: MachineState, node: int, direction: int) -> int:
 
 @piece
 def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
-    """True if a way of so many hops ends at another node of the fabric."""
+    """True if a route of these hops ends at another node of the fabric."""
     wraps, column, row = m.fabric - 1, core.column + across, core.row + along
     inside = wraps & 1 != 0 or 0 <= column < m.columns
     return bool(inside and (wraps & 2 != 0 or 0 <= row < m.rows) and (across or along))
@@ -52,9 +52,9 @@ def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
 
 @piece
 def must_wait(s: UnitState, core: CoreState, row: RowState, t: int) -> bool:
-    """True for a contact that the other cores must be as far for. Messages may be sent before they
-    are, as heads go on in order of time, if the link of the last one that went the same way is
-    known; and received, if what is there has come before others can.
+    """True if the other cores must catch up before a contact. A send need not wait, as heads
+    advance in order of time, unless it is unknown when the last one in its direction leaves the
+    interface; nor a receive of a message that came before any other can.
     """
     if row.flags & layout.SENDS:
         x = core.registers_integer
@@ -69,7 +69,7 @@ def must_wait(s: UnitState, core: CoreState, row: RowState, t: int) -> bool:
 
 @piece
 def message_obstacle(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
-    """The obstacle of an instruction on messages: (cause, cycle to look again)."""
+    """(cause, cycle to look again) of the obstacle to an instruction on messages."""
     x = core.registers_integer
     if row.special == layout.SPECIAL_RECEIVE:
         first = core.inbox[row.value]
@@ -87,7 +87,7 @@ def message_obstacle(s: UnitState, m: MachineState, core: CoreState, row: RowSta
 
 @piece
 def execute_message(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Carry out an instruction on messages; the next PC, or -1 after a fault."""
+    """Execute an instruction on messages; returns the next PC, or -1 after a fault."""
     special, following = row.special, core.pc + 1
     if special in (layout.SPECIAL_SEND, layout.SPECIAL_MULTICAST):
         return send(s, m, core, row, t)
@@ -109,7 +109,7 @@ def execute_message(s: UnitState, m: MachineState, core: CoreState, row: RowStat
 
 @piece
 def note_interrupt(s: UnitState, core: CoreState) -> None:
-    """Set when the next accepted message interrupts."""
+    """Update when the next accepted message interrupts."""
     core.interrupt = layout.NEVER
     if core.accepts and not core.handling:
         for kind in range(layout.HANDLED_KINDS):
@@ -120,7 +120,8 @@ def note_interrupt(s: UnitState, core: CoreState) -> None:
 
 @piece
 def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
-    """Begin a message's handler; True if the core may not go on at `t` before the others come."""
+    """Enter the handler of a message that is due; True if the core must wait at `t` for others."""
+    # A handler never begins between a branch and its delay slot, nor within a group.
     if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
         chosen, first = -1, layout.NEVER
         for kind in range(layout.HANDLED_KINDS):
@@ -139,13 +140,13 @@ def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
 
 @piece
 def woken_at(core: CoreState, again: int, t: int) -> int:
-    """The cycle to look at a core again that would wait until `again`: an interrupt is earlier."""
+    """When to look again at a core that waits until `again`: an interrupt may come earlier."""
     return min(again, max(core.interrupt, t + 1))
 
 
 @piece
 def send(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """Give a message to the core's interface; the next PC, or -1 after a fault."""
+    """Give a message to the core's interface; returns the next PC, or -1 after a fault."""
     x, words = core.registers_integer, core.vector_length
     one = free_flight(s, m)
     if one < 0:
@@ -170,7 +171,7 @@ def send(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) 
 
 @piece
 def take(s: UnitState, m: MachineState, core: CoreState, row: RowState) -> None:
-    """d = the first message of a kind; what it does not fill is zero."""
+    """d = the first message of a kind; lanes beyond its length are zero."""
     one = core.inbox[row.value] - 1
     flight = at(s.flights, one)
     core.inbox[row.value] = flight.following
@@ -182,7 +183,7 @@ def take(s: UnitState, m: MachineState, core: CoreState, row: RowState) -> None:
 
 @piece
 def free_flight(s: UnitState, m: MachineState) -> int:
-    """A free record, -1 without one."""
+    """Take a record from the free list; -1 if there is none."""
     one = m.flights_free - 1
     if one >= 0:
         m.flights_free = at(s.flights, one).following
@@ -191,14 +192,14 @@ def free_flight(s: UnitState, m: MachineState) -> int:
 
 @piece
 def release(s: UnitState, m: MachineState, one: int) -> None:
-    """Give a record back."""
+    """Return a record to the free list."""
     at(s.flights, one).following = m.flights_free
     m.flights_free = one + 1
 
 
 @piece
 def earlier(time: int, source: int, other: HeadState) -> bool:
-    """True if a head comes before another; at the same time that of the lower source does."""
+    """True if a head precedes `other`: by time, then by source."""
     return time < other.time or (time == other.time and source < other.source)
 
 
@@ -210,7 +211,7 @@ def put(head: HeadState, time: int, source: int, one: int) -> None:
 
 @piece
 def push(s: UnitState, m: MachineState, one: int) -> None:
-    """Put a message among those on their way."""
+    """Add a message to the heap of those in flight."""
     flight, place = at(s.flights, one), m.waiting
     m.waiting += 1
     while place:
@@ -224,7 +225,7 @@ def push(s: UnitState, m: MachineState, one: int) -> None:
 
 @piece
 def pop(s: UnitState, m: MachineState) -> int:
-    """Take the message whose head is first."""
+    """Remove the message with the first head from the heap, and return it."""
     found = s.heads.message
     m.waiting -= 1
     last, place, child = at(s.heads, m.waiting), 0, 1
@@ -244,7 +245,7 @@ def pop(s: UnitState, m: MachineState) -> int:
 
 @piece
 def advance_message(s: UnitState, m: MachineState) -> None:
-    """The first head goes into the next buffer of its way, or into the inbox of its node."""
+    """Advance the first head into the next buffer of its route, or into the inbox of its node."""
     one = pop(s, m)
     flight = at(s.flights, one)
     node = flight.node
@@ -279,7 +280,7 @@ def advance_message(s: UnitState, m: MachineState) -> None:
 
 @piece
 def copied(s: UnitState, m: MachineState, flight: FlightState, copy: FlightState) -> None:
-    """The copy for a node that a multicast passes."""
+    """Fill `copy` with a multicast's message for the node that it passes."""
     copy.time, copy.source, copy.node = flight.time, flight.source, flight.node
     copy.length, copy.kind, copy.copies = flight.length, flight.kind, 0
     copy.across = copy.along = 0
@@ -289,7 +290,9 @@ def copied(s: UnitState, m: MachineState, flight: FlightState, copy: FlightState
 
 @piece
 def arrive(s: UnitState, m: MachineState, one: int) -> None:
-    """Put a message whose head is at its node into the inbox, and wake the node for its end."""
+    """Insert a message whose head has reached its node into the inbox, in order of arrival, and
+    wake the node for that moment.
+    """
     flight = at(s.flights, one)
     core = at(s.cores, flight.node)
     flight.time += m.message_cycles[flight.length] + m.receive_cycles
@@ -309,5 +312,5 @@ def arrive(s: UnitState, m: MachineState, one: int) -> None:
 
 @piece
 def head_time(s: UnitState) -> int:
-    """When the first of the heads on their way may be in its next buffer."""
+    """When the first head in flight may enter its next buffer."""
     return s.heads.time

@@ -1,1 +1,1 @@
-"""Cores whose instructions work for hundreds of cycles on spans of memories, a window in flight."""
+"""Cores with long operations on spans of memory, a window of which is in flight at a time."""

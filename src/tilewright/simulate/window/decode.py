@@ -1,8 +1,8 @@
-"""Instructions as the window executor takes them: registers, units and spans looked up once.
+"""Decode instructions for the window executor: registers, units and spans are looked up once.
 
 In: checked instructions of one table, meanings and parameters of its operations. Out: a tuple of
-`DecodedInstruction`s. Expressions become functions of the operands' values, or the arrays of the
-compiled executor.
+`DecodedInstruction`s, with expressions as functions of operand values; and their encoding as arrays
+for the compiled executor.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from tilewright.simulate.window.state import READS, SPAN_COUNT, WRITES, Code, In
 
 # Integer effects on one register, and conditions of branches, as functions of Python integers.
 #
-# The instruction-level simulator has the same meanings compiled (`simulate.units.execute`); a
-# test holds the two together. Registers are 64 bits wide, `word` effects wrap to 32 and
-# sign-extend.
+# The instruction-level simulator compiles the same meanings (`simulate.units.execute`); a test
+# compares the two. Registers are 64 bits wide; `word` effects wrap to 32 bits and sign-extend.
 
 Scalar = Callable[[Mapping[str, int]], int]
 
@@ -76,16 +75,16 @@ TAKEN: Mapping[Effect, Callable[[int], bool]] = {
 Values = Mapping[str, float]
 Function = Callable[[Values], float]
 _TARGET_ROLES = {Effect.BRANCH_RETURN: "a", Effect.BRANCH_GREATER_REGISTER: "b"}
-"""Operands that hold the address to which a branch goes."""
+"""Roles of operands that hold a branch's target address."""
 
 
 _KNOWN = frozenset({Effect.NO_OPERATION, Effect.HALT, Effect.OPERATION, *SCALARS, *TAKEN})
-"""Effects that cores with a window compute."""
+"""Effects that the window executor computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanStep:
-    """A span whose place is computed from the operands."""
+    """A span whose address and count are computed from the operands."""
 
     memory: str
     address: Function
@@ -94,11 +93,11 @@ class SpanStep:
 
 
 class DecodedInstruction(Struct, frozen=True):
-    """One instruction. `operands` pairs each role with a register, or with None and a number.
+    """One instruction. `operands` holds (role, register, 0), or (role, None, number), for each.
 
-    `cycles` is there for operations that take a slot of the window. `compute` is there for what
-    computes one register from others, `meaning` for operations, `taken` for branches. One that is
-    taken goes to the instruction `target`, or to the address in the operand `target_role`.
+    `cycles` is set for operations that occupy a slot of the window, `compute` for effects that
+    compute one register from others, `meaning` for operations, `taken` for branches. A taken branch
+    goes to instruction `target`, or to the address in the operand `target_role`.
     """
 
     instruction: Instruction
@@ -132,7 +131,7 @@ def decode_steps(
 ) -> tuple[DecodedInstruction, ...]:
     """The steps of a program without open symbols; `timed` effects are not computed.
 
-    Errors: SimulationError, for every other effect that cores with a window lack too.
+    Errors: SimulationError for open symbols, operations without meaning, and unknown effects.
     """
     kinds: dict[int, tuple[Any, ...]] = {}
     named: dict[tuple[int, tuple[Operand, ...]], tuple[Any, ...]] = {}
@@ -155,7 +154,7 @@ def _of_kind(
     parameters: Mapping[str, float],
     known: frozenset[Effect],
 ) -> tuple[Any, ...]:
-    """The fields that a step shares with all others of its instruction."""
+    """The fields that all steps of one kind of instruction share."""
     spec = instruction.spec
     if spec.operation and spec.operation not in meanings:
         raise SimulationError(
@@ -185,7 +184,7 @@ def _of_kind(
 
 
 def _of_operands(instruction: Instruction) -> tuple[Any, ...]:
-    """How far the same operands branch; the registers that they read and write, and themselves."""
+    """Fields that equal operands share: branch distance, registers read and written, operands."""
     target = instruction.target
     distance = 1 + target if isinstance(target, int) else 1
     return distance, instruction.reads, instruction.writes, tuple(_operands(instruction))
@@ -209,7 +208,7 @@ def _operands(instruction: Instruction) -> list[tuple[str, int | None, int]]:
 
 
 def _cycles(text: str, parameters: Mapping[str, float]) -> Function:
-    """The cycles of operands; sizes recur, so each is computed once. Errors: SimulationError."""
+    """Function from operand values to cycles, memoised as sizes recur. Errors: SimulationError."""
     expression = parsed(text)
     function = function_of(expression)
     sizes = tuple(sorted(free_vars(expression) - set(parameters)))
@@ -229,7 +228,7 @@ def _cycles(text: str, parameters: Mapping[str, float]) -> Function:
 
 
 parsed = cache(parse_expr)
-"""The expression of a text; those of a table recur in every instruction."""
+"""Parses an expression once per text: those of a table recur in every instruction."""
 
 
 @cache
@@ -251,7 +250,7 @@ _SCALARS = (
     Effect.COMPARE_EQUAL, Effect.COMPARE_LESS, Effect.COMPARE_LESS_EQUAL,
 )  # fmt: skip
 _OPERATIONS = ("move", "quotient", "scalar_not")
-"""Operations on registers alone, numbered behind the scalars."""
+"""Operations on registers alone, numbered after `_SCALARS`."""
 _BRANCHES = (
     Effect.BRANCH_ALWAYS, Effect.BRANCH_EQUAL, Effect.BRANCH_NOT_EQUAL, Effect.BRANCH_LESS,
     Effect.BRANCH_LESS_EQUAL, Effect.BRANCH_GREATER, Effect.BRANCH_GREATER_EQUAL,
@@ -263,7 +262,7 @@ _FIRST = {"a": 0, "b": 1}
 
 
 def ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
-    """The operands of a step, those of scalars first."""
+    """The operands of a step, with those of scalar effects, `a` and `b`, first."""
     return sorted(step.operands, key=lambda operand: _FIRST.get(operand[0], len(_FIRST)))
 
 
@@ -274,8 +273,8 @@ def encoded_steps(
     read_only: Sequence[tuple[str, int, int]],
     parameters: Mapping[str, float],
 ) -> Code | None:
-    """The steps as arrays; None where there is one that the compiled loop does not know. `sizes`
-    are elements of memories, `read_only` ranges of them.
+    """The steps as arrays; None if the compiled loop does not know one of them. `sizes` are the
+    memories' elements, `read_only` (memory, first, end) of ranges.
     """
     memories = list(sizes)
     codes: list[tuple[int, float]] = []
@@ -316,7 +315,7 @@ def encoded_steps(
 
 
 def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
-    """The number of the loop that each branch backwards closes; -1 for other steps."""
+    """The number of the loop that each backward branch closes; -1 for other steps."""
     spec = (step.instruction.spec.effect in _BRANCHES for step in steps)
     closes = np.array(
         [b and step.target <= n for n, (b, step) in enumerate(zip(spec, steps, strict=True))]
@@ -331,8 +330,8 @@ def _kind(
     parameters: Mapping[str, float],
     codes: list[tuple[int, float]],
 ) -> tuple[Any, ...] | None:
-    """The numbers that a step shares with others of its instruction, in the order of `Code`; None
-    for one that is not known.
+    """The numbers that steps of one kind of instruction share, in the order of `Code`; None if the
+    compiled loop does not know it.
     """
     spec, scalar = step.instruction.spec, _scalar_of(step)
     names = tuple(role for role, _, _ in ordered(step))
@@ -366,7 +365,7 @@ def _kind(
 
 
 def _scalar_of(step: DecodedInstruction) -> int | None:
-    """The number of what computes a register, -1 for nothing, None for what is not known."""
+    """Number of the effect that computes a register; -1 if none does, None if it is unknown."""
     spec = step.instruction.spec
     if step.spans and (step.writes or step.cycles is None):
         return None
@@ -385,7 +384,7 @@ def _padded(values: Sequence[int], count: int) -> list[int]:
 def _append(
     e: Expr, names: tuple[str, ...], parameters: Mapping[str, float], codes: list[tuple[int, float]]
 ) -> None:
-    """Append the program of an expression."""
+    """Append an expression's program for the stack machine."""
     match e:
         case Const(value):
             codes.append((0, float(value)))

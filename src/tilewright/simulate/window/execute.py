@@ -1,10 +1,11 @@
-"""The window executor: in-order issue, long operations in flight, each on its unit when it may run.
+"""The window executor: in-order issue, with a window of long operations in flight on their units.
 
 In: decoded steps, issue rules and a window. Out: a `WindowRun`. Instructions issue as in the
 compiled pipeline (`simulate.units.issue`): the same rules, the same causes of cycles without issue.
-An operation with cycles of its own needs a slot of the window to issue; it starts when its unit is
-free and no earlier one in flight conflicts with the spans that it reads and writes, and its slot is
-freed in program order or when it is done. Values are computed in program order, or not at all.
+A long operation, one with an expression for its cycles, needs a slot of the window to issue. It
+starts when its unit is free and no earlier one in flight conflicts with the spans that it reads and
+writes; its slot is freed in program order or when it ends. Values are computed in program order, or
+not at all.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from tilewright.simulate.window.state import (
 )
 from tilewright.simulate.window.steady import room
 
-# The window executor compiled: the same rules on arrays.
+# The compiled window executor: the same rules on arrays.
 #
-# In: an executor that has not begun. Out: its run, or None where it has to be executed step by
-# step: an operation that the compiled loop does not know, or a fault, which the executor names.
-# What is recorded grows by arrays: an operation takes 40 bytes. Values follow in program order
-# whenever the loop stops, of the operations since: no operation that it knows decides on time.
+# In: an executor that has not begun. Out: its run, or None if it must be executed step by step: for
+# an operation unknown to the compiled loop, or for a fault, which the executor then describes.
+# Records grow by arrays, 40 bytes per operation. Whenever the loop stops, the values of the
+# operations since are computed in program order: of those known to it, none affects time.
 
 _CAUSES = tuple(WaitCause)
 _DEPTH = 16
@@ -52,7 +53,7 @@ _FIRST_RECORDS = _PLACES = 1 << 14
 
 
 def timed_run(executor: Executor) -> WindowRun | None:
-    """The run of an executor that has not begun; None where it is to be executed step by step."""
+    """The run of an executor that has not begun; None if it must be executed step by step."""
     units = tuple(dict.fromkeys(u for step in executor.steps for u in step.units))
     if executor.zero_registers or not executor.steps:
         return None
@@ -103,20 +104,20 @@ def timed_run(executor: Executor) -> WindowRun | None:
 
 
 def _forget(s: WindowState) -> None:
-    """Forget all records but the last stall, which may go on."""
+    """Drop all records except the last stall, which may continue."""
     if s.at[STALLS]:
         s.stalls[0] = s.stalls[s.at[STALLS] - 1]
     s.at[EVENTS], s.at[STALLS] = 0, min(1, s.at[STALLS])
 
 
 def _grown(records: Ints, count: int) -> Ints:
-    """The records, with as much room again where that many leave little."""
+    """The records, with twice the room if `count` of them nearly fill it."""
     full = count + 2 >= len(records)
     return np.concatenate([records, np.zeros_like(records)]) if full else records
 
 
 def _compute_places(executor: Executor, s: WindowState) -> None:
-    """Compute the recorded operations, which are done with."""
+    """Compute the values of the recorded operations and drop the records."""
     arrays, saturated = executor.memories.arrays, executor.saturated
     for number, *numbers in s.places[: s.at[PLACES]].tolist():
         step, ends = executor.steps[number], numbers[OPERANDS:]
@@ -129,7 +130,7 @@ def _compute_places(executor: Executor, s: WindowState) -> None:
 
 
 def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> WindowRun:
-    """The numbers of the run, as the executor has them."""
+    """The results of the run, equal to those of `Executor.finished`."""
     finish = int(s.at[TIME]) + (1 if s.at[GROUP] else 0)
     events, stalls = s.events[: s.at[EVENTS]], s.stalls[: s.at[STALLS]]
     cycles = int(max(finish, s.at[END]))
@@ -152,7 +153,7 @@ def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> Win
 
 @dataclass(slots=True)
 class _Flight:
-    """An operation in flight: where it works and when it is done."""
+    """An operation in flight: the cycle of its end, and its spans."""
 
     end: int
     reads: list[ElementRange]
@@ -161,13 +162,13 @@ class _Flight:
 
 @dataclass(slots=True)
 class Executor:
-    """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
+    """One run: `number` is the next instruction; `group` others have issued in cycle `time`.
 
-    Without values operations are timed and not computed, and the first events and stalls of a long
-    run are forgotten, and those of turns of loops that repeat skipped, unless it `keeps_events`.
-    `parameters` are the machine's numbers in expressions of cycles. `code_address` is the first
-    instruction's, in units of the table's addresses. A long run calls `told` with its cycle now
-    and then.
+    Without values, operations are timed and not computed. Unless it `keeps_events`, a long run
+    drops its earlier events and stalls and, without values, skips turns of loops that repeat.
+    `parameters` are the machine's numbers in expressions for cycles. `code_address` is that of the
+    first instruction, in the table's units of address. A long run calls `told` with its current
+    cycle from time to time.
     """
 
     steps: Sequence[DecodedInstruction]
@@ -214,7 +215,7 @@ class Executor:
         return self.number >= len(self.steps)
 
     def step(self) -> bool:
-        """Issue the next instruction; False where the program has ended. Raises SimulationError."""
+        """Issue the next instruction; False if the program has ended. Raises SimulationError."""
         if not self.ready:
             self.ready = [0] * len(self.registers)
         if self.is_done:
@@ -244,7 +245,7 @@ class Executor:
         return True
 
     def _issuable(self, step: DecodedInstruction) -> str:
-        """Advance to the cycle in which an instruction issues; returns the unit that takes it."""
+        """Advance to the cycle in which an instruction issues; returns its unit."""
         while True:
             cause, when, unit = self._obstacle(step)
             if cause is None and self.group and self._overwrites(step):
@@ -258,7 +259,7 @@ class Executor:
             self._next_cycle(when)
 
     def _branched(self, step: DecodedInstruction, following: int) -> None:
-        """End the group behind a branch, after the cycles that a taken one costs."""
+        """End the group after a branch, and charge the penalty of a taken one."""
         is_last = following >= len(self.steps)
         penalty = self.rules.taken_branch_penalty_cycles if following != step.number + 1 else 0
         if penalty and not is_last:
@@ -273,7 +274,7 @@ class Executor:
     # ---------------------------------------------------------------- issue
 
     def _obstacle(self, step: DecodedInstruction) -> tuple[WaitCause | None, int, str]:
-        """Cause that keeps a step from issuing, if any, the cycle to look again, and its unit."""
+        """(cause, cycle to look again, unit) of a step; the cause is None if it can issue now."""
         time = self.time
         when = max((self.ready[r] for r in step.reads), default=0)
         if when > time:
@@ -297,7 +298,7 @@ class Executor:
         return None, time, unit
 
     def _overwrites(self, step: DecodedInstruction) -> bool:
-        """True if a register read in this cycle would be overwritten and the rules forbid that."""
+        """True if a step overwrites a register read in this cycle and the rules forbid that."""
         forbidden = self.rules.write_after_read == "next_cycle"
         return forbidden and any(register in self.read_now for register in step.writes)
 
@@ -311,7 +312,7 @@ class Executor:
         return next((unit for unit in free if unit not in others), free[0] if free else "")
 
     def _slot_free_at(self, time: int) -> int:
-        """Cycle in which the window has a free slot."""
+        """First cycle, `time` at least, in which the window has a free slot."""
         while self.slots and self.slots[0] <= time:
             heappop(self.slots)
         return time if len(self.slots) < self.window.in_flight else self.slots[0]
@@ -326,7 +327,7 @@ class Executor:
     # ---------------------------------------------------------------- execution
 
     def _commit(self, step: DecodedInstruction, unit: str, time: int) -> int:
-        """Issue an instruction with all its effects; the number of the following one."""
+        """Issue an instruction with all its effects; returns the number of the next one."""
         self.issued += 1
         values = step.values(self.registers)
         if step.cycles is not None:
@@ -379,7 +380,7 @@ class Executor:
         return reads, writes
 
     def _conflict_end(self, reads: Sequence[ElementRange], writes: Sequence[ElementRange]) -> int:
-        """Cycle in which the last operation in flight that these spans have to wait for is done."""
+        """End of the last operation in flight that conflicts with these spans; 0 without any."""
         end = 0
         for flight in self.flights:
             if flight.end > end and (
@@ -424,7 +425,7 @@ class Executor:
         return step.target
 
     def finished(self) -> WindowRun:
-        """The numbers of the run up to here."""
+        """The results of the run so far."""
         finish = self.time + (1 if self.group else 0)
         cycles = max([finish, *(event.end for event in self.events)])
         if cycles > finish:

@@ -1,7 +1,7 @@
-"""Programs of a family's own assembly language, run as their host does: data in, launch, data out.
+"""Programs in a family's own assembly language, run as by a host: data in, launch, data out.
 
-A family has a module `runtime` with an object `RUNTIME`: it knows what a program declared and how
-its data lies in main memory.
+The object `RUNTIME` of a family's module `runtime` knows a program's declarations and the layout of
+its data in main memory.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from tilewright.simulate.window.run import WindowRun
 
 @dataclass(frozen=True, eq=False)
 class HostedRun:
-    """Data on the host after a run: all that the program may write, by name."""
+    """A run, and the data that the host has after it: all that the program may write, by name."""
 
     outputs: Mapping[str, NDArray[Any]]
     run: WindowRun
 
 
 class Debugged(Protocol):
-    """A program with its data, to be run one instruction at a time."""
+    """A program with its data, ready to be run step by step."""
 
     @property
     def register_names(self) -> Sequence[str]:
-        """The names of the registers in order."""
+        """The names of the registers, by number."""
 
     @property
     def names(self) -> Sequence[str]:
         """The names of declared data."""
 
     def executor(self) -> Executor:
-        """A run that has not begun."""
+        """A new run, which has not begun."""
 
     def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
-        """Place and shape of a segment of data, by default the first. Raises ShapeError."""
+        """Range and shape of a segment of data, by default the first. Raises ShapeError."""
 
     def numbers(self, elements: NDArray[Any]) -> NDArray[Any]:
         """The real numbers that elements stand for."""
@@ -65,9 +65,9 @@ class _Runtime(Protocol):
         values: bool,
         max_cycles: int = MOST_WINDOW_CYCLES,
     ) -> HostedRun:
-        """Put the inputs into main memory, run the program, and fetch what it may write. Without
-        `values` the program is only timed. Errors: AssemblyError, SimulationError, also beyond
-        `max_cycles`, ShapeError.
+        """Put the inputs into main memory, run the program, and fetch the data that it may write.
+        Without `values` the program is only timed. Errors: AssemblyError, ShapeError, and
+        SimulationError, also beyond `max_cycles`.
         """
 
     def debug(

@@ -1,7 +1,7 @@
-"""A program on a machine with a window: the machine looked up, memories made, one run.
+"""Set up a program on a machine with a window: rules, registers and memories.
 
-In: instructions of the machine's table, initial memories. Out: a `WindowRun`. The machine's section
-`issue` says how many long operations are in flight; the table says how all instructions issue.
+In: instructions of the machine's table, initial memories. Out: an `Executor`, ready to run. The
+machine's `issue` says how many long operations may be in flight, the table how instructions issue.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def window_executor(
     max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
 ) -> Executor:
-    """Executor of linked instructions until they end; registers by name, the others start at zero.
+    """An executor of linked instructions. `registers` sets some by name, the others start at zero.
 
-    `memories` are elements from address 0; what they lack is zero. Without `values` operations are
-    timed and not computed. `code_address` is the first instruction's, in units of the table's
-    addresses. Running raises SimulationError for a span outside its memory, a write to a
-    `read_only` range, a branch out of the program, more than `max_cycles`; a machine whose cores
-    have no window is a MachineError here.
+    `memories` holds the elements of whole memories; the others are zeros of the machine's sizes.
+    Without `values` operations are timed and not computed. `code_address` is that of the first
+    instruction, in the table's units of address. Running raises SimulationError for a span outside
+    its memory, a write to a `read_only` range, a branch out of the program, or more than
+    `max_cycles`. Raises MachineError for a machine whose cores have no window.
     """
     rules = machine.issue
     if rules is None or rules.rule != "window":
@@ -79,7 +79,7 @@ def _memories(
     read_only: tuple[ElementRange, ...],
     values: bool,
 ) -> Memories:
-    """Memories of the machine's sizes; of main memory only as much as is given is there."""
+    """The given memories at their lengths, the others as zeros of the machine's sizes."""
     kind, unit = _ELEMENTS[table.address_bytes], table.address_bytes
     sizes = {m.name: machine.space(m.name).capacity_bytes // unit for m in table.memories}
     sizes |= {name: len(array) for name, array in given.items()}

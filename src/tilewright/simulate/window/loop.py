@@ -1,8 +1,8 @@
-"""The loop of the window executor compiled: the same rules of issue on arrays.
+"""The compiled loop of the window executor: the same rules of issue on arrays.
 
-In: a program as arrays (`Code`), a `WindowState`. Out: the state behind the program's end, or where
-records are full or a step is at fault (`simulate.window.execute` encodes programs and starts the
-loop).
+In: a program as arrays (`Code`) and a `WindowState`. Out: the state at the end of the program, or
+where records are full or a step is at fault (`simulate.window.execute` encodes programs and starts
+the loop).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.simulate.window.steady import note, note_value, watch
 DONE, FULL, FAULT = 1, 2, 3
 """Why the loop ends."""
 _DATA, _OUTPUT, _UNIT, _BRANCH, _WINDOW, _SPANS = range(6)
-"""Causes of cycles without issue, by their places in `run.Cause`."""
+"""Causes of cycles without issue, by index into `run.WaitCause`."""
 
 
 @hot_piece
@@ -58,7 +58,7 @@ def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
 
 @hot_piece
 def _noted(p: Code, s: WindowState, begin: int, end: int, number: int, fixed: bool) -> Any:
-    """An expression's value: where it is `fixed`, or no sum, of the same operands in all turns."""
+    """An expression's value; notes its operands' values if it is no sum or must stay `fixed`."""
     if s.turns.shape[0]:
         for i in range(begin, end):
             fixed = fixed or p.codes[i] > 3
@@ -82,7 +82,7 @@ def _word(value: int) -> int:
 
 @hot_piece
 def _computed(code: int, a: int, b: int) -> int:
-    """The result of a scalar; a and b are its first two operands."""
+    """The result of a scalar effect; a and b are its first two operands."""
     if code == 0:
         found = a + b
     elif code == 1:
@@ -122,7 +122,7 @@ def _computed(code: int, a: int, b: int) -> int:
 
 @hot_piece
 def _note_scalar(s: WindowState, code: int, a: int, b: int) -> None:
-    """Note what a scalar's result is a sum in: sums that do not wrap, of others their operands."""
+    """Note that 32-bit sums do not wrap, and the operands' values of effects that are no sums."""
     if code in (1, 3):
         found = a + b if code == 1 else a - b
         note(s, found + (1 << 31))
@@ -141,7 +141,7 @@ def _branch_is_taken(code: int, a: int) -> bool:
 
 @hot_piece
 def _place_spans(p: Code, s: WindowState, number: int) -> bool:
-    """Write the spans of a step into the row behind all flights; False for a fault."""
+    """Write the spans of a step into the last row of `flights`; False for a fault."""
     row = s.flights.shape[0] - 1
     for i in range(state.SPAN_COUNT):
         memory = p.spans[number, i, 0]
@@ -169,7 +169,7 @@ def _place_spans(p: Code, s: WindowState, number: int) -> bool:
 
 @hot_piece
 def _conflict_end(s: WindowState) -> Any:
-    """The cycle in which nothing in flight conflicts with the placed spans any more."""
+    """First cycle from now in which nothing in flight conflicts with the placed spans."""
     row, end = s.flights.shape[0] - 1, s.at[state.TIME]
     for f in range(s.at[state.FLIGHT]):
         if s.flights[f, 0] <= end:
@@ -217,7 +217,7 @@ def _least_slot(s: WindowState) -> int:
 
 @hot_piece
 def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
-    """The obstacle of a step, or -1; `at[LAST]` becomes the cycle to look again."""
+    """The cause that keeps a step from issuing, or -1; sets `at[LAST]`, when to look again."""
     time = s.at[state.TIME]
     when = 0
     for i in range(state.READS):
@@ -248,7 +248,7 @@ def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
 
 @hot_piece
 def _overwrites(p: Code, s: WindowState, rules: LoopRules, number: int) -> bool:
-    """True if an instruction of this cycle reads what the step writes, where rules forbid that."""
+    """True if a step overwrites a register read in this cycle and the rules forbid that."""
     found = False
     if rules.next_cycle_writes and s.at[state.GROUP]:
         for i in range(state.WRITES):
@@ -295,7 +295,7 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
 
 @hot_piece
 def _keep_places(p: Code, s: WindowState, number: int) -> None:
-    """Record where an operation with placed spans works, for its values."""
+    """Record the operands and spans of an operation, whose values are computed later."""
     place, row, count = s.at[state.PLACES], s.flights.shape[0] - 1, p.registers.shape[1]
     s.places[place, 0] = number
     for operand in range(count):
@@ -330,7 +330,7 @@ def _wait(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
 
 @hot_piece
 def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
-    """Issue an instruction with placed spans: its unit, and the registers that it writes."""
+    """Issue an instruction with placed spans: occupy its unit, and write its registers."""
     time = s.at[state.TIME]
     for i in range(state.READS):
         if p.reads[number, i] >= 0:
@@ -357,7 +357,7 @@ def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
 def _branched(
     s: WindowState, rules: LoopRules, following: int, next_one: int, is_last: bool
 ) -> None:
-    """End the group behind a branch, after the cycles that a taken one costs."""
+    """End the group after a branch, and charge the penalty of a taken one."""
     time, penalty = s.at[state.TIME], rules.penalty if following != next_one else 0
     if penalty and not is_last:
         _stall(s, time + 1, time + 1 + penalty, _BRANCH, following)
@@ -367,7 +367,7 @@ def _branched(
 
 @hot_piece
 def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
-    """Issue the next instruction; False for a fault."""
+    """Issue the next instruction; False for a fault, or beyond `most_cycles`."""
     number, count = s.at[state.NUMBER], p.unit.size
     _wait(p, s, rules, number)
     if not s.at[state.GROUP]:
@@ -400,7 +400,7 @@ def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
 
 @entry_point(state, steady)
 def run(p: Code, s: WindowState, rules: LoopRules) -> int:
-    """Run until the program ends, records are full, or a fault."""
+    """Run until the program ends, records are full, or a step is at fault; returns which."""
     while s.at[state.NUMBER] < p.unit.size:
         if (
             s.at[state.EVENTS] + 1 >= s.events.shape[0]

@@ -1,4 +1,4 @@
-"""The memories of a core with a window: spans of elements, checked and read-only where they are."""
+"""Memories of a core with a window: arrays of elements, checked spans, read-only ranges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Memories:
     read_only: tuple[ElementRange, ...] = ()
 
     def check(self, span: ElementRange, step: DecodedInstruction, *, writes: bool) -> None:
-        """Refuse a span outside its memory, or a write to what is read-only."""
+        """Refuse a span outside its memory, or a write to a read-only range."""
         size = self.sizes[span.memory]
         if span.address < 0 or span.count < 0 or span.address + span.count > size:
             raise SimulationError(

@@ -1,10 +1,10 @@
-"""Operations of a family on spans, and results of a run of the window executor: cycles, each with
-its cause, events and values.
+"""A family's operations on spans, and results of the window executor: cycles by cause, events and
+values.
 
-Issuing cycles and stalls by cause sum to the cycles; for every unit of long operations, busy
-cycles and idle cycles by cause do. A table names the operations of its instructions
-(`isa.Effect.OPERATION`); the family's module `operations` has an object `OPERATIONS` with their
-meanings and with the parameters that occur in the table's expressions of cycles.
+Issuing cycles and stalls by cause sum to the run's cycles, as do, for each unit of long operations,
+its busy cycles and its idle cycles by cause. A table names the operations of its instructions
+(`isa.Effect.OPERATION`); the object `OPERATIONS` of the family's module `operations` has their
+meanings and the parameters of the table's expressions for cycles.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tilewright.machine import Capability, Machine
 
 Span = NDArray[Any]
 Meaning = Callable[[Sequence[Span], Mapping[str, int]], int | None]
-"""An operation: the spans in the table's order, which it changes, and the values of its operands by
-role; what it returns goes into the register `d`, or is how many elements of a span saturated."""
+"""An operation on spans, in the table's order, which it changes in place, and on operand values by
+role. It returns the value for register `d`, or how many elements of a span saturated."""
 
 
 class Operations(Protocol):
-    """A family with operations on spans."""
+    """Operations of a family on spans."""
 
     def parameters(self, machine: Machine) -> Mapping[str, float]:
-        """The machine's numbers by the names that expressions of cycles have for them."""
+        """The machine's numbers, by their names in expressions for cycles."""
 
     def meanings(self, machine: Machine) -> Mapping[str, Meaning]:
-        """Each operation's meaning, by its name."""
+        """The meaning of each operation, by name."""
 
 
 OPERATIONS: Capability[Operations] = Capability(
@@ -45,10 +45,10 @@ Table = NDArray[np.int64]
 
 
 class WaitCause(StrEnum):
-    """Why nothing is issued, or why a unit is idle.
+    """Why nothing issues, or why a unit is idle.
 
-    The first four are those of the compiled pipeline. `WINDOW`: no slot is free. `SPANS`: an
-    operation in flight uses the same elements. `DRAIN`: all is issued, operations are in flight.
+    The compiled pipeline has the first four, too. `WINDOW`: no slot is free. `SPANS`: an operation
+    in flight uses the same elements. `DRAIN`: all has issued, operations are still in flight.
     """
 
     DATA = "data_hazard"
@@ -63,7 +63,7 @@ class WaitCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A long operation: the cycle of its issue, and its first cycle and the one behind its last."""
+    """A long operation, instruction `number`: cycle of issue, first cycle, end after the last."""
 
     issue: int
     start: int
@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class WindowStall:
-    """Cycles `start` .. `stop` - 1, in which instruction `number` does not issue for one cause."""
+    """Cycles `start` .. `stop` - 1, in which one cause keeps instruction `number` from issuing."""
 
     start: int
     stop: int
@@ -84,12 +84,12 @@ class WindowStall:
 
 @dataclass(frozen=True, eq=False)
 class WindowRun:
-    """One run. `registers` are the final values, `memories` the final elements by name, `saturated`
-    the numbers of elements that did not fit their type by instruction.
+    """One run. `registers` are the final values, `memories` the final elements by name, and
+    `saturated` counts, by instruction, the elements that did not fit their type.
 
-    Rows of `event_table` are issue, start, end, unit and instruction of each long operation, units
-    by their places in `units`; those of `stall_table` start, stop, cause (by its place in
-    `WaitCause`) and instruction of each run of cycles without issue.
+    `event_table` has a row per long operation: issue, start, end, unit (index into `units`) and
+    instruction. `stall_table` has a row per span without issue: start, stop, cause (index into
+    `WaitCause`) and instruction.
     """
 
     cycles: int
@@ -105,29 +105,29 @@ class WindowRun:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The long operations in the order of issue."""
+        """The long operations, in order of issue."""
         rows = self.event_table.tolist()
         return tuple(Event(i, a, b, self.units[unit], number) for i, a, b, unit, number in rows)
 
     @cached_property
     def stalled(self) -> tuple[WindowStall, ...]:
-        """The cycles without issue in order."""
+        """The stalls, in order of time."""
         causes = tuple(WaitCause)
         return tuple(WindowStall(a, b, causes[c], n) for a, b, c, n in self.stall_table.tolist())
 
     @cached_property
     def stalls(self) -> dict[str, int]:
-        """Cycles without issue by cause, in the order in which these came up."""
+        """Cycles without issue by cause, in order of first occurrence."""
         start, stop, cause, _ = self.stall_table.T
         sums = np.bincount(cause, stop - start, len(WaitCause)).astype(np.int64).tolist()
         causes = tuple(WaitCause)
         return {causes[c].value: sums[c] for c in dict.fromkeys(cause.tolist())}
 
     def idle(self, unit: str) -> dict[str, int]:
-        """The idle cycles of a unit of long operations by cause.
+        """The idle cycles of a unit of long operations, by cause.
 
-        Before an operation is issued the cause is what holds issue up, afterwards the operation
-        waits for spans. Behind the last operation the cause is `drain`.
+        Until an operation issues, they have the cause that holds up issue; then the operation waits
+        for spans. After the last operation the cause is `drain`.
         """
         total: dict[str, int] = {}
         free, place = 0, 0
@@ -140,7 +140,7 @@ class WindowRun:
         return total
 
     def _charge(self, start: int, stop: int, place: int, total: dict[str, int]) -> int:
-        """Charge idle cycles before an issue to the stalls in them, the rest to issuing."""
+        """Charge idle cycles before an issue to the stalls among them, the rest to issuing."""
         rest = stop - start
         while place < len(self.stalled) and self.stalled[place].start < stop:
             stall = self.stalled[place]
@@ -155,7 +155,7 @@ class WindowRun:
         return place
 
     def overlaps(self) -> dict[tuple[int, int], int]:
-        """Cycles in which two operations run at once, by their places in `events`."""
+        """Cycles in which two operations run at once, by their indices in `events`."""
         found: dict[tuple[int, int], int] = {}
         for i, first in enumerate(self.events):
             for j in range(i + 1, len(self.events)):

@@ -1,4 +1,4 @@
-"""Arrays of the compiled window executor: a program, and its running state."""
+"""Arrays of the compiled window executor: a program and its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 READS, WRITES, SPAN_COUNT = 6, 2, 3
-"""Most registers that a step reads and writes, and most of its spans."""
+"""Most registers that a step reads, most that it writes, and most spans of a step."""
 
 
 class Code(NamedTuple):
@@ -21,21 +21,21 @@ class Code(NamedTuple):
     is_long: Ints
     latency: Ints
     occupancy: Ints
-    scalar: Ints  # number of what computes a register, -1 for none
+    scalar: Ints  # number of the effect that computes a register, -1 for none
     cycles: Ints  # begin and end of the expression
-    spans: Ints  # of each span: memory, begin and end of address and count, whether it is written
+    spans: Ints  # per span: memory, begin and end of address and of count, whether it is written
     branch: Ints  # number of the condition, -1 for none
     halts: Ints
     target: Ints
     reads: Ints
     writes: Ints
-    registers: Ints  # of each operand, -1 for a number
+    registers: Ints  # per operand, -1 for a number
     numbers: Ints
     codes: Ints
     arguments: Floats
     sizes: Ints  # elements of each memory
     read_only: Ints  # memory, first and end of each range
-    loops: Ints  # number of the loop that a branch backwards closes, -1 for other steps
+    loops: Ints  # number of the loop that a backward branch closes, -1 for other steps
 
 
 class WindowState(NamedTuple):
@@ -47,14 +47,14 @@ class WindowState(NamedTuple):
     unit_free: Ints
     unit_busy: Ints
     slots: Ints
-    flights: Ints  # end, then memory, first, end and write of each span
+    flights: Ints  # end, then per span memory, first, end, whether it is written
     stack: Floats
     events: Ints
     stalls: Ints
-    places: Ints  # of operations since the last stop: step, operands, first and end of each span
-    turns: Ints  # of each loop: numbers behind its last turn, what the turn added, what repeats
-    marks: Ints  # of each loop: turns alike, where notes of the last two begin
-    notes: Ints  # what turns depend on, and whether its value or its sign counts
+    places: Ints  # per operation since the last stop: step, operands, first and end of each span
+    turns: Ints  # per loop: numbers after its last turn, what that turn added, what repeats
+    marks: Ints  # per loop: turns alike, where the notes of the last two begin
+    notes: Ints  # numbers that turns depend on, and whether their value or their sign matters
 
 
 TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST, PLACES, NOTES, END = range(
@@ -63,7 +63,7 @@ TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST, PLACES,
 
 
 class LoopRules(NamedTuple):
-    """Rules of issue, and the cycle in which a run is given up."""
+    """Rules of issue, and the cycle after which a run is given up."""
 
     width: int
     ordered_writes: int

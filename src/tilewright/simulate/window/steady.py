@@ -1,12 +1,12 @@
-"""Turns of loops that repeat, skipped exactly.
+"""Skip turns of loops that repeat, with an exact result.
 
-In: the state of the compiled window executor behind each branch backwards. Out: the state as many
-turns later as are alike. What a turn does depends on times, which repeat relative to its begin; on
-registers, which are sums, so that what two turns add to them in the same way all later ones add;
-and on signs: of the distance between two spans, of that to the end of a memory, of what branches
-test. Each such number is noted. It grows by the same in each turn, and turns are alike as long as
-none changes its sign, or, of sizes, its value. Turns of the loops around note of those that are
-skipped the first and the last.
+In: the state of the compiled window executor after each backward branch. Out: the state as many
+turns later as are alike. A turn depends on times, which repeat relative to its start; on registers,
+which are sums, so that an increment equal in two turns is equal in all later ones; and on signs: of
+the distance between two spans, of a span's distance from the end of its memory, of a value that a
+branch tests. Each such number is noted. It grows by the same amount in every turn, and turns are
+alike as long as no number changes its sign or, for sizes, its value. Of the turns skipped, only the
+last is noted for the turns of enclosing loops: between it and the one executed no sign changes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from tilewright.common.compiled import piece
 from tilewright.simulate.window import state
 
 _ADDED, _REPEATED = 1, 2
-"""Rows of a loop's `turns` behind its numbers: what a turn added to them, and what repeats."""
+"""Rows of a loop's `turns` after row 0, its numbers: what a turn added to them, what repeats."""
 _ALIKE, _BEFORE, _BEGIN = 0, 1, 2
-"""A loop's `marks`: states alike one after the other, and where notes of the last turn but one
-and of the last begin.
+"""Columns of a loop's `marks`: how far consecutive turns agree (0 .. 2), and where the notes of the
+last turn but one and of the last turn begin.
 """
 _NOTES = 1 << 18
-"""Numbers that are kept of the turns that are compared."""
+"""Most notes kept of the turns that are compared."""
 
 
 def room(
     loops: int, registers: int, units: int, slots: int
 ) -> tuple[state.Ints, state.Ints, state.Ints]:
-    """Arrays for the turns of so many loops on a core of so much."""
+    """The arrays `turns`, `marks` and `notes` for `loops` loops on a core of these sizes."""
     flights = 2 * slots + 2
     numbers = 3 + units + registers + 2 * state.SPAN_COUNT * flights
     repeated = 3 + 2 * registers + units + slots + (1 + 2 * state.SPAN_COUNT) * flights
@@ -40,13 +40,13 @@ def room(
 
 @piece
 def note(s: state.WindowState, number: int) -> None:
-    """Note a number whose sign decides: below zero, or not."""
+    """Note a number of which the sign matters: negative, or not."""
     _note(s, number, 0)
 
 
 @piece
 def note_value(s: state.WindowState, number: int) -> None:
-    """Note a number that decides."""
+    """Note a number of which the value matters."""
     _note(s, number, 1)
 
 
@@ -65,7 +65,7 @@ def _note(s: state.WindowState, number: int, kind: int) -> None:
 
 @piece
 def watch(s: state.WindowState, rules: state.LoopRules, loop: int) -> None:
-    """Look at the state behind a turn of a loop, and skip the turns that are alike."""
+    """Compare the state after a turn of a loop to earlier ones, and skip the turns alike."""
     _tidy(s)
     repeats = _repeats(s, loop)
     grows = _grows(s, loop)
@@ -82,7 +82,7 @@ def watch(s: state.WindowState, rules: state.LoopRules, loop: int) -> None:
 
 @piece
 def _tidy(s: state.WindowState) -> None:
-    """Forget flights that are over, and put slots in the order of their ends."""
+    """Drop flights that have ended, and sort slots by their ends."""
     kept = 0
     for f in range(s.at[state.FLIGHT]):
         if s.flights[f, 0] > s.at[state.TIME]:
@@ -99,7 +99,7 @@ def _tidy(s: state.WindowState) -> None:
 
 @piece
 def _is_kept(s: state.WindowState, loop: int, row: int, place: int, number: int) -> bool:
-    """Keep a number of a loop; True if it was that."""
+    """Store a number of a loop; True if it is unchanged."""
     same = s.turns[loop, row, place] == number
     s.turns[loop, row, place] = number
     return bool(same)
@@ -107,7 +107,7 @@ def _is_kept(s: state.WindowState, loop: int, row: int, place: int, number: int)
 
 @piece
 def _repeats(s: state.WindowState, loop: int) -> bool:
-    """Keep what a turn leaves behind relative to its end; True if the turn before left the same."""
+    """Store the state after a turn, relative to its time; True if it equals the previous one."""
     time, registers = s.at[state.TIME], s.ready.size // 2
     same = _is_kept(s, loop, _REPEATED, 0, s.at[state.GROUP])
     same &= _is_kept(s, loop, _REPEATED, 1, s.at[state.FLIGHT])
@@ -137,7 +137,7 @@ def _repeats(s: state.WindowState, loop: int) -> bool:
 
 @piece
 def _is_grown(s: state.WindowState, loop: int, place: int, number: int) -> bool:
-    """Keep a number of a loop, and what a turn added to it; True if the turn before added that."""
+    """Store a number of a loop and its increment; True if the increment is unchanged."""
     added = number - s.turns[loop, 0, place]
     s.turns[loop, 0, place] = number
     return _is_kept(s, loop, _ADDED, place, added)
@@ -145,7 +145,7 @@ def _is_grown(s: state.WindowState, loop: int, place: int, number: int) -> bool:
 
 @piece
 def _grows(s: state.WindowState, loop: int) -> bool:
-    """Keep the numbers that grow from turn to turn; True if the turn before added the same."""
+    """Store the numbers that grow from turn to turn; True if all increments are unchanged."""
     same = _is_grown(s, loop, 0, s.at[state.TIME])
     same &= _is_grown(s, loop, 1, s.at[state.ISSUED])
     same &= _is_grown(s, loop, 2, s.at[state.ISSUE])
@@ -166,7 +166,7 @@ def _grows(s: state.WindowState, loop: int) -> bool:
 
 @piece
 def _turns_alike(s: state.WindowState, rules: state.LoopRules, loop: int) -> int:
-    """Later turns in which no noted number decides otherwise than in the last one."""
+    """How many more turns leave every noted number's sign, or fixed value, as in the last one."""
     before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[state.NOTES]
     count = end - begin
     if count != begin - before or end + count > s.notes.shape[0]:
@@ -188,7 +188,7 @@ def _turns_alike(s: state.WindowState, rules: state.LoopRules, loop: int) -> int
 
 @piece
 def _skip(s: state.WindowState, loop: int, turns: int) -> None:
-    """The state that many turns later; what these note is noted of the last one."""
+    """Advance the state by `turns`, and append the notes of the last of them."""
     before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[state.NOTES]
     for i in range(end - begin):
         number, kind = s.notes[begin + i, 0], s.notes[begin + i, 1]
