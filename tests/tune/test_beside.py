@@ -37,6 +37,16 @@ def test_every_call_is_made_once(
     assert children() == others
 
 
+def test_more_calls_than_a_pipe_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with (tmp_path / "made").open("ab", buffering=0) as made:
+        call_beside([partial(made.write, b"%7d\n" % n) for n in range(20_000)])
+    numbers = map(int, (tmp_path / "made").read_text().split())
+    assert sorted(numbers) == list(range(20_000))
+
+
 def test_one_core_leaves_them_to_whoever_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,8 @@ _CLUSTER = re.compile(r"dask://(?P<address>[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5})")
 
 _CALL = Struct("i")
 """Number of a call, as written to the pipe."""
+_CLAIMS = 4096
+"""Most numbers in the pipe, which has room for them all: claim n is the calls n, n + 4096, ..."""
 _IN_FLIGHT = 32
 """Most calls submitted to an executor at a time; more would only hold memory."""
 
@@ -226,7 +228,7 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
     if processes < 2:
         return
     numbers, given = os.pipe()  # an idle process reads the number of its next call
-    os.write(given, b"".join(map(_CALL.pack, range(len(calls)))))
+    os.write(given, b"".join(map(_CALL.pack, range(min(len(calls), _CLAIMS)))))
     os.close(given)
     copies: list[int] = []
     try:
@@ -250,10 +252,11 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
 def _claimed_calls(calls: Sequence[Call], numbers: int) -> Iterator[int]:
     """Claim and make calls until none is left; yields each number before making its call."""
     while found := os.read(numbers, _CALL.size):
-        (number,) = _CALL.unpack(found)
-        yield number
-        with suppress(Exception):
-            calls[number]()
+        (first,) = _CALL.unpack(found)
+        for number in range(first, len(calls), _CLAIMS):
+            yield number
+            with suppress(Exception):
+                calls[number]()
 
 
 def _end_after(calls: Sequence[Call], numbers: int) -> None:
