@@ -328,7 +328,7 @@ def _fill(s: PipelineState, w: OperationWindow) -> None:
 def _is_steady(w: OperationWindow, loop: int, turns: int) -> bool:
     """True if the state in flight equals that of `turns` iterations before, shifted in time."""
     place = (w.played[loop] - turns) % w.kept.shape[1]
-    old, shift = w.kept[loop, place], 0.0
+    old = w.kept[loop, place]
     shift = w.state[0] - old[0]
     for i in range(w.slots.size):
         if w.slots[i] != w.kept_slots[loop, place, i]:

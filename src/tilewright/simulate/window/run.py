@@ -160,8 +160,6 @@ class WindowRun:
         for i, first in enumerate(self.events):
             for j in range(i + 1, len(self.events)):
                 second = self.events[j]
-                if second.issue >= first.end and second.start >= first.end:
-                    continue
                 cycles = min(first.end, second.end) - max(first.start, second.start)
                 if cycles > 0:
                     found[i, j] = cycles

@@ -121,7 +121,7 @@ def network_parameters(found: Emitted) -> list[str]:
               enumerate(plan.given)]  # fmt: skip
     outputs = [f"{_type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
                enumerate(plan.outputs)]  # fmt: skip
-    return [*inputs, *outputs, "const void *constants", "void *arena"]
+    return [*inputs, *outputs, *_END]
 
 
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
