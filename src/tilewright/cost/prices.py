@@ -154,7 +154,7 @@ class Prices:
         """Cycles that a transfer of this shape, of a tensor of so many bytes, is served."""
         return transfer_cycles(machine, direction, shape, shared=shared)
 
-    def as_emitted(self, program: Program) -> Program:
+    def as_emitted(self, program: Program, machine: Machine) -> Program:
         """An explicit program without what its code leaves out."""
         return program
 

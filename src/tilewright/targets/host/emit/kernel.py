@@ -65,7 +65,12 @@ from tilewright.targets.host.emit.header import (
     thread_parameters,
 )
 from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue
-from tilewright.targets.host.emit.packing import emit_copy, emit_pack, emit_stream
+from tilewright.targets.host.emit.packing import (
+    emit_copy,
+    emit_pack,
+    emit_stream,
+    panels_at_once,
+)
 from tilewright.targets.host.emit.products import ProductChain, Products
 from tilewright.targets.host.emit.threads import (
     MEET,
@@ -80,6 +85,7 @@ from tilewright.targets.host.emit.threads import (
 )
 from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
 from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import VARYING, Microkernel
@@ -272,8 +278,10 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield emit_copy(copy_function(kind), kind)
     for kind in text.streamed():
         yield emit_stream(stream_function(kind), copy_function(kind), kind, text.isa)
+    caches = text.machine.find_section(Caches)
+    copied = (panels_at_once(caches.l1.ways), caches.rows_ahead) if caches else ()
     for kind, width in packing:
-        yield emit_pack(pack_function(kind, width), kind, width)
+        yield emit_pack(pack_function(kind, width), kind, width, *copied)
     for kernel, (name, heights, widths) in kernels.items():
         yield emit_microkernel(kernel, name, heights, widths)
     for one in transforms:
