@@ -278,16 +278,21 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield emit_copy(copy_function(kind), kind)
     for kind in text.streamed():
         yield emit_stream(stream_function(kind), copy_function(kind), kind, text.isa)
-    caches = text.machine.find_section(Caches)
-    copied = (panels_at_once(caches.l1.ways), caches.rows_ahead) if caches else ()
-    for kind, width in packing:
-        yield emit_pack(pack_function(kind, width), kind, width, *copied)
+    yield from (_packing(text, *each) for each in packing)
     for kernel, (name, heights, widths) in kernels.items():
         yield emit_microkernel(kernel, name, heights, widths)
     for one in transforms:
         yield emit_transform(one)
     for window, name in windows.items():
         yield emit_window_function(window, name)
+
+
+def _packing(text: KernelText, kind: DType, width: int) -> str:
+    """The function that packs into panels of so many elements."""
+    name, caches = pack_function(kind, width), text.machine.find_section(Caches)
+    if caches is None:
+        return emit_pack(name, kind, width)
+    return emit_pack(name, kind, width, panels_at_once(caches.l1.ways), caches.rows_ahead)
 
 
 def _every_statement(text: KernelText) -> Iterator[Stmt]:

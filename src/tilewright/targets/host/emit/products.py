@@ -186,8 +186,7 @@ def _product(
     gemm = machine.section(GemmPrimitive)
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
-    index = chain.multiply.loaded
-    caches = machine.find_section(Caches)
+    index, caches = chain.multiply.loaded, machine.find_section(Caches)
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, beside)
     broadcast = (c, a, b)[3 - index]
     if isinstance(call.operands[index], View) and loaded.panels:
