@@ -23,7 +23,6 @@ from tilewright.targets.host.vectors.epilogue import advanced, finish_function
 from tilewright.targets.host.vectors.microkernel import (
     LINE_BYTES,
     Microkernel,
-    Sets,
     column_counts,
     row_counts,
 )
@@ -118,8 +117,8 @@ def _write_function(
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
     with writer.block():
-        if kernel.sets and kernel.scalar_runs_along_k and not kernel.offsets:
-            _write_copying(kernel, kernel.sets, name, writer)
+        if kernel.scalar_runs_along_k and not kernel.offsets:
+            _write_copying(kernel, name, writer)
         if streams_ahead(kernel):
             writer.line(f"const long share = {_share(kernel)};")
         if kernel.inner == kernel.vectorised:
@@ -133,10 +132,13 @@ def _write_function(
                 _write_cases(kernel, name, heights, widths, writer)
 
 
-def _write_copying(kernel: Microkernel, sets: Sets, name: str, writer: CWriter) -> None:
+def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
     """Where rows of x, with a line of y, would exceed one set of the level 1 cache, copies each
     block's rows to rows that do not, and sweeps the columns with the copy.
     """
+    sets = kernel.sets
+    if sets is None:
+        return
     size, most = kernel.scalar_dtype.size_bytes, kernel.scalars
     line = LINE_BYTES // size
     longest = _STACK_BYTES // (most * size) - 2 * line
