@@ -22,6 +22,7 @@ from tilewright.targets.host.vectors.microkernel import (
     DEFAULT_BLOCKS,
     PREFETCHES,
     Microkernel,
+    Sets,
     row_counts,
 )
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
@@ -102,14 +103,15 @@ class BareGemm:
             return []
         host = detect_host()
         isa = host.instruction_set
-        block = DEFAULT_BLOCKS[isa.name]
+        block, l1 = DEFAULT_BLOCKS[isa.name], host.cache(1)
         plain = Microkernel(isa, F32, *block, start="either")
         chosen = choose_blocking(op, plain, host)
         layout = "panels" if chosen.pack_b else "row"
         inner = "m" if chosen.pack_a else "n"
         kernel = Microkernel(
-            isa, F32, *block, b_layout=layout, start="either", inner=inner, prefetch=PREFETCHES
-        )
+            isa, F32, *block, b_layout=layout, start="either", inner=inner, prefetch=PREFETCHES,
+            sets=Sets(l1.size_bytes // l1.ways, l1.ways),
+        )  # fmt: skip
         function = _load(op, kernel, chosen).tw_gemm
         a, b = (page_aligned(x.size, F32) for x in workload.inputs)
         a[:], b[:] = (x.ravel() for x in workload.inputs)
@@ -141,7 +143,7 @@ def _load(op: Gemm, kernel: Microkernel, chosen: Blocking) -> ctypes.CDLL:
     parts = [
         vector_text(kernel.isa, (F32,)),
         emit_microkernel(kernel, "kernel", heights),
-        emit_pack("pack", F32, kernel.width),
+        emit_pack("pack", F32, kernel.width, panels=4, rows_ahead=8),
         emit_copy("copy", F32),
         _driver(op, kernel, chosen),
     ]

@@ -33,8 +33,9 @@ def _with_changes(document, now):
     """
     if document["target"] == "host":
         caches = document_of(now)["memory"]["caches"]
-        ahead = ("lines_followed", "lines_at_once", "lines_ahead", "steps_ahead", "latency_steps")
-        later = ("pages", "streams", *ahead, "handed_cycles_per_byte")
+        ahead = ("lines_ahead", "steps_ahead", "rows_ahead", "squares_ahead")
+        by_itself = ("streams", "lines_followed", "lines_at_once", "latency_steps")
+        later = ("pages", *by_itself, *ahead, "handed_cycles_per_byte")
         document["memory"]["caches"] |= {key: caches[key] for key in later}
         latency = "multiply_add_latency_cycles"
         document["core"][latency] = document_of(now)["core"][latency]

@@ -14,7 +14,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.plans import Search
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops import Concat, gemm
+from tilewright.ops import Concat, conv2d, gemm
 from tilewright.ops.notation import operator_of
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.sw26010.networks import NETWORKS
@@ -68,12 +68,26 @@ def require_equal(found, inputs, weights):
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_weights_of_another_size_are_refused():
+@pytest.mark.parametrize("columns", [23, 25])
+def test_weights_of_another_size_are_refused(columns):
     network = mixed()
     planned = PlannedNetwork(network, build_plan(network, GROUP, quick_search(network)))
     with pytest.raises(ShapeError) as caught:
-        planned.run(**numbers()[0], weights={"w": np.zeros((24, 23), np.float32)})
-    assert str(caught.value) == "'w' takes 576 numbers, 24 are missing"
+        planned.run(**numbers()[0], weights={"w": np.zeros((24, columns), np.float32)})
+    assert str(caught.value) == f"'w' takes 576 numbers, found {24 * columns}"
+
+
+@pytest.mark.parametrize("count", [5, 7])
+def test_weights_of_another_size_that_lie_in_a_form_are_refused(count):
+    """Filters of a convolution on the SW26010, whose channels lie innermost."""
+    net = NetworkBuilder("filters", "f32")
+    op = conv2d(batch=1, in_channels=3, out_channels=6, height=5, width=5, kernel=3, dtype="f32")
+    x, w = (net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1]))
+    network = net.build((net.apply(op, x, w, name="y"),))
+    planned = PlannedNetwork(network, build_plan(network, GROUP, quick_search(network)))
+    with pytest.raises(ShapeError) as caught:
+        planned.run(np.zeros((1, 3, 5, 5)), weights={"w": np.zeros((count, 3, 3, 3))})
+    assert str(caught.value) == f"'w' takes 162 numbers, found {27 * count}"
 
 
 def test_each_tensor_has_the_type_that_it_is_given():

@@ -154,7 +154,7 @@ class Prices:
         """Cycles for which a transfer of this shape is served; its tensor has `tensor_bytes`."""
         return transfer_cycles(machine, direction, shape, shared=shared)
 
-    def as_emitted(self, program: Program) -> Program:
+    def as_emitted(self, program: Program, machine: Machine) -> Program:
         """An explicit program without what its code leaves out."""
         return program
 

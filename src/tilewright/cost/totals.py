@@ -211,7 +211,7 @@ def model_causes(program: Program, machine: Machine, cycles: float) -> list[tupl
     Cycles that calls, copies and barriers do not explain are waits for operands in place, the cause
     `caches`.
     """
-    program = prices_of(machine).as_emitted(program)
+    program = prices_of(machine).as_emitted(program, machine)
     transfers, calls = executed(replace(program, body=busiest_thread(program.body)), machine)
     causes: dict[Cause, float] = {}
     if machine.threads is not None and machine.threads.count > 1:

@@ -115,18 +115,15 @@ def constants(plan: Plan, weights: Arrays) -> Iterator[tuple[int, Iterator[Array
 
 
 def _constant_parts(value: Value, weights: Arrays) -> Iterator[Array]:
-    kind, left = dtype(value.dtype), value.form.elements
+    kind = dtype(value.dtype)
     for stored in _stored_parts(value, weights):
         yield np.asarray(converted(stored, kind) if kind.kind == "fixed" else stored, kind.numpy)
-        left -= stored.size
-    if left:
-        raise ShapeError(
-            f"{quoted(value.name)} takes {value.form.elements} numbers, {left} are missing"
-        )
 
 
 def _stored_parts(value: Value, weights: Arrays) -> Iterator[Array]:
-    """The elements of a constant in memory order, in double precision if made of weights."""
+    """The elements of a constant in memory order, in double precision if made of weights. Raises
+    ShapeError where they are too few or too many.
+    """
     form = value.form
     if value.numbers is not None:
         yield from form.stored_parts(value.numbers)
@@ -134,11 +131,22 @@ def _stored_parts(value: Value, weights: Arrays) -> Iterator[Array]:
     assert value.made is not None
     expression, names = value.made
     if len(names) == 1 and form == row_major(form.shape):
+        given = 0
         for part in in_parts(weights, names[0]):
+            given += part.size
             yield _evaluated(expression, [part], value.dtype)
+        _require_numbers(value, given)
         return
     found = _evaluated(expression, [weights[name] for name in names], value.dtype)
+    _require_numbers(value, found.size)
     yield from form.stored_parts(found.reshape(form.shape))
+
+
+def _require_numbers(value: Value, given: int) -> None:
+    """Raise ShapeError unless so many numbers are those of a constant."""
+    wanted = prod(value.form.shape)
+    if given != wanted:
+        raise ShapeError(f"{quoted(value.name)} takes {wanted} numbers, found {given}")
 
 
 def _evaluated(expression: str, operands: Sequence[Array], kind: str) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,10 +19,12 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.export import export_onnx, original_model
 from tilewright.graph.graph import Network, Tensor
+from tilewright.graph.rewrites.definitions import with_shuffles
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.ir.scalar import FUNCTIONS
-from tilewright.ops import Binary, Unary
+from tilewright.ops import Bias, Binary, Op, Reduce, Resize, Shuffle, Unary
 from tilewright.ops.elementwise import binary_functions, unary_functions
+from tilewright.ops.notation import operator_of
 
 WITHOUT_A_FORM = (
     "expm1", "gelu", "gelu_tanh", "hard_swish", "log1p", "mish", "swish", "trunc",
@@ -48,10 +51,32 @@ def test_networks_come_back(tmp_path) -> None:
     check()
 
 
-def one_node(op: Unary | Binary) -> Network:
-    net = NetworkBuilder("one", "f64")
+def one_node(op: Op, kind: str = "f64") -> Network:
+    net = NetworkBuilder("one", kind)
     given = [net.input(name, shape) for name, shape in zip("xw", op.input_shapes, strict=False)]
     return net.build((net.apply(op, *given, name="y"),))
+
+
+MOVED_AND_REDUCED = [
+    Shuffle((2, 6, 3), 1, 2, 0, 3),
+    Shuffle((2, 6, 3), 1, 2, 1, 2),
+    Shuffle((9,), 0, 3, 2, 1),
+    Resize((2, 3, 4), (1, 2, 3)),
+    *(Reduce(function, (2, 3, 4), (0, 2)) for function in ("max", "mean", "min", "sum")),
+]
+
+
+@pytest.mark.parametrize("op", MOVED_AND_REDUCED, ids=lambda op: op.describe())
+def test_what_moves_and_reduces_comes_back(tmp_path, op: Op) -> None:
+    """A shuffle as the operators that it stands for, in which this computer finds it again."""
+    path = tmp_path / "m.onnx"
+    stored = export_onnx(one_node(op), {})
+    onnx.checker.check_model(stored)
+    path.write_bytes(stored.SerializeToString())
+    found, x = load_onnx(path), np.random.default_rng(0).normal(size=op.input_shapes[0])
+    np.testing.assert_allclose(found.evaluate({"x": x})["y"], op.reference(x), rtol=1e-15)
+    (node,) = with_shuffles(found).nodes
+    assert node.op == op
 
 
 @pytest.mark.parametrize("function", FUNCTIONS_WITH_A_FORM)
@@ -74,6 +99,29 @@ def test_functions_that_onnx_lacks_are_refused(function: str) -> None:
     with pytest.raises(GraphError) as refusal:
         export_onnx(one_node(Unary(function, (2, 3))), {})
     assert str(refusal.value) == f"node y: {function} is no operator of ONNX 13"
+
+
+def test_a_definition_has_no_form() -> None:
+    net = NetworkBuilder("one", "f32")
+    op = replace(operator_of("y[i] = x[2*i]", i=4, x=(8,)), dtype="f32")
+    with pytest.raises(GraphError) as refusal:
+        export_onnx(net.build((net.apply(op, net.input("x", (8,)), name="y"),)), {})
+    assert str(refusal.value) == "node y: y[i] = x[2*i]; i=4 has no form in ONNX"
+
+
+def test_a_scaled_bias_needs_its_numbers() -> None:
+    net = NetworkBuilder("one", "f64")
+    given = net.input("x", (2, 3)), net.input("b", (3,))
+    network = net.build((net.apply(Bias((2, 3), 1, scale=0.5), *given, name="y"),))
+    with pytest.raises(GraphError) as refusal:
+        export_onnx(network, {})
+    assert str(refusal.value) == "node y: its bias is scaled and has no numbers"
+
+
+def test_element_types_that_are_not_exported_are_named() -> None:
+    with pytest.raises(GraphError) as refusal:
+        export_onnx(one_node(Unary("relu", (2, 3), dtype="f16"), "f16"), {})
+    assert str(refusal.value) == ("the tensor 'x' is of f16, models are exported of f32 and f64")
 
 
 def test_numbers_are_needed() -> None:

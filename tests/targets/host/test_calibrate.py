@@ -136,8 +136,8 @@ def test_memory_ends_with_a_whole_huge_page() -> None:
 
 
 def test_working_sets_take_a_core_s_part_of_a_shared_cache():
-    small, shared = CacheLevel(2, 2**21, 64, 16, 1), CacheLevel(3, 300 * 2**20, 64, 20, 16)
-    host = replace(detect_host(), caches=(CacheLevel(1, 49152, 64, 12, 1), small, shared))
+    small, shared = CacheLevel(2, 2**21, 16, 1), CacheLevel(3, 300 * 2**20, 20, 16)
+    host = replace(detect_host(), caches=(CacheLevel(1, 49152, 12, 1), small, shared))
     assert working_sets(host) == [24576, 2**20, 300 * 2**16, 1200 * 2**20]
     few = replace(host, caches=(small, replace(shared, size_bytes=2**25)))
     assert working_sets(few) == [2**20, 2**22, 2**27]

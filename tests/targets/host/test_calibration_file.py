@@ -31,7 +31,7 @@ from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.instruction_sets import AVX512
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
-CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 64, 8, 1) for i in (1, 2, 3))
+CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 8, 1) for i in (1, 2, 3))
 HOST = HostDescription('A "CPU"\n\\ 9000', "AuthenticAMD", "25", "17", 2, 2**34, CACHES, AVX512)
 SAMPLES = (KernelSample(ProductExtents(14, 32, 64), 1900.0, 0.01),)
 

@@ -20,7 +20,7 @@ model name\t: another
 """
 
 
-def write_cache(root, index, kind, level, size, shared="0", line="64", ways="8"):
+def write_cache(root, index, kind, level, size, shared="0", ways="8"):
     folder = root / f"sys/devices/system/cpu/cpu0/cache/index{index}"
     folder.mkdir(parents=True)
     texts = {
@@ -28,7 +28,6 @@ def write_cache(root, index, kind, level, size, shared="0", line="64", ways="8")
         "level": level,
         "size": size,
         "shared_cpu_list": shared,
-        "coherency_line_size": line,
         "ways_of_associativity": ways,
     }
     for name, text in texts.items():
@@ -78,9 +77,9 @@ def test_everything_told(root):
     assert host.memory_bytes == 1000 * 1024
     assert host.instruction_set is AVX2
     assert host.caches == (
-        CacheLevel(1, 48 * 1024, 64, 12, 1),
-        CacheLevel(2, 2 * 1024**2, 64, 8, 2),
-        CacheLevel(3, 32 * 1024**2, 64, 8, 5),
+        CacheLevel(1, 48 * 1024, 12, 1),
+        CacheLevel(2, 2 * 1024**2, 8, 2),
+        CacheLevel(3, 32 * 1024**2, 8, 5),
     )
     assert host.assumptions == ()
 

@@ -223,7 +223,8 @@ WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024
 def test_a_residual_of_whole_pages_of_channels_does_not_pay() -> None:
     program, wide = parse(IN_PLACE), parse(WIDE)
     epilogues = KernelEpilogue(Finish("relu(x0 + x1)", (Residual(),))), RELU
-    assert [fusing_pays(p, e) for e in epilogues for p in (program, wide)] == [
+    machine = load_machine("host")
+    assert [fusing_pays(p, e, machine) for e in epilogues for p in (program, wide)] == [
         True, False, True, True,
     ]  # fmt: skip
 

@@ -28,9 +28,9 @@ from tilewright.targets.host.vectors.instruction_sets import (
 )
 
 CACHES = (
-    CacheLevel(1, 49152, 64, 12, 1),
-    CacheLevel(2, 2**21, 64, 16, 1),
-    CacheLevel(3, 2**25, 64, 15, 8),
+    CacheLevel(1, 49152, 12, 1),
+    CacheLevel(2, 2**21, 16, 1),
+    CacheLevel(3, 2**25, 15, 8),
 )
 UNKNOWN = HostDescription("Some Xeon", "GenuineIntel", "6", "143", 2, 2**34, CACHES, AVX512, ())
 _READ = {2**14: 90.0, 2**20: 40.0, 2**24: 10.0, 2**27: 4.0}

@@ -34,7 +34,7 @@ UNTOUCHED = 77.0
 def written(op: InMemory, threads: int = 1) -> str:
     """The C text of an operator."""
     writer = CWriter()
-    write_in_memory(op, writer, threads)
+    write_in_memory(op, writer, threads, squares_ahead=4)
     return writer.text()
 
 
@@ -237,6 +237,13 @@ def test_what_is_read_across_goes_by_squares(threads: int) -> None:
     for number, op in enumerate(ops):
         assert "tw_turn_" in written(op, threads)
         check_case(op, code[f"case{number}"], threads)
+
+
+def test_lines_that_squares_are_written_to_are_fetched_some_squares_ahead() -> None:
+    """Squares of 16 x 16 go down 75 rows: four of them ahead are 64 rows of 37 elements."""
+    turned = Access((37, 75), (((1, 1),), ((0, 1),)), (0, 0))
+    op = InMemory((75, 37), straight((75, 37)), (turned,), dtype="f32")
+    assert "__builtin_prefetch(y + i0 * 37L + i1 + 2368L, 1);" in written(op)
 
 
 def test_body_and_finish_of_a_reduction_name_their_parts_apart() -> None:

@@ -28,6 +28,7 @@ from tilewright.targets.host.vectors.microkernel import (
     PREFETCHES,
     VARYING,
     Microkernel,
+    Sets,
     UnderWay,
     column_counts,
     row_counts,
@@ -39,6 +40,7 @@ pytestmark = one_in(3)
 
 EPILOGUE = Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias("n"), Residual()))
 C_RUN, C_GAP = 4, 16
+SETS = Sets(way_bytes=4096, ways=8)
 UNDER_WAY = UnderWay(sums=8, lines=4, lines_ahead=48, steps_ahead=44, latency_steps=64)
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OVERWRITING = {"start": "overwrite", "epilogue": EPILOGUE}
@@ -70,7 +72,7 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 5, b_layout="panels", lines_next=1, next_call=64, inner="n"),
         Microkernel(isa, kind, 2, 5, offsets=True, start="either", halves=isa is AVX512),
     )
-    return tuple(replace(one, under_way=UNDER_WAY) for one in every)
+    return tuple(replace(one, under_way=UNDER_WAY, sets=SETS) for one in every)
 
 
 @pytest.mark.parametrize("isa", [AVX512, AVX2], ids=lambda isa: isa.name)
@@ -128,8 +130,8 @@ def after(c, epilogue, extra):
 def operands(draw, kernel, count, m, n, k, runs):
     """`count` pairs of A and B side by side in one matrix each, and both stored."""
     a, b = whole(draw, m, count * k), whole(draw, count * k, n)
-    # Rows a page apart are copied first: they would meet in one set of the cache.
-    gap = -count * k % (4096 // kernel.dtype.size_bytes) if draw(st.booleans()) else 3
+    # Rows that would meet in one set of the cache are copied first.
+    gap = -count * k % (SETS.way_bytes // kernel.dtype.size_bytes) if draw(st.booleans()) else 3
     panel_a = kernel.scalars if kernel.vectorised == "n" else kernel.width
     panel_b = kernel.width if kernel.vectorised == "n" else kernel.scalars
     number = kernel.dtype.numpy
@@ -279,6 +281,14 @@ def test_the_last_elements_of_lines_of_rows_in_place_are_fetched_ahead() -> None
         whole = text[text.index(f"product_8x{vectors}(") :]
         found = re.findall(r"prefetch\(y0 \+ beyond \+ (\d+)", whole[: whole.index("\n}\n")])
         assert list(map(int, found)) == fetched
+
+
+def test_rows_that_a_set_does_not_hold_beside_a_line_of_what_is_loaded_are_copied() -> None:
+    """Of a first cache of 48 KB in 12 ways."""
+    kernel = Microkernel(AVX512, F32, 2, 14)
+    text = emit_microkernel(replace(kernel, sets=Sets(way_bytes=4096, ways=12)), "product")
+    assert "if (ldx * 4 % 4096 == 0 && rows > 11 && k <= 4649)" in text
+    assert "copy" not in emit_microkernel(kernel, "product")
 
 
 def test_rows_in_place_are_fetched_so_many_lines_ahead() -> None:

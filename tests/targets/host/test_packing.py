@@ -29,7 +29,7 @@ BLOCKS = (1, 6, 14, 16, 32)
 def library():
     parts = []
     for kind in FLOATS:
-        parts += [emit_pack(f"pack_{kind}_{block}", kind, block) for block in BLOCKS]
+        parts += [emit_pack(f"pack_{kind}_{block}", kind, block, 4, 8) for block in BLOCKS]
         parts.append(emit_copy(f"copy_{kind}", kind))
     return load_library({"packing.c": "\n".join(parts).replace("static void", "void")})
 

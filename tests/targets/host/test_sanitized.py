@@ -110,7 +110,7 @@ def kernel_check(kernel, name):
 
 def pack_check(kind, block, name):
     check = PACK_CHECK.replace("TYPE", kind.c_name).replace("NAME", name)
-    return emit_pack(name, kind, block) + check.replace("BLOCK", str(block))
+    return emit_pack(name, kind, block, 4, 8) + check.replace("BLOCK", str(block))
 
 
 def program(isa):

@@ -90,7 +90,7 @@ class HostCode:
             )
         ahead, program = split_ahead(_as_stored(instantiate(program, _ONE_CORE)))
         program = kernel_with_epilogue(program, epilogue)
-        program = without_padding(program)
+        program = without_padding(program, machine)
         products = plan_products(program, machine, epilogue)
         program = _with_packed_buffers(program, products, machine)
         return _artifact(self.name, program, products, machine, ahead, epilogue)

@@ -15,8 +15,8 @@ from pathlib import Path
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, best_instruction_set
 
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
-_ASSUMED_CACHES = {1: 32 * 2**10, 2: 512 * 2**10}
-_ASSUMED_LINE_BYTES = 64
+_ASSUMED_CACHES, _ASSUMED_WAYS = {1: 32 * 2**10, 2: 512 * 2**10}, 8
+"""Bytes by level, and ways, where the system does not tell them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,6 @@ class CacheLevel:
 
     level: int
     size_bytes: int
-    line_bytes: int
     ways: int
     shared_by: int
 
@@ -65,7 +64,7 @@ def detect_host(root: Path = Path("/")) -> HostDescription:
     caches = _caches(root)
     for level, size in _ASSUMED_CACHES.items():
         if not any(c.level == level for c in caches):
-            caches.append(CacheLevel(level, size, _ASSUMED_LINE_BYTES, 8, 1))
+            caches.append(CacheLevel(level, size, _ASSUMED_WAYS, 1))
             assumptions.append(f"the size of the level {level} cache is not told: {size} bytes")
     if not any(c.level >= 3 for c in caches):
         assumptions.append("no level 3 cache is told: level 2 is taken as the last")
@@ -117,15 +116,12 @@ def _caches(root: Path) -> list[CacheLevel]:
         level, size = _text(folder / "level"), _size(_text(folder / "size"))
         if _text(folder / "type") == "Instruction" or not level.isdigit() or not size:
             continue
-        line, ways = (
-            _text(folder / name) for name in ("coherency_line_size", "ways_of_associativity")
-        )
+        ways = _text(folder / "ways_of_associativity")
         found.append(
             CacheLevel(
                 int(level),
                 size,
-                int(line) if line.isdigit() else _ASSUMED_LINE_BYTES,
-                int(ways) if ways.isdigit() else 8,
+                int(ways) if ways.isdigit() else _ASSUMED_WAYS,
                 _count(_text(folder / "shared_cpu_list")),
             )
         )

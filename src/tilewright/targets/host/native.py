@@ -31,8 +31,8 @@ from tilewright.targets.host.vectors.instruction_sets import (
 USER = "the host target"
 KIND = "host"
 """The kind of the libraries in the cache."""
-_PAGE_BYTES = 4096
 _HUGE_PAGE_BYTES = 1 << 21
+"""Bytes of Linux's huge pages where others have 4096; elsewhere memory begins at a multiple."""
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
 COMPILE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """Flags for one file of a network, for gcc and clang. Without errno and floating-point traps,
@@ -74,7 +74,7 @@ def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
     come from the system itself, as memory that an allocator reuses keeps its small pages.
     """
     size = elements * kind.size_bytes
-    page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else _PAGE_BYTES
+    page = _HUGE_PAGE_BYTES if size >= _HUGE_PAGE_BYTES else mmap.PAGESIZE
     room = -(-size // page) * page + page
     memory = _mapped(room) if page == _HUGE_PAGE_BYTES else np.empty(room, np.uint8)
     start = -memory.ctypes.data % page

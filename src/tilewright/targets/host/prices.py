@@ -269,16 +269,16 @@ class HostPrices(Prices):
         far = np.greater(tensor_bytes, caches.l3.capacity_bytes)
         return cycles * np.where(far, 1.0 + again, 1.0)
 
-    def as_emitted(self, program: Program) -> Program:
+    def as_emitted(self, program: Program, machine: Machine) -> Program:
         """Without the taps in the border of zeros around images in place."""
-        return without_padding(program)
+        return without_padding(program, machine)
 
     def kept_share(self, prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
         """Share of the calls' cycles besides taps in the border of zeros around images in place."""
         call = _streaming(prepared)
         if call is not None and isinstance(call.primitive, WindowSums):
             return _in_image(call.primitive, call, prepared, machine, env)[0]
-        padded = next(padded_chains(prepared.program), None)
+        padded = next(padded_chains(prepared.program, machine), None)
         return 1.0 if padded is None else _kept_share(padded, prepared, machine, env)
 
     def elapsed_cycles(

@@ -20,20 +20,28 @@ from tilewright.machine.parts import (
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
 
 _HALVED_BYTES = 64
+"""Bytes of the vectors of AVX-512, which some processors carry out in halves, or by two units of
+half as many.
+"""
 _RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
 class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
     """A cache of one core: `exposed_cycles_per_byte` is all that a byte from the level behind it
     costs the core beyond what overlaps with computing, in nearer caches too; no more than
-    `fill_bytes_per_cycle` come at all. Addresses a multiple of `capacity_bytes / ways` apart share
-    a set.
+    `fill_bytes_per_cycle` come at all. Addresses a multiple of `way_bytes` apart share a set, which
+    holds a line for each of the `ways`.
     """
 
     capacity_bytes: PositiveInt
     exposed_cycles_per_byte: NonNegativeFloat
     fill_bytes_per_cycle: PositiveFloat
     ways: PositiveInt
+
+    @property
+    def way_bytes(self) -> int:
+        """Distance of addresses that share a set."""
+        return self.capacity_bytes // self.ways
 
 
 class Pages(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,9 +63,11 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     lines that a loop reads side by side, so many `streams` are fetched into the first one ahead,
     and of rows one after the other blocks of at most `lines_followed`; `lines_at_once` come into it
     beside what is loaded. Products fetch rows of a far operand in place `lines_ahead` of what they
-    load, packed panels `steps_ahead` of k; main memory delivers within `latency_steps` of k. A
-    product of one row reads a panel of far constants in so many `walks` side by side. A byte that
-    one core stores and another one reads costs both together `handed_cycles_per_byte`.
+    load, packed panels `steps_ahead` of k; main memory delivers within `latency_steps` of k. Copies
+    into panels fetch `rows_ahead` of what they read, transposing loops the lines that they write
+    `squares_ahead`, a line each way. A product of one row reads a panel of far constants in so many
+    `walks` side by side. A byte that one core stores and another one reads costs both together
+    `handed_cycles_per_byte`.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -72,6 +82,8 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     lines_ahead: PositiveInt
     steps_ahead: PositiveInt
     latency_steps: PositiveInt
+    rows_ahead: PositiveInt
+    squares_ahead: PositiveInt
     handed_cycles_per_byte: NonNegativeFloat
     walks: PositiveInt = 1
 

@@ -16,9 +16,8 @@ from tilewright.common.expr import Const, Expr, Var, binary, evaluate, free_vars
 from tilewright.ir.chains import Chain, chain_at, chains_of
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile
 from tilewright.ir.visit import walk
+from tilewright.machine import Machine
 
-_LEAST_PIXELS = 4
-"""Pixels of a piece: with fewer the sums wait for each other."""
 _MOST_KINDS = 8
 """Most kinds of turns of a loop over rows that the emitted text tells apart."""
 
@@ -71,13 +70,15 @@ class PixelPiece:
 @dataclass(frozen=True)
 class PaddedChain:
     """A chain on padded `images`, their dimensions of rows and columns, and the loop whose turns
-    are other rows of them, if there is one.
+    are other rows of them, if there is one. With fewer than `least` pixels the sums of a piece wait
+    for each other.
     """
 
     chain: Chain
     images: Tile
     dims: tuple[int, int]
     loop: For | None
+    least: int
     program: Program
 
     @property
@@ -108,12 +109,12 @@ class PaddedChain:
         """
         down, across = (self._parts(d, values) for d in self.dims)
         width = sum(part.count for part in across)
-        if width * min(part.count for part in down) < _LEAST_PIXELS:
+        if width * min(part.count for part in down) < self.least:
             down = (_joined(down),)
         found = (
             PixelPiece(rows, columns)
             for rows in down
-            for columns in (across if rows.count >= _LEAST_PIXELS else (_joined(across),))
+            for columns in (across if rows.count >= self.least else (_joined(across),))
         )
         return tuple(sorted(found, key=lambda piece: -piece.pixels))
 
@@ -176,7 +177,7 @@ def _joined(parts: Sequence[SameTaps]) -> SameTaps:
     return SameTaps(0, sum(part.count for part in parts), tap, taps)
 
 
-def padded_chain(chain: Chain, program: Program) -> PaddedChain | None:
+def padded_chain(chain: Chain, program: Program, machine: Machine) -> PaddedChain | None:
     """The chain as one on padded images in place, by pixels of rows that one loop at most moves;
     None if it is another, or its sums are in a buffer.
     """
@@ -194,42 +195,50 @@ def padded_chain(chain: Chain, program: Program) -> PaddedChain | None:
         loops = [s for s in walk(program.body) if isinstance(s, For) and s.var in moving]
         if not still and len(moving) == len(loops) <= 1:
             loop = loops[0] if loops else None
-            return PaddedChain(chain, operand, (rows, columns), loop, program)
+            return PaddedChain(chain, operand, (rows, columns), loop, _least(machine), program)
     return None
+
+
+def _least(machine: Machine) -> int:
+    """Pixels whose sums do not wait: one for each cycle of a multiply-add's latency. A block has at
+    least as many vectors of a pixel as multiply-adds start in a cycle.
+    """
+    return machine.core.multiply_add_latency_cycles or 1
 
 
 def _symbols(r: Range, program: Program) -> frozenset[str]:
     return (free_vars(r.start) | free_vars(r.extent)) - set(program.parameters)
 
 
-def padded_chains(program: Program) -> Iterator[PaddedChain]:
+def padded_chains(program: Program, machine: Machine) -> Iterator[PaddedChain]:
     """All chains of a program on padded images."""
     if any(t.zeros for t in program.tensors):
-        found = (padded_chain(chain, program) for chain in chains_of(program))
+        found = (padded_chain(chain, program, machine) for chain in chains_of(program))
         yield from (one for one in found if one is not None)
 
 
-def without_padding(program: Program) -> Program:
+def without_padding(program: Program, machine: Machine) -> Program:
     """An explicit program without parameters whose chains leave out taps in the border of zeros."""
     if not any(t.zeros for t in program.tensors):
         return program
-    return replace(program, body=tuple(_body(program.body, program)))
+    return replace(program, body=tuple(_body(program.body, program, machine)))
 
 
-def _body(body: tuple[Stmt, ...], program: Program) -> Iterator[Stmt]:
+def _body(body: tuple[Stmt, ...], program: Program, machine: Machine) -> Iterator[Stmt]:
     index = 0
     while index < len(body):
         first, (stmt, found) = index, (body[index], chain_at(body, index))
         index = found[1] if found else index + 1
-        padded = padded_chain(found[0], program) if found else None
+        padded = padded_chain(found[0], program, machine) if found else None
         if padded:
             yield from _taken_apart(padded, body[first:index])
         elif found:
             yield from body[first:index]
         elif isinstance(stmt, For):
-            yield replace(stmt, body=tuple(_body(stmt.body, program)))
+            yield replace(stmt, body=tuple(_body(stmt.body, program, machine)))
         elif isinstance(stmt, If):
-            then, orelse = (tuple(_body(part, program)) for part in (stmt.then, stmt.orelse))
+            both = stmt.then, stmt.orelse
+            then, orelse = (tuple(_body(part, program, machine)) for part in both)
             yield replace(stmt, then=then, orelse=orelse)
         else:
             yield stmt

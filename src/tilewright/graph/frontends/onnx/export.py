@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.operators.elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.names import quoted
 from tilewright.ops.op import Array, Arrays, Shape
 
 OPSET = 13
@@ -34,6 +35,9 @@ _BINARY = {
     "prelu": "PRelu", "sub": "Sub",
 }  # fmt: skip
 
+_REPEATED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+"""Attributes of a Resize that repeats elements."""
+
 
 @dataclass(frozen=True)
 class Notes:
@@ -49,7 +53,8 @@ def export_onnx(
     """The model with these numbers, and the network's own, as its initializers.
 
     With `notes` as metadata, weights without numbers become inputs; without, they raise GraphError,
-    as do operators without an ONNX equivalent, and numbers beyond a file's size limit.
+    as do operators without an ONNX equivalent, element types other than f32 and f64, and numbers
+    beyond a file's size limit.
     """
     numbers = {**network.values, **weights}
     stored = {tensor.name: numbers[tensor.name] for tensor in network.weights
@@ -132,6 +137,11 @@ def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
 
 
 def _declared(tensor: Tensor) -> onnx.ValueInfoProto:
+    if tensor.dtype not in _TYPES:
+        raise GraphError(
+            f"the tensor {quoted(tensor.name)} is of {tensor.dtype}, models are exported of "
+            f"{' and '.join(_TYPES)}"
+        )
     return helper.make_tensor_value_info(tensor.name, _TYPES[tensor.dtype], tensor.shape)
 
 
@@ -150,8 +160,12 @@ class _Exporter:
         return full
 
     def every(self) -> list[onnx.NodeProto]:
-        """The ONNX nodes of a node; a bias without numbers is first reshaped to match its axis."""
+        """The ONNX nodes of a node; a bias without numbers is first reshaped to match its axis, and
+        a shuffle is the operators whose result it is.
+        """
         op, inputs = self._node.op, self._node.inputs
+        if isinstance(op, ops.Shuffle):
+            return self._in_turn(_parts_of(op))
         if not isinstance(op, ops.Bias) or inputs[1] in self._stored:
             return [self.exported()]
         if op.scale != 1.0:
@@ -163,6 +177,17 @@ class _Exporter:
         name = f"{self._node.name}/unsqueeze"
         unsqueeze = helper.make_node("Unsqueeze", [inputs[1], axes], [shaped], name)
         return [unsqueeze, self.made("Add", inputs[0], shaped)]
+
+    def _in_turn(self, steps: Sequence[ops.Op]) -> list[onnx.NodeProto]:
+        """The ONNX nodes of operators that take the result of the one before each."""
+        found, read = list[onnx.NodeProto](), self._node.inputs
+        for number, op in enumerate(steps, 1):
+            step = replace(self._node, op=op, inputs=read)
+            if number < len(steps):
+                name = f"{self._node.name}/{number}"
+                step, read = replace(step, name=name, output=name), (name,)
+            found.append(_Exporter(step, self._stored).exported())
+        return found
 
     def exported(self) -> onnx.NodeProto:
         op, inputs = self._node.op, self._node.inputs
@@ -187,6 +212,13 @@ class _Exporter:
                 return self.made("LRN", *inputs, **numbers)
             case ops.Reshape():
                 return self.made("Reshape", *inputs, self.constant("shape", np.array(op.out_shape)))
+            case ops.Reduce("sum"):
+                return self.made("ReduceSum", *inputs, self.constant("axes", np.array(op.axes)))
+            case ops.Reduce():
+                return self.made(f"Reduce{op.function.capitalize()}", *inputs, axes=op.axes)
+            case ops.Resize():
+                scales = self.constant("scales", np.array(op.factors, np.float32))
+                return self.made("Resize", *inputs, "", scales, **_REPEATED)
             case ops.Concat():
                 return self.made("Concat", *inputs, axis=op.axis)
             case ops.Transpose():
@@ -237,6 +269,22 @@ class _Exporter:
                 raise GraphError(
                     f"node {self._node.name}: {op.function} is no operator of ONNX {OPSET}"
                 )
+
+
+def _parts_of(op: ops.Shuffle) -> Sequence[ops.Op]:
+    """The operators that a shuffle stands for: reshape, transpose, reshape and a slice unless it
+    takes all.
+    """
+    shape, axis, parts, kind = op.shape, op.axis, op.parts, op.dtype
+    split = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
+    order = [*range(len(split))]
+    order[axis : axis + 2] = axis + 1, axis
+    turn = ops.Transpose(split, tuple(order), kind)
+    steps = [ops.Reshape(shape, split, kind), turn, ops.Reshape(turn.out_shape, shape, kind)]
+    if op.out_shape == shape:
+        return steps
+    start = tuple(op.start * parts if d == axis else 0 for d in range(len(shape)))
+    return [*steps, ops.Slice(shape, start, op.out_shape, (1,) * len(shape), kind)]
 
 
 def _window(op: ops.Pool2d) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class TouchedRows:
 
     def room(self, cache: CoreCache) -> Value:
         """Bytes of the cache sets that hold the region."""
-        shared = np.gcd(self.pitch, cache.capacity_bytes // cache.ways)
+        shared = np.gcd(self.pitch, cache.way_bytes)
         part = np.where(np.greater(self.pitch, 0), self.run / np.maximum(shared, 1), 1.0)
         return self.bytes / np.minimum(part, 1.0)
 
@@ -414,7 +414,7 @@ def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str,
 
 def _in_one_set(pitch: Value, caches: Caches) -> Value:
     """Cycles per byte of rows that all begin in one set of the level 1 cache."""
-    alike = np.greater(pitch, 0) & np.equal(pitch % (caches.l1.capacity_bytes // caches.l1.ways), 0)
+    alike = np.greater(pitch, 0) & np.equal(pitch % caches.l1.way_bytes, 0)
     return np.where(alike, 1 / caches.l2.fill_bytes_per_cycle, 0.0)
 
 

@@ -65,7 +65,12 @@ from tilewright.targets.host.emit.header import (
     thread_parameters,
 )
 from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue
-from tilewright.targets.host.emit.packing import emit_copy, emit_pack, emit_stream
+from tilewright.targets.host.emit.packing import (
+    emit_copy,
+    emit_pack,
+    emit_stream,
+    panels_at_once,
+)
 from tilewright.targets.host.emit.products import ProductChain, Products
 from tilewright.targets.host.emit.threads import (
     MEET,
@@ -80,6 +85,7 @@ from tilewright.targets.host.emit.threads import (
 )
 from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
 from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import VARYING, Microkernel
@@ -272,14 +278,21 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield emit_copy(copy_function(kind), kind)
     for kind in text.streamed():
         yield emit_stream(stream_function(kind), copy_function(kind), kind, text.isa)
-    for kind, width in packing:
-        yield emit_pack(pack_function(kind, width), kind, width)
+    yield from (_packing(text, *each) for each in packing)
     for kernel, (name, heights, widths) in kernels.items():
         yield emit_microkernel(kernel, name, heights, widths)
     for one in transforms:
         yield emit_transform(one)
     for window, name in windows.items():
         yield emit_window_function(window, name)
+
+
+def _packing(text: KernelText, kind: DType, width: int) -> str:
+    """The function that packs into panels of so many elements."""
+    name, caches = pack_function(kind, width), text.machine.find_section(Caches)
+    if caches is None:
+        return emit_pack(name, kind, width)
+    return emit_pack(name, kind, width, panels_at_once(caches.l1.ways), caches.rows_ahead)
 
 
 def _every_statement(text: KernelText) -> Iterator[Stmt]:

@@ -31,8 +31,9 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Fill, MatrixProduct, WindowSums, WinogradOutput
 from tilewright.ir.visit import calls_of, rewrite, walk
+from tilewright.machine import Machine
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS, Bias, Finish, Residual, names
-from tilewright.targets.host.vectors.microkernel import SET_BYTES
 
 WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
 """Primitives that write complete sums."""
@@ -129,15 +130,17 @@ def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
     return _written_once(program.body, y.name, program)
 
 
-def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
+def fusing_pays(program: Program, epilogue: KernelEpilogue, machine: Machine) -> bool:
     """True if fusing is faster than a separate pass. Fusing a residual does not pay where the
     channels of a pixel are a multiple of a page: read column by column it costs as much as the
     pass, even with its lines prefetched and in other cache sets than the result's, and the pass
     leaves its result in the level 2 cache for the next stage.
     """
-    y = result_of(program)
+    caches, y = machine.find_section(Caches), result_of(program)
+    if caches is None or Residual() not in epilogue.finish.beside:
+        return True
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
-    return Residual() not in epilogue.finish.beside or binary("%", row, SET_BYTES) != Const(0)
+    return binary("%", row, caches.pages.page_bytes) != Const(0)
 
 
 def _walkable(program: Program) -> bool:

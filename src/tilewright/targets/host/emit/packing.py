@@ -13,15 +13,12 @@ from tilewright.common.dtypes import DType
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
-_PANELS, _ROWS_AHEAD = 4, 8
-"""Panels that are written together, and how many rows ahead a copy prefetches."""
-
 _SQUARE = """\
 /* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
 static inline void NAME_square(const TYPE *restrict x, long step, TYPE *restrict to)
 {
 #if defined(__GNUC__) && !defined(__clang__)
-    typedef WORD row __attribute__((vector_size(16)));
+    typedef WORD row __attribute__((vector_size(BYTES)));
     const row low = {LOW}, high = {HIGH};
 INTERLEAVED
 #else
@@ -31,6 +28,8 @@ INTERLEAVED
 #endif
 }
 """
+SQUARE_BYTES = 16
+"""Bytes of a row of a square: every processor has registers of so many."""
 _WORDS = {1: "signed char", 2: "short", 4: "int", 8: "long long"}
 
 _TURN = """\
@@ -129,12 +128,28 @@ static void NAME(long rows, long columns, long padded, const TYPE *restrict x, l
 """
 
 
-def emit_pack(name: str, kind: DType, block: int) -> str:
-    """C text of `static void name(extent, k, x, step, k_step, to, pitch)`, which packs into panels.
+def panels_at_once(ways: int) -> int:
+    """Panels that a copy writes together: a power of two, which divides most extents. Panels of
+    many k lie a multiple of what a way holds apart: their lines take at most half of a set of so
+    many ways, and the rest is left to what is read.
+
+    >>> [panels_at_once(ways) for ways in (1, 8, 12, 16)]
+    [1, 4, 4, 8]
+    """
+    return 1 << max(ways // 2, 1).bit_length() - 1
+
+
+def emit_pack(name: str, kind: DType, block: int, panels: int = 1, rows_ahead: int = 1) -> str:
+    """C text of `static void name(extent, k, x, step, k_step, to, pitch)`, which packs into panels,
+    so many at once where it copies rows, and fetches rows so far ahead.
 
     A panel takes block * k elements of `to`, `pitch` elements after the one before.
     """
-    return _by_squares(_PACK, name, kind, block)
+    words = {"SEVERAL": panels * block, "PANELS": panels, "AHEAD": rows_ahead}
+    text = _by_squares(_PACK, name, kind, block)
+    for word, number in words.items():
+        text = text.replace(word, str(number))
+    return text
 
 
 def emit_turn(name: str, kind: DType, block: int) -> str:
@@ -148,9 +163,9 @@ def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
     """C text of a function, preceded by the one that transposes a square: in rounds that interleave
     the rows of its upper half with those of its lower half.
     """
-    side = 16 // kind.size_bytes
+    side = SQUARE_BYTES // kind.size_bytes
     half = side // 2
-    lines = [f"row a{r}; memcpy(&a{r}, x + {r} * step, 16);" for r in range(side)]
+    lines = [f"row a{r}; memcpy(&a{r}, x + {r} * step, {SQUARE_BYTES});" for r in range(side)]
     old = "a"
     for new in "bcde"[: side.bit_length() - 1]:
         for r in range(side):
@@ -158,14 +173,14 @@ def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
             mask = "high" if r % 2 else "low"
             lines.append(f"const row {new}{r} = __builtin_shuffle({pair}, {mask});")
         old = new
-    lines += [f"memcpy(to + {r} * BLOCK, &{old}{r}, 16);" for r in range(side)]
+    lines += [f"memcpy(to + {r} * BLOCK, &{old}{r}, {SQUARE_BYTES});" for r in range(side)]
     low, high = (
         ", ".join(f"{i}, {i + side}" for i in range(first, first + half)) for first in (0, half)
     )
     words = {"INTERLEAVED": "\n".join(f"    {line}" for line in lines), "LOW": low, "HIGH": high,
+             "BYTES": str(SQUARE_BYTES),
              "WORD": _WORDS[kind.size_bytes], "BLOCK": str(block), "SIDE": str(side),
-             "WHOLE": str(block // side * side), "SEVERAL": str(_PANELS * block),
-             "PANELS": str(_PANELS), "AHEAD": str(_ROWS_AHEAD),
+             "WHOLE": str(block // side * side),
              "LINE": str(LINE_BYTES // kind.size_bytes)}  # fmt: skip
     text = "#include <string.h>\n" + _filled_in(_SQUARE + text, name, kind)
     for word, own in words.items():

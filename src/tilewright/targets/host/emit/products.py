@@ -56,6 +56,7 @@ from tilewright.targets.host.vectors.microkernel import (
     VARYING,
     Microkernel,
     Prefetch,
+    Sets,
     Start,
     UnderWay,
     column_counts,
@@ -187,8 +188,7 @@ def _product(
     gemm = machine.section(GemmPrimitive)
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
-    index = chain.multiply.loaded
-    caches = machine.find_section(Caches)
+    index, caches = chain.multiply.loaded, machine.find_section(Caches)
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, beside)
     broadcast = (c, a, b)[3 - index]
     if isinstance(call.operands[index], View) and loaded.panels:
@@ -209,6 +209,7 @@ def _product(
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
         under_way=_under_way(machine),
+        sets=Sets(caches.l1.way_bytes, caches.l1.ways) if caches else None,
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
         halves=has_halves(machine, kind.name),

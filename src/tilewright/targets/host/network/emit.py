@@ -20,6 +20,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.graph.graph import Case
 from tilewright.graph.names import safe_name
 from tilewright.network.plan import Plan, Stage
+from tilewright.network.planning.arena import ALIGNMENT_BYTES
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
@@ -50,6 +51,7 @@ class Emitted:
     threads: int
     isa: InstructionSet
     cases: tuple[Case, ...] = ()
+    squares_ahead: int = 1
 
     @property
     def functions(self) -> list[list[int]]:
@@ -151,8 +153,8 @@ def _header(found: Emitted) -> str:
                 writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
         writer.comment(
             f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
-            f"64 on; arena: {places.arena_bytes} bytes from a multiple of 64 on, which are "
-            "overwritten."
+            f"{ALIGNMENT_BYTES} on; arena: {places.arena_bytes} bytes from a multiple of "
+            f"{ALIGNMENT_BYTES} on, which are overwritten."
         )
         writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
         writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
@@ -292,7 +294,7 @@ def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
         raise ProgramError(f"stage {stage.name}: {stage.op.describe()} is no loop over elements")
     if _looks_up(stage):
         writer.line(f'static const char node[] = "{safe_name(stage.name)}";')
-    write_in_memory(op, writer, threads)
+    write_in_memory(op, writer, threads, found.squares_ahead)
 
 
 def _write_call(call: KernelCall, kind: DType, writer: CWriter, threads: int) -> None:

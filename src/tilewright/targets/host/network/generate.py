@@ -31,6 +31,7 @@ from tilewright.targets.host.network.planner import (
     ranked_kernels,
 )
 from tilewright.targets.host.network.run import NetworkCode
+from tilewright.targets.host.sections import Caches
 
 
 def generated(
@@ -60,8 +61,9 @@ def network_code(
     kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
     plan = without_unread_borders(plan, kernels, progress)
     places = everything_placed(plan, kernels, machine.thread_count)
-    isa = instruction_set_of(machine)
-    emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases)
+    isa, caches = instruction_set_of(machine), machine.find_section(Caches)
+    ahead = caches.squares_ahead if caches else 1
+    emitted = Emitted(name, plan, places, machine.thread_count, isa, network.cases, ahead)
     firsts, tensors = [stages[0] for stages in emitted.functions], network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(

@@ -30,18 +30,15 @@ from tilewright.ir.scalar import (
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
-from tilewright.targets.host.emit.packing import emit_turn
+from tilewright.targets.host.emit.packing import SQUARE_BYTES, emit_turn
 from tilewright.targets.host.emit.threads import THREAD, THREADS, loop_head, own_run, run_of
 from tilewright.targets.host.vectors.expressions import functions_of, runs_by_vectors, write_value
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""
-_REGISTER_BYTES = 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
-_SQUARES_AHEAD = 4
-"""So far ahead the lines are fetched that squares are written to."""
 _SHORT = 4
 """Most iterations of an innermost loop that is unrolled into the loop around it: compilers then
 vectorise that loop, and interleave the vectors.
@@ -87,15 +84,19 @@ def _address(access: Access, extents: Shape) -> Address:
     return Address(start, tuple(strides))
 
 
-def write_in_memory(op: InMemory, writer: CWriter, threads: int = 1) -> None:
-    """y from x0, x1, ...: of each element, or gathered, in the type that it is computed in."""
+def write_in_memory(
+    op: InMemory, writer: CWriter, threads: int = 1, squares_ahead: int = 1
+) -> None:
+    """y from x0, x1, ...: of each element, or gathered, in the type that it is computed in; the
+    lines are fetched that squares so far ahead are written to.
+    """
     if op.gather is None:
-        _write_mapped(op, writer, threads)
+        _write_mapped(op, writer, threads, squares_ahead)
     else:
         _write_reduced(op, writer, threads)
 
 
-def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
+def _write_mapped(op: InMemory, writer: CWriter, threads: int, squares_ahead: int) -> None:
     places = [_address(access, op.extents).text() for access in op.operands]
     for i, access in enumerate(op.operands):
         for d, operand in access.looked_up.items():
@@ -104,7 +105,7 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
             places[i] += f" + tw_within({index}, {size}L, node) * {stride}L"
     turned = _turned(op)
     if turned is not None:
-        _write_turned(op, turned, places, writer, threads)
+        _write_turned(op, turned, places, writer, threads, squares_ahead)
     elif (steps := _vector_steps(op)) is not None:
         _write_vectors(op, steps, places, writer, threads)
     else:
@@ -196,12 +197,12 @@ def _turned(op: InMemory) -> tuple[int, int, list[int]] | None:
         return None
     (along, kind), operands = max(found.items(), key=lambda pair: len(pair[1]))
     least = min(op.extents[across], op.extents[along])
-    return (across, along, operands) if least * kind.size_bytes >= _REGISTER_BYTES else None
+    return (across, along, operands) if least * kind.size_bytes >= SQUARE_BYTES else None
 
 
 def _write_turned(
     op: InMemory, turned: tuple[int, int, list[int]], places: list[str], writer: CWriter,
-    threads: int,
+    threads: int, squares_ahead: int,
 ) -> None:  # fmt: skip
     """Write a map with transposed operands: squares of them, a cache line each way, are transposed
     into the level 1 cache, and elements are computed from there. Loops follow the memory along
@@ -215,7 +216,7 @@ def _write_turned(
     to, of = (_address(x, op.extents).strides for x in (op.result, op.operands[operands[0]]))
     order, steps = [*range(len(blocks))], to if blocks[across] > blocks[along] else of
     order.sort(key=lambda axis: -abs(steps[axis]) or -inf)
-    ahead = to[order[-1]] * side * _SQUARES_AHEAD
+    ahead = to[order[-1]] * side * squares_ahead
     with _nest(blocks, order, writer, threads):
         for axis in (across, along):
             index = f"i{axis} * {side}L" if blocks[axis] > 1 else "0"

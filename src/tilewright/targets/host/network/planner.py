@@ -284,7 +284,7 @@ class HostPlanner(Planner):
 
     def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
         program = self.program(plain)
-        return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
+        return can_fuse(program, epilogue) and fusing_pays(program, epilogue, self._machine)
 
     def _cycles(self, op: Op) -> float:
         own = op.in_memory

@@ -22,9 +22,9 @@ PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
 LINE_BYTES = 64
-"""Bytes of a cache line."""
-SET_BYTES = 4096
-"""Distance of addresses that share a set of the level 1 cache."""
+"""Bytes of a cache line: x86-64 processors have no other, nor do most of AArch64. Where lines are
+longer, results are the same, and some lines are fetched twice.
+"""
 
 
 VARYING = -1
@@ -47,6 +47,16 @@ class UnderWay:
 
 
 @dataclass(frozen=True)
+class Sets:
+    """Sets of the first cache, of `ways` lines each: addresses a multiple of `way_bytes` apart
+    share one.
+    """
+
+    way_bytes: int
+    ways: int
+
+
+@dataclass(frozen=True)
 class Microkernel:
     """The choices of one micro-kernel.
 
@@ -59,7 +69,8 @@ class Microkernel:
     leading dimension is the distance of two panels. Rows of the broadcast operand may come in
     `runs`: some a leading dimension apart, then a gap, as the pixels of an image with a border. So
     may those of C that are no vectors, `c_run` at a time; 0: they do not, `VARYING`: an argument
-    says.
+    says. Rows of the broadcast operand that lie along k are copied where they would share one of
+    the `sets`; None: nowhere.
 
     `start`: C is added to, overwritten, or either by the argument `first`. With `offsets`, the
     kernel sums over a list of pairs of operands (batch-reduce), k elements each. With an
@@ -95,6 +106,7 @@ class Microkernel:
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
     under_way: UnderWay = UnderWay()
+    sets: Sets | None = None
     next_call: int | None = None
     lines_next: int = 0
     walks: int = 1

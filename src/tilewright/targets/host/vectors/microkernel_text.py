@@ -22,7 +22,6 @@ from tilewright.targets.host.vectors.block import (
 from tilewright.targets.host.vectors.epilogue import advanced, finish_function
 from tilewright.targets.host.vectors.microkernel import (
     LINE_BYTES,
-    SET_BYTES,
     Microkernel,
     column_counts,
     row_counts,
@@ -32,9 +31,9 @@ _Widths = Sequence[tuple[int, str]]
 """Register blocks along the vectors: how many vectors, and "tail" where only some lanes of the last
 one are in C, "half" where at most half of them are; by vectors, those of fewer lanes first.
 """
-_WAYS, _COPIED_BYTES = 7, 2**18
-"""Lines that a set of the level 1 cache holds, about; the longest copy that keeps rows out of one
-set.
+_STACK_BYTES = 2**18
+"""Longest copy that keeps rows out of one set: it is on the stack, of which some systems give a
+thread no more than half a megabyte.
 """
 
 
@@ -135,13 +134,16 @@ def _write_function(
 
 
 def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
-    """Where rows of x would conflict in one set of the level 1 cache, copies each block's rows to
-    rows that do not, and sweeps the columns with the copy.
+    """Where rows of x, with a line of y, would exceed one set of the level 1 cache, copies each
+    block's rows to rows that do not, and sweeps the columns with the copy.
     """
+    sets = kernel.sets
+    if sets is None:
+        return
     size, most = kernel.scalar_dtype.size_bytes, kernel.scalars
     line = LINE_BYTES // size
-    longest = _COPIED_BYTES // (most * size) - 2 * line
-    test = f"ldx * {size} % {SET_BYTES} == 0 && rows > {_WAYS} && k <= {longest}"
+    longest = _STACK_BYTES // (most * size) - 2 * line
+    test = f"ldx * {size} % {sets.way_bytes} == 0 && rows > {sets.ways - 1} && k <= {longest}"
     if kernel.vectorised == "n":
         given = ["height", "columns", "k", "copy", "apart", "y", "ldy"]
     else:
