@@ -56,8 +56,9 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     and of rows one after the other blocks of at most `lines_followed`; `lines_at_once` come into it
     beside what is loaded. Products fetch rows of a far operand in place `lines_ahead` of what they
     load, packed panels `steps_ahead` of k; main memory delivers within `latency_steps` of k. A
-    product of one row reads a panel of far constants in so many `walks` side by side. A byte that
-    one core stores and another one reads costs both together `handed_cycles_per_byte`.
+    product of one row reads a panel of far constants in so many `walks` side by side. What a core
+    touches comes from beyond its second cache in aligned blocks of `fetched_bytes`. A byte that one
+    core stores and another one reads costs both together `handed_cycles_per_byte`.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -74,6 +75,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     latency_steps: PositiveInt
     handed_cycles_per_byte: NonNegativeFloat
     walks: PositiveInt = 1
+    fetched_bytes: PositiveInt = 1
 
     @property
     def levels(self) -> tuple[CoreCache, ...]:
