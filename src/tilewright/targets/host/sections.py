@@ -27,16 +27,15 @@ _RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
 class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cache of one core: `exposed_cycles_per_byte` is all that a byte from the level behind it
-    costs the core beyond what overlaps with computing, in nearer caches too; no more than
-    `fill_bytes_per_cycle` come at all. Addresses a multiple of `way_bytes` apart share a set, which
-    holds a line for each of the `ways`.
-    """
+    """A cache of one core."""
 
     capacity_bytes: PositiveInt
     exposed_cycles_per_byte: NonNegativeFloat
+    """Cycles that a byte from the next level costs the core beyond those that computing hides."""
     fill_bytes_per_cycle: PositiveFloat
+    """Most bytes that arrive from the next level per cycle."""
     ways: PositiveInt
+    """Lines in a set."""
 
     @property
     def way_bytes(self) -> int:
@@ -59,15 +58,7 @@ class Pages(Struct, frozen=True, forbid_unknown_fields=True):
 class Caches(Section, frozen=True, forbid_unknown_fields=True):
     """The caches between a core and main memory, nearest first.
 
-    Cores that have them address main memory themselves: an operand may be used where it lies. Of
-    lines that a loop reads side by side, so many `streams` are fetched into the first one ahead,
-    and of rows one after the other blocks of at most `lines_followed`; `lines_at_once` come into it
-    beside what is loaded. Products fetch rows of a far operand in place `lines_ahead` of what they
-    load, packed panels `steps_ahead` of k; main memory delivers within `latency_steps` of k. Copies
-    into panels fetch `rows_ahead` of what they read, transposing loops the lines that they write
-    `squares_ahead`, a line each way. A product of one row reads a panel of far constants in so many
-    `walks` side by side. A byte that one core stores and another one reads costs both together
-    `handed_cycles_per_byte`.
+    Cores with caches address main memory themselves: an operand may be used in place.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -77,15 +68,28 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     l3: CoreCache
     pages: Pages
     streams: PositiveInt
+    """Sequences of lines that the hardware prefetches into the first cache side by side."""
     lines_followed: NonNegativeInt
+    """Most lines of a block that the hardware prefetches when a loop reads blocks of rows in
+    sequence."""
     lines_at_once: PositiveInt
+    """Prefetches into the first cache in flight beside a loop's loads."""
     lines_ahead: PositiveInt
+    """Lines by which products prefetch rows of a far operand that they load in place."""
     steps_ahead: PositiveInt
+    """Steps of k by which products prefetch packed panels."""
     latency_steps: PositiveInt
+    """Steps of k within which main memory delivers a line."""
     rows_ahead: PositiveInt
+    """Rows by which copies into panels prefetch the rows that they read."""
     squares_ahead: PositiveInt
+    """Squares, a line on each side, by which transposing loops prefetch the lines they write."""
     handed_cycles_per_byte: NonNegativeFloat
+    """Cycles of two cores together for a byte that one stores and the other reads."""
     walks: PositiveInt = 1
+    """Parts of a panel of far constants that a product of one row reads side by side."""
+    fetched_bytes: PositiveInt = 1
+    """Aligned block in which data from beyond the second cache arrives."""
 
     @property
     def levels(self) -> tuple[CoreCache, ...]:

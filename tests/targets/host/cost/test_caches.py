@@ -54,7 +54,7 @@ EXTENTS = {"m": 64, "n": 64, "k": 128}
 A, B, C = 64 * 128 * 4, 128 * 64 * 4, 64 * 64 * 4
 
 
-def machine(l2: int, l3: int = 2**30):
+def machine(l2: int, l3: int = 2**30, block_bytes: int = 1):
     """With a first cache that keeps everything, and no sets in the second one: a byte that this one
     lacks costs a cycle, one from main memory 11, which are 10 more.
     """
@@ -71,6 +71,7 @@ def machine(l2: int, l3: int = 2**30):
             "memory.caches.l3.capacity_bytes": str(l3),
             "memory.caches.l3.ways": "1",
             "memory.caches.l3.exposed_cycles_per_byte": "11",
+            "memory.caches.fetched_bytes": str(block_bytes),
         },
     )
 
@@ -102,6 +103,21 @@ def test_b_comes_once_for_each_row_of_tiles_where_one_row_fits():
 def test_where_not_even_a_tile_fits_each_tile_comes_anew():
     """Eight calls, each with a quarter of a, half of b and an eighth of c."""
     assert waiting(1) == 2 * A + 4 * B + C
+
+
+def test_what_comes_from_beyond_the_second_cache_comes_in_whole_blocks():
+    """Half of the rows of b and c, 128 bytes each, come in blocks of 256 of which the next turn
+    touches the rest; rows of a follow each other.
+    """
+    tiled, values = take_apart(parse(PRODUCT)), {**EXTENTS, "m_tile": 16, "n_tile": 32}
+
+    def waiting_for(block_bytes: int) -> float:
+        on = machine(1, block_bytes=block_bytes)
+        return float(np.round(exposed_cycles(tiled, on, values, 0)))
+
+    assert waiting_for(128) == waiting(1) == 2 * A + 4 * B + C
+    assert waiting_for(256) == 2 * A + 8 * B + 2 * C
+    assert waiting_for(1024) == waiting_for(256)
 
 
 def test_what_the_last_cache_cannot_hold_comes_from_memory():

@@ -222,7 +222,7 @@ def test_a_thread_brings_its_own_and_its_share_of_what_threads_read_together(
         operands.append(_Operand(call.operands[0], reach, moved_by, own=own))
     held = threads * (apart + 1) + together
     caches = host(memory__caches__l3__capacity_bytes=held, memory__caches__l3__ways=1)
-    found = _traffic(operands, [3, 5], caches.section(Caches).l3, 1, threads)
+    found = _traffic(operands, [3, 5], caches.section(Caches).l3, 1, threads, 1)
     assert found == brought + shared / threads
 
 

@@ -53,6 +53,12 @@ class TouchedRows:
         """Number of rows."""
         return self.bytes / np.maximum(self.run, 1)
 
+    def fetched(self, block_bytes: int) -> Value:
+        """Bytes that come with it where memory is fetched in whole blocks of so many bytes."""
+        blocks = np.minimum(-(-self.run // block_bytes) * block_bytes, self.pitch)
+        apart = np.greater(self.pitch, self.run)
+        return self.bytes * np.where(apart, blocks / np.maximum(self.run, 1), 1.0)
+
     def room(self, cache: CoreCache) -> Value:
         """Bytes of the cache sets that hold the region."""
         shared = np.gcd(self.pitch, cache.way_bytes)
@@ -81,15 +87,17 @@ class _Operand:
         every, *inside = _rows(self.reach.room(cache))
         return [np.maximum(every, self.constant_bytes), *inside]
 
-    def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
-        """Bytes that come into a cache that holds what is touched inside `depth` loops."""
+    def traffic(self, depth: int, counts: Sequence[Value], block_bytes: int) -> Value:
+        """Bytes that come into a cache that holds what is touched inside `depth` loops, in whole
+        blocks of so many bytes.
+        """
         moving = [d for d in range(depth) if self.moved_by[d]]
         if not moving:
-            return self.regions[0].bytes
+            return self.regions[0].fetched(block_bytes)
         times: Value = 1
         for count in counts[: moving[-1]]:
             times = times * count
-        return times * self.regions[moving[-1]].bytes
+        return times * self.regions[moving[-1]].fetched(block_bytes)
 
 
 def _rows(table: Value) -> list[Value]:
@@ -127,7 +135,7 @@ def exposed_cycles(
     l1, l2, l3 = caches.levels
     for nearer, cache, threads in ((l1, l2, 1), (l2, l3, machine.thread_count)):
         taken = near if cache is caches.l2 else buffer_bytes
-        moved = _traffic(operands, counts, cache, taken, threads)
+        moved = _traffic(operands, counts, cache, taken, threads, caches.fetched_bytes)
         moved = moved * (crowding(machine) if threads > 1 else 1)
         if cache is caches.l2:
             again = _swept_again(program, machine, at_start, operands, near)
@@ -492,19 +500,22 @@ def _traffic(
     cache: CoreCache,
     buffer_bytes: Value,
     threads: int,
+    block_bytes: int,
 ) -> Value:
-    """Bytes that a thread brings into `cache`, with the regions of the largest depth that fits kept
-    there; if not even those of one call fit, each call fetches its own again. Threads share what
-    they have no parts of, but for what comes from main memory.
+    """Bytes that a thread brings into `cache` in whole blocks, with the regions of the largest
+    depth that fits kept there; if not even those of one call fit, each call fetches its own again.
+    Threads share what they have no parts of, but for what comes from main memory.
     """
     room = cache.capacity_bytes - threads * buffer_bytes
     shares = [np.where(o.own | np.isinf(o.constant_bytes), 1.0, 1.0 / threads) for o in operands]
     pairs = list(zip(operands, shares, strict=True))
     rooms = [o.rooms(cache) for o in operands]
-    bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes * share for o, share in pairs)
+    each = _sum(o.regions[-1].fetched(block_bytes) * share for o, share in pairs)
+    bytes_in: Value = prod(counts) * each
     for depth in range(len(counts), -1, -1):
         held = _sum(own[depth] * share for own, share in zip(rooms, shares, strict=True))
-        now = _sum(o.traffic(depth, counts) * share for o, share in pairs) if depth else 0
+        moved = (o.traffic(depth, counts, block_bytes) * share for o, share in pairs)
+        now = _sum(moved) if depth else 0
         bytes_in = np.where(threads * held <= room, now, bytes_in)
     return bytes_in
 

@@ -112,12 +112,14 @@ def _write_function(
         f"static void {name}",
         [*operands, f"{kind} *z", "long ldz", *runs, *declared_parameters(kernel)],
     )
-    over_rows = "for (long i = 0, turn = 0, height; i < rows; i += height, turn++)"
-    if not fetches_next_panel(kernel):
-        over_rows = "for (long i = 0, height; i < rows; i += height)"
+    over_rows = _over_rows(kernel, turns=fetches_next_panel(kernel))
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
     with writer.block():
+        if kernel.scalar_layout != "panels":
+            # Blocks as equal as possible, the higher ones first, without a division for each.
+            writer.line(f"const long blocks = (rows - 1) / {kernel.scalars} + 1;")
+            writer.line("const long least = rows / blocks, higher = rows % blocks;")
         if kernel.scalar_runs_along_k and not kernel.offsets:
             _write_copying(kernel, name, writer)
         if streams_ahead(kernel):
@@ -151,7 +153,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
     with writer.block(f"if ({test})"):
         writer.line(f"const long j = 0, apart = (k / {line} + 1 | 1) * {line};")
         writer.line(f"{kernel.scalar_dtype.c_name} copy[{most} * apart];")
-        with writer.block("for (long i = 0, height; i < rows; i += height)"):
+        with writer.block(_over_rows(kernel)):
             writer.line(f"height = {_height(kernel)};")
             with writer.block("for (long r = 0; r < height; r++)"):
                 writer.line(f"const long from = {_row_at(kernel, 'i + r')}, to = r * apart;")
@@ -170,12 +172,19 @@ def _row_at(kernel: Microkernel, row: str) -> str:
     return f"{index} * ldx + {index} / run * gap" if kernel.runs else f"{index} * ldx"
 
 
+def _over_rows(kernel: Microkernel, *, turns: bool = False) -> str:
+    """The head of the loop over blocks of rows, which counts its turns where they are used."""
+    if turns or kernel.scalar_layout != "panels":
+        return "for (long i = 0, turn = 0, height; i < rows; i += height, turn++)"
+    return "for (long i = 0, height; i < rows; i += height)"
+
+
 def _height(kernel: Microkernel) -> str:
+    """Rows of the block of this turn."""
     most = kernel.scalars
     if kernel.scalar_layout == "panels":
         return f"rows - i < {most} ? rows - i : {most}"
-    blocks = f"((rows - i + {most - 1}) / {most})"
-    return f"(rows - i + {blocks} - 1) / {blocks}"
+    return "least + (turn < higher)"
 
 
 def _next_panel(kernel: Microkernel) -> str:
