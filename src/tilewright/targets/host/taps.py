@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, free_vars, substitute
@@ -35,6 +36,7 @@ class SameTaps:
     taps: int
 
 
+@cache
 def same_taps(places: range, taps: range, inside: range) -> tuple[SameTaps, ...]:
     """The parts of windows that begin at these places, of taps so far behind, by which of their
     taps are inside an image; one of the others stays where none is.
