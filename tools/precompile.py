@@ -41,8 +41,11 @@ COMMANDS = (
     "compile lookup --n 4096 --shift 8 --machine cns1-128",
 )
 KINDS = ("functions", "pipelines", "primitives", "routines", "structures", "sw26010-emulation")
-MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
-"""Machine, batches and type of the structures; machines that differ in numbers alone share them."""
+MACHINE = "sw26010"
+STRUCTURES = ((MACHINE, "f64", (1, 128), ("",)), ("host", "f32", (1,), ("", "prepacked")))
+"""Structures to make: machine, type, batches and algorithms, "" for those that every command tries.
+Machines that differ in numbers alone share them.
+"""
 
 
 def main() -> None:
@@ -55,7 +58,9 @@ def main() -> None:
         for command in COMMANDS:
             line = [sys.executable, "-m", "tilewright", *command.split()]
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
-        _make_structures()
+        for machine, dtype, batches, algorithms in STRUCTURES:
+            for algorithm in algorithms:
+                _make_structures(machine, dtype, batches, algorithm)
         classes_of_table(np.zeros((1, 1 << 17), np.int64))  # large tables take the path of hashes
         grids = Classes.among(np.zeros((1, 4), np.int64))  # for many grids, bounds are compiled
         least_costs([np.zeros(1)] * 2, [grids] * 2, {(0, 1, 0): grids}, np.zeros(3))
@@ -66,13 +71,14 @@ def main() -> None:
             _install([path for path in made if path.parent.name == kind], INSTALLED / kind)
 
 
-def _make_structures() -> None:
+def _make_structures(name: str, dtype: str, batches: Sequence[int], algorithm: str) -> None:
     """Make the structures of each way to compute a product of a known network."""
-    machine = find_machine(MACHINE)
-    networks = [network(name, b, dtype=DTYPE) for name in list_networks() for b in BATCHES]
+    machine = find_machine(name)
+    networks = [network(known, b, dtype=dtype) for known in list_networks() for b in batches]
     ops = list(dict.fromkeys(op for own in networks for _, op in own.layers()))
     for own in (machine, one_group(machine)):
-        for part, seed in (way for found in ways(ops, own) for way in found):
+        every = ways(ops, own, algorithm=algorithm or None, strict=False)
+        for part, seed in (way for found in every for way in found):
             for space in seed.spaces:
                 ready_structures(own, seed, space, part.piece.dtype)
 

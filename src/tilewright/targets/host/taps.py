@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, free_vars, substitute
@@ -34,6 +35,7 @@ class SameTaps:
     taps: int
 
 
+@cache
 def same_taps(places: range, taps: range, inside: range) -> tuple[SameTaps, ...]:
     """Windows at these `places`, whose `taps` are offsets, in parts with the same taps inside an
     image; a window without any keeps one tap.

@@ -98,6 +98,8 @@ _FENCE = "__builtin_ia32_sfence();"
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
 """Emitters of all calls but chains of products."""
+_NUMBERS = ("INFINITY", "NAN")
+"""Macros of <math.h> that functions of vectors name."""
 
 
 @dataclass(frozen=True)
@@ -207,14 +209,16 @@ class KernelText:
 def emit_kernel(text: KernelText) -> str:
     """The text of `<name>.c`. Raises ProgramError for a primitive that the host lacks."""
     writer, program, naming = CWriter(), text.program, text.naming
+    functions = [*_functions(text)]
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
-    if has_expressions(program) or text.epilogue.finish:
+    # The header takes gcc as long to read as all else before the micro-kernels.
+    if has_expressions(program) or any(name in part for part in functions for name in _NUMBERS):
         writer.line("#include <math.h>")
     if text.ahead:
         writer.line("#include <stdlib.h>")
     writer.line()
-    for part in _functions(text):
+    for part in functions:
         writer.lines(part)
         writer.line()
     for info in text.tensors:

@@ -63,15 +63,13 @@ static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_
             for (long r = 0; r < SEVERAL; r += LINE)
                 __builtin_prefetch(from + AHEAD * k_step + r, 0, 2);
             for (long b = 0; b < PANELS; b++)
-                for (long r = 0; r < BLOCK; r++)
-                    to[b * pitch + p * BLOCK + r] = from[b * BLOCK + r];
+                memcpy(to + b * pitch + p * BLOCK, from + b * BLOCK, BLOCK * sizeof *to);
         }
     for (; i < extent; i += BLOCK, x += BLOCK * step, to += pitch) {
         const long height = extent - i < BLOCK ? extent - i : BLOCK;
         if (height == BLOCK && step == 1) {
             for (long p = 0; p < k; p++)
-                for (long r = 0; r < BLOCK; r++)
-                    to[p * BLOCK + r] = x[p * k_step + r];
+                memcpy(to + p * BLOCK, x + p * k_step, BLOCK * sizeof *to);
         } else if (height == BLOCK && k_step == 1) {
             const long squares = k - k % SIDE;
             for (long p = 0; p < squares; p += SIDE) {

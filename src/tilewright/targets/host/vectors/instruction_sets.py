@@ -4,7 +4,8 @@ In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `
 operations on it that the micro-kernels are written in: GCC's vector extensions, with GCC's built-in
 functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes it half a second to
 read, as long as a kernel; other compilers, and whoever defines TW_INTRINSICS, read it.) Everything
-else has vectors of 16 bytes, which every processor has a register for.
+else has vectors of 16 bytes, which every processor has a register for. Loads and fused products, of
+which a kernel has hundreds, are macros: a compiler inlines no functions as fast.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def best_instruction_set(cpu_flags: Iterable[str]) -> InstructionSet:
 _VECTORS = """\
 typedef TYPE tw_vector_NAME __attribute__((vector_size(BYTES)));
 typedef TYPE tw_anywhere_NAME __attribute__((vector_size(BYTES), aligned(SIZE), may_alias));
-static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return *(const tw_anywhere_NAME *)p; }
+#define tw_load_NAME(p) (*(const tw_anywhere_NAME *)(p))
 static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { *(tw_anywhere_NAME *)p = v; }
 static inline tw_vector_NAME tw_broadcast_NAME(TYPE x)
 {
@@ -174,11 +175,7 @@ _PAIR = """
 
 _FROM_X86 = """\
 static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches_NAME(p, v); }
-static inline tw_vector_NAME tw_multiply_add_NAME(
-        tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
-{
-    return tw_fused_NAME(a, b, c);
-}
+#define tw_multiply_add_NAME(a, b, c) tw_fused_NAME(a, b, c)
 static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 {
     return tw_larger_NAME(a, b);
