@@ -4,7 +4,6 @@ other.
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product
 
 import numpy as np
