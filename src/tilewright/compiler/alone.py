@@ -227,7 +227,7 @@ def _host_work(op: Op) -> int:
 def compile_layers(
     name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
 ) -> Kernels:
-    """Choose partition, algorithm and schedule by the model, confirm them by measuring if requested,
+    """Choose partition, algorithm and schedule by the model, confirm by measuring if requested,
     instantiate, emit, simulate (or measure, where the machine is this computer) and check: for all
     layers together, and once for equal ones. Raises GraphError if there is no layer.
     """
