@@ -36,8 +36,8 @@ def explicit_gemm(window: conv.Window) -> Seed:
         for of, name, operand, dims in matrices
     )
     axes = ("out_channel", "pixel", "depth")
-    matrices = result_matrix, weight_matrix, column_matrix
-    spaces = _expansion(x, columns, window), inner_space("product", *matrices, "group", axes)
+    product = inner_space("product", result_matrix, weight_matrix, column_matrix, "group", axes)
+    spaces = _expansion(x, columns, window), product
     tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
     return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
 
