@@ -45,12 +45,6 @@ from tilewright.ir.primitives import (
 from tilewright.ir.scalar import c_number
 from tilewright.ir.winograd import KERNEL_POINTS
 
-# Conversion of integer sums to results as C text: shift, round once, saturate or keep the low bits.
-#
-# In: the integer types of sums and results, and the rounding. Out: a static C function over the
-# loops of `elementwise_text`. Right shifts of negative numbers are arithmetic, as in all compilers;
-# no intermediate value overflows.
-
 _REQUANTISE = library_text("requantise.h")
 
 _UP: dict[Rounding, str] = {
@@ -64,7 +58,10 @@ _UP: dict[Rounding, str] = {
 
 @dataclass(frozen=True)
 class Requantisation:
-    """A function that converts sums to results: their integer types, rounding and overflow."""
+    """A static C function that shifts integer sums, rounds once, and saturates or keeps the low
+    bits: types of sums and results, rounding and overflow. Right shifts of negative numbers are
+    arithmetic, as in all compilers; no intermediate value overflows.
+    """
 
     sums: DType
     result: DType
