@@ -9,6 +9,7 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+import typer
 
 from tilewright.cli import commands
 from tilewright.graph.zoo import list_networks
@@ -81,6 +82,25 @@ def test_plain_options_are_read_without_pydantic() -> None:
     plain = "'lenet5', '--batch', '2', '-m', 'sw26010', '-o', 'out', '--check'"
     assert "pydantic" not in imported(made + read.format(plain))
     assert "pydantic" in imported(made + read.format("'lenet5', '--max-error', '1e-3'"))
+
+
+GIVEN = (None, True, False, "", "0", "7", "07", "-1", "4294967296", "3.5", "a/b", "true", "\u0663")
+
+
+@pytest.mark.parametrize("name", list(commands.COMMANDS))
+def test_what_is_read_without_typer_is_what_typer_reads(name: str) -> None:
+    """Defaults, too. What typer refuses is left to it."""
+    found = commands.command(name)
+    context, seen = typer.Context(found), 0
+    for option in found.params:
+        parameter, typer_reads = option.process_value.args
+        default = [parameter.default] if parameter.default is not parameter.empty else []
+        for given in (*GIVEN, *default):
+            value = commands.plain_value(parameter, given)
+            if value is not commands.OTHERWISE:
+                assert value == typer_reads(context, given), (option.name, given)
+                seen += 1
+    assert seen >= len(found.params)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["machines"], ["--version"]])

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from tilewright.codegen.c.loop_nest import (
     MAXIMUM_LOOPS,
-    Loop,
-    StridedAxis,
     match_axes,
     merge_loops,
     padded,
 )
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, evaluate
+from tilewright.ir.loop_axes import Loop, StridedAxis
 
 STRIDES = st.sampled_from([0, 1, 2, 3, 4, 6, 12])
 LOOPS = st.lists(st.tuples(st.integers(1, 4), STRIDES, STRIDES), max_size=5)

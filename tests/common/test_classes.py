@@ -81,10 +81,13 @@ def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
     assert lists(classes_of_table(np.array(columns))) == by_comparison(columns)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 257, 5), (40, 300, 600)])
-def test_least_sums_are_those_of_all_pairs(shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 257, 5), (5, 70, 300), (40, 300, 600)])
+def test_least_sums_are_those_of_all_pairs(shape: tuple[int, int, int], spread: float) -> None:
+    """Sums of all pairs alike, and those of which a few pairs have the least."""
     rows, inner, columns = shape
     draw = np.random.default_rng(0)
     first, second = draw.random((inner, rows)).T, draw.random((inner, columns))
+    first = first + spread * draw.permutation(inner)
     every = first[:, :, None] + second
     np.testing.assert_array_equal(least_sums(first, second), every.min(axis=1))

@@ -23,8 +23,10 @@ from tilewright.common.expr import (
     free_vars,
     maximum,
     minimum,
+    period,
     round_up,
     substitute,
+    total,
 )
 from tilewright.common.expr_parser import parse_expr
 
@@ -245,3 +247,15 @@ def test_constants_at_the_ends_of_two_sums_become_one(c: int, d: int, sign: int)
     else:
         expected = beside(f"a {op} b", c + sign * d)
     assert str(binary(op, left, right)) == expected
+
+
+@given(st.lists(st.integers(1, 12), max_size=3), st.integers(0, 200))
+def test_remainders_repeat_after_their_period(moduli: list[int], place: int) -> None:
+    """The period is the least number of steps after which all of them come back together."""
+    digits = [A % n for n in moduli]
+    e = total(digit * 13**i for i, digit in enumerate(digits))
+    steps = period(e, "a")
+    values = [evaluate(e, {"a": place + step}) for step in range(steps + 1)]
+    assert values[0] == values[-1]
+    assert len({*values}) == steps
+    assert period(e, "b") == 1

@@ -4,7 +4,6 @@ other.
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -107,19 +106,24 @@ PLACE, COUNT = Var("place"), Var("count")
 
 
 @examples(200)
-@given(st.booleans(), st.integers(0, 3), st.integers(1, 3), st.integers(1, 20))
+@given(
+    st.booleans(),
+    st.integers(0, 3),
+    st.lists(st.integers(2, 4), max_size=2, unique=True),
+    st.integers(1, 40),
+)
 def test_a_condition_holds_in_an_iteration_if_it_holds_in_its_kind(
-    begins: bool, last: int, turns: int, count: int
+    begins: bool, last: int, turns: list[int], count: int
 ) -> None:
-    """Conditions on the first iteration, each of the last ones, and every second or third one."""
+    """Conditions on the first iteration, each of the last ones, and every second to fourth one."""
     tested = [Const(0)] * begins + [COUNT - 1 - n for n in range(last)]
     compared = [BinaryExpr("==", PLACE, value) for value in tested]
-    repeated = [BinaryExpr("==", PLACE % turns, Const(0))] if turns > 1 else []
+    repeated = [BinaryExpr("==", PLACE % n, Const(0)) for n in turns]
     conditions = [*compared, *repeated]
     loop = For("place", COUNT, ())
-    joined = reduce(lambda a, b: BinaryExpr("or", a, b), conditions, Const(0))
-    front, back, period = edges = edges_of(loop, [loop], [(joined.symbols, joined)])
-    assert (front > 0, back > 0) == (begins or turns > 1, bool(conditions))
+    items = [(e.symbols, e) for e in conditions]
+    front, back, period = edges = edges_of(loop, [loop], items)
+    assert (front > 0, back > 0) == (begins or turns != [], conditions != [])
     between = range(front, count - back)
     if len(between) >= period:
         kinds = [i if i < front else front + (i - front) % period for i in range(count - back)]

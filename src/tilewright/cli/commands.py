@@ -12,7 +12,8 @@ from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -60,32 +61,41 @@ def command(name: str) -> TyperCommand:
     )
     found = typer.main.get_command(single)
     assert isinstance(found, TyperCommand)
-    kinds = {p.name: get_args(p.annotation)[0] for p in _parameters(declared)}
+    own = {parameter.name: parameter for parameter in _parameters(declared)}
     for option in found.params:
-        option.process_value = partial(_read, option, kinds[option.name], option.process_value)  # type: ignore[method-assign]  # typer makes the options
+        option.process_value = partial(_read, own[option.name], option.process_value)  # type: ignore[method-assign]  # typer makes the options
     return found
 
 
-def _read(
-    option: Any, kind: Any, usual: Callable[[Any, Any], Any], context: Any, given: Any
-) -> Any:
-    """The value of an option. What is missing, a text, a path or a number within its limits needs
-    none of pydantic, by which typer reads all values, and which takes longer to load than all else.
+OTHERWISE = object()
+"""In place of a value that typer has to read."""
+
+
+def _read(parameter: Parameter, usual: Callable[[Any, Any], Any], context: Any, given: Any) -> Any:
+    """The value of an option, read by typer unless it is plain."""
+    found = plain_value(parameter, given)
+    return usual(context, given) if found is OTHERWISE else found
+
+
+def plain_value(parameter: Parameter, given: Any) -> Any:
+    """The value of what is missing, a default, a flag, a text, a path or a number within its
+    limits, as declared: none of them needs pydantic, by which typer reads all values, and which
+    takes longer to load than all else. `OTHERWISE` for anything else, right or wrong.
     """
-    if given is None:
-        missing = () if option.nargs < 0 or getattr(option, "multiple", False) else None
-        return usual(context, given) if option.required else missing
-    if given is option.default:
+    declared, details = get_args(parameter.annotation)
+    kinds = {*get_args(declared)} if isinstance(declared, UnionType) else {declared}
+    if given is None and parameter.default is None:
+        return () if any(get_origin(kind) is list for kind in kinds) else None
+    if given is parameter.default or (bool in kinds and isinstance(given, bool)):
         return given
     if isinstance(given, str):
-        kinds = {kind, *get_args(kind)}
         if kinds & {str, Path}:
             return Path(given) if Path in kinds else given
         if int in kinds and given.isascii() and given.isdecimal():
-            low, high = option.min, option.max
+            low, high = details.min, details.max
             if (low is None or low <= int(given)) and (high is None or int(given) <= high):
                 return int(given)
-    return usual(context, given)
+    return OTHERWISE
 
 
 def _function(name: str, declared: type[Any]) -> Callable[..., None]:

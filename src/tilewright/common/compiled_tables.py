@@ -13,8 +13,10 @@ _Hashes = npt.NDArray[np.uint64]
 _Floats = npt.NDArray[np.float64]
 
 SHIFT = np.uint64(29)
-_BLOCK = 256
+_ROWS, _COLUMNS = 64, 256
 """Rows and columns of the second matrix per block, which stays in the cache."""
+_AT_A_TIME = 4
+"""Rows of a block for which a sum is loaded and stored once."""
 
 
 def classes_by_hashes(table: _Ints) -> tuple[_Ints, _Ints] | None:
@@ -65,21 +67,46 @@ def _find(
 
 
 def least_sums(first: _Floats, second: _Floats) -> _Floats:
-    """Min-plus product: the least `first[i, j] + second[j, k]` over all j, for each i and k."""
+    """Min-plus product: the least `first[i, j] + second[j, k]` over all j, for each i and k.
+
+    The j that may give the least sums are tried first, so that a bound leaves out most others.
+    """
+    order = np.argsort(first.min(axis=0, initial=np.inf) + second.min(axis=1, initial=np.inf))
+    first, second = np.ascontiguousarray(first[:, order]), np.ascontiguousarray(second[order])
+    blocks = np.arange(0, second.shape[1], _COLUMNS)
     least = np.full((first.shape[0], second.shape[1]), np.inf)
-    _fill_least(np.ascontiguousarray(first), np.ascontiguousarray(second), least)
+    _fill_least(first, second, np.minimum.reduceat(second, blocks, axis=1), least)
     return least
 
 
 @entry_point()
-def _fill_least(first: _Floats, second: _Floats, least: _Floats) -> None:
+def _fill_least(first: _Floats, second: _Floats, lowest: _Floats, least: _Floats) -> None:
+    """Fill in the least sums; `lowest` has the lowest number of each row in each block."""
     rows, columns = second.shape
-    for j in range(0, rows, _BLOCK):
-        for k in range(0, columns, _BLOCK):
+    for k in range(0, columns, _COLUMNS):
+        block, end = k // _COLUMNS, k + _COLUMNS
+        for j in range(0, rows, _ROWS):
+            last = min(j + _ROWS, rows) - 1
             for i in range(first.shape[0]):
-                own = least[i, k : k + _BLOCK]
-                for row in range(j, min(j + _BLOCK, rows)):
-                    cost, beside = first[i, row], second[row, k : k + _BLOCK]
+                own = least[i, k:end]
+                most = -np.inf
+                for column in range(own.size):
+                    most = own[column] if own[column] > most else most
+                for a in range(j, last + 1, _AT_A_TIME):
+                    b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+                    p, q, r, s = first[i, a], first[i, b], first[i, c], first[i, d]
+                    one = min(p + lowest[a, block], q + lowest[b, block])
+                    if min(one, r + lowest[c, block], s + lowest[d, block]) >= most:
+                        continue
+                    by_a, by_b = second[a, k:end], second[b, k:end]
+                    by_c, by_d = second[c, k:end], second[d, k:end]
                     for column in range(own.size):
-                        found = cost + beside[column]
-                        own[column] = found if found < own[column] else own[column]
+                        # A comparison with the old sum comes first: were it the last one, the
+                        # store would become a masked store, which takes five times as long.
+                        sum_a, sum_b = p + by_a[column], q + by_b[column]
+                        sum_c, sum_d = r + by_c[column], s + by_d[column]
+                        found = own[column]
+                        found = sum_a if sum_a < found else found
+                        other = sum_b if sum_b < sum_c else sum_c
+                        found = sum_d if sum_d < found else found
+                        own[column] = other if other < found else found

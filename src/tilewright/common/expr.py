@@ -18,6 +18,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from math import lcm
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -483,12 +484,12 @@ def coefficient(e: Expr, name: str) -> Expr:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def period(e: Expr, name: str) -> int:
-    """The period of an expression's remainders in a variable: the largest modulus in it, or 1."""
+    """Period of an expression's remainders in a variable: their moduli's least common multiple."""
     match e:
         case BinaryExpr("%", Var(own), Const(value)) if own == name:
             return value
         case BinaryExpr(_, a, b):
-            return max(period(a, name), period(b, name))
+            return lcm(period(a, name), period(b, name))
         case _:
             return 1
 

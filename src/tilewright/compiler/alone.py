@@ -45,13 +45,7 @@ from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
 from tilewright.tune.search import Counts
 
-# Checks of a network's code: one layer for each algorithm that applies to it.
-#
-# In: the kernels of a network. Out: the check results of their code. An algorithm runs on the layer
-# that costs least to run on the host. Where it won there, the generated code itself runs; otherwise
-# a version with just enough images, and then rows of them, for a quarter of a second. If all core
-# groups together are no more work than that, the code that starts them and arranges their operands
-# runs too.
+_LOG = logging.getLogger(__name__)
 
 Work: TypeAlias = tuple[Kernel, Option]
 """A layer, and the option whose code runs."""
@@ -90,6 +84,10 @@ def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
 class Checks:
     """Checks that run in the background, two at a time. A check starts once the kernel of its layer
     is there. The runtime that all checks need is built before.
+
+    Where the option won on its layer, the generated code itself runs; otherwise a version with just
+    enough images, and then rows of them, for a quarter of a second. If all core groups together are
+    no more work than that, the code that starts them and arranges their operands runs too.
     """
 
     def __init__(self, machine: Machine, settings: Settings) -> None:
@@ -226,19 +224,13 @@ def _host_work(op: Op) -> int:
     return op.flops + _OPERATIONS_PER_ELEMENT * sum(math.prod(s) for s in shapes)
 
 
-# The compilation pipeline: operators in, kernels out.
-#
-# choose (partition, algorithm and schedule, by the model) -> confirm (by measurement, if requested)
-# -> instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if
-# requested).
-
-_LOG = logging.getLogger(__name__)
-
-
 def compile_layers(
     name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
 ) -> Kernels:
-    """Run the pipeline for all layers together; equal layers are compiled once."""
+    """Choose partition, algorithm and schedule by the model, confirm by measuring if requested,
+    instantiate, emit, simulate (or measure, where the machine is this computer) and check: for all
+    layers together, and once for equal ones. Raises GraphError if there is no layer.
+    """
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()

@@ -45,11 +45,6 @@ from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.refills import simulated
 
-# Time of a kernel by cause, according to the simulator or to the model alone.
-#
-# In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured on
-# this computer has no causes of its own; the model's are shown beside it, labelled as such.
-
 Seconds: TypeAlias = float
 
 
@@ -59,7 +54,7 @@ class Account:
     the largest part.
 
     `useful_flops` are those of all matrix products on elements of tensors. `measured_seconds` is
-    the time on this computer, if measured.
+    the time on this computer, if measured: it has no causes of its own, those are the model's.
     """
 
     cycles: int
@@ -399,10 +394,7 @@ def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{path}={value:.12g}" for path, value in settings.items())
 
 
-# Explanation of one stage of a network that is no product.
-#
-# In: the simulated run of a plan, or the measured run of a network on this computer, and the
-# stage's name. Out: a `report.view.StageExplanation`.
+# Stages of networks that are no product.
 
 _WITHOUT_TENSOR = ("plain_layout",)
 """Stages of this computer that are not named after a node or tensor."""

@@ -93,12 +93,6 @@ def _behind(run: KernelRun, others: Iterable[KernelRun]) -> KernelRun:
     return run
 
 
-# The result of an operator by interpreting the programs of all core groups.
-#
-# In: an option, its programs (a piece's, and the one that adds up partial results) and whole
-# operands. Out: the operator's result.
-
-
 def operator_meaning(
     option: Option, programs: Sequence[Program], mesh: tuple[int, int], operands: tuple[Array, ...]
 ) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
+from math import lcm
 from operator import mul
 from typing import NamedTuple, TypeAlias
 
@@ -179,7 +180,7 @@ def edges_of(
         turns = min(known) - 1
         return Edges(turns, 0 if loop.extent == Const(min(known)) else turns)
     tests = frozenset[Expr]().union(*(_tested(c, loop.var) for c in touched))
-    repeated = max((period(c, loop.var) for c in touched), default=1)
+    repeated = lcm(*(period(c, loop.var) for c in touched))
     last = 1 + max((_ahead(c, loop.var) for c in touched), default=0)
     if Const(0) in tests or len(tests) > 1 or repeated > 1:
         front = repeated if repeated > 1 else int(Const(0) in tests)

@@ -11,7 +11,6 @@ say how often they start on a vector boundary.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilewright.common.errors import ProgramError
@@ -25,6 +24,15 @@ from tilewright.common.expr import (
     product,
     substitute,
     total,
+)
+from tilewright.ir.loop_axes import (
+    Axes,
+    Loop,
+    Paired,
+    StridedAxis,
+    axes_of,
+    transform_axes,
+    window_axes,
 )
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, Operand, View
 from tilewright.ir.primitives import (
@@ -43,21 +51,7 @@ from tilewright.ir.regions import strides_of
 ALIGNED_ELEMENTS = 4
 """Elements of a vector: rows that are computed by vectors start at multiples of it."""
 _MESH = ("mesh_rows", "mesh_columns")
-
-
-@dataclass(frozen=True)
-class _Axis:
-    extent: Expr
-    stride: Expr
-
-
-_Axes = dict[str, list[_Axis]]
-
-
-@dataclass(frozen=True)
-class _Loop:
-    extent: Expr
-    strides: tuple[Expr, ...]
+_BY_ELEMENTS = (Fill, Copy, ScaleAdd, Map, MultiplyAccumulate, Reduce)
 
 
 def nest_dims(
@@ -87,7 +81,7 @@ def nest_dims(
     for number, loop in enumerate(loops):
         around = loops[number + 1] if number + 1 < len(loops) else None
         dims[f"loop_{number}"] = loop.extent
-        if not (_is_known(loop.extent, fixed) or (around and _run_as_one(loop, around))):
+        if not (_is_known(loop.extent, fixed) or (around and around.continues(loop))):
             dims[f"open_{number}"] = 1 + _varies(loop.extent, turns)
         for operand, stride in enumerate(loop.strides):
             dims[f"step_{number}_{operand}"] = stride + 1
@@ -106,12 +100,6 @@ def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
     return 1 - binary("==", substitute(e, dict.fromkeys(turns, 0)), substitute(e, last))
 
 
-def _run_as_one(inner: _Loop, outer: _Loop) -> bool:
-    """True if two loops can join: every outer stride is the inner extent times the inner stride."""
-    pairs = zip(outer.strides, inner.strides, strict=True)
-    return all(o == inner.extent * i for o, i in pairs)
-
-
 def _starts(views: Sequence[View], known: set[str] | None) -> dict[str, Expr]:
     found = {}
     for operand, view in enumerate(views):
@@ -122,23 +110,25 @@ def _starts(views: Sequence[View], known: set[str] | None) -> dict[str, Expr]:
     return found
 
 
-def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
+def _loops(call: Call, views: Sequence[View]) -> list[Loop] | None:
     """The loops of a call, innermost first; for a reduction, the loops over its results. None for a
     call without loops of this form.
     """
-    axes = [_axes(view) for view in views]
+    axes = [axes_of(view) for view in views]
+    pairs: Paired
     match call.primitive:
-        case Fill() | Copy() | ScaleAdd() | Map() | MultiplyAccumulate() | Reduce():
-            pairs = [(letter, [a.get(letter, []) for a in axes]) for letter in axes[0]]
         case Windows() as windows:
-            pairs = _of_windows(windows, axes)
+            pairs = window_axes(windows, axes, *_taken(axes[1], "rc"))
         case WinogradTransform() as transform:
-            pairs = _of_transform(transform, axes)
-        case own if own.by_elements:
-            pairs = [(letter, [a.get(letter, []) for a in axes]) for letter in axes[0]]
+            flat = 1 if isinstance(transform, WinogradOutput) else 0
+            _, column = _taken(axes[1 - flat], "rc")
+            axes[flat].pop("x", None)
+            pairs = transform_axes(transform, axes, column)
+        case own if own.by_elements or isinstance(own, _BY_ELEMENTS):
+            pairs = [(letter, tuple(a.get(letter, []) for a in axes)) for letter in axes[0]]
         case _:
             return None
-    loops: list[_Loop] = []
+    loops: list[Loop] = []
     for _, operands in pairs:
         found = _matched(operands)
         if found is None:
@@ -147,57 +137,13 @@ def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
     return loops[::-1]
 
 
-_Pairs = list[tuple[str, list[list[_Axis]]]]
+def _taken(axes: Axes, letters: str) -> list[Expr]:
+    """The strides of the axes `letters`, 0 for a missing one; the axes are removed."""
+    found = [axes.pop(letter, []) for letter in letters]
+    return [own[0].stride if own else Const(0) for own in found]
 
 
-def _of_windows(windows: Windows, axes: list[_Axes]) -> _Pairs:
-    """The axes of result and pixels; the loops over a window's points overlap in the pixels."""
-    result, pixels = axes
-    row, column = (_stride_of(pixels.pop(letter, [])) for letter in "rc")
-    counts, own = (Const(windows.rows), Const(windows.cols)), result.get("x", [])
-    if len(own) == 1:  # the result may have room for more points
-        own = [_Axis(counts[0], own[0].stride * windows.cols), _Axis(counts[1], own[0].stride)]
-    own = [a for a in own if a.extent != Const(1)]
-    strides = row * windows.row_step, column * windows.col_step
-    points = [_Axis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
-    tiles = result.get("t", [])
-    across = [_Axis(product(a.extent for a in tiles), column * windows.stride)] if tiles else []
-    outside = max(0, len(points) - 1)
-    pairs = {"x": [own[-1:], points[-1:]], "t": [tiles, across]}
-    inner = [(a, pairs.get(a, [result.get(a, []), pixels.get(a, [])])) for a in result]
-    return [("x", [own[:outside], points[:outside]]), *inner] if outside else inner
-
-
-def _of_transform(transform: WinogradTransform, axes: list[_Axes]) -> _Pairs:
-    """The tiles, then the axes that the transform does not touch."""
-    flat = 1 if isinstance(transform, WinogradOutput) else 0
-    space = axes[1 - flat]
-    _, column = (_stride_of(space.pop(letter, [])) for letter in "rc")
-    axes[flat].pop("x", None)
-    tiles = axes[flat].pop("t", [])
-    extent = product(a.extent for a in tiles)
-    steps = [_Axis(extent, column * transform.output_tile)] if tiles else []
-    both = [tiles, steps] if flat == 0 else [steps, tiles]
-    letters = dict.fromkeys((*axes[0], *axes[1]))
-    return [("t", both), *((a, [axes[0].get(a, []), axes[1].get(a, [])]) for a in letters)]
-
-
-def _stride_of(axes: Sequence[_Axis]) -> Expr:
-    return axes[0].stride if axes else Const(0)
-
-
-def _axes(view: View) -> _Axes:
-    """Dimensions of more than one index, outermost first, by role letter."""
-    axes: _Axes = {}
-    for role, r, stride in zip(view.roles, view.ranges, strides_of(view.shape), strict=True):
-        mine = axes.setdefault(role, [])
-        if r.extent != Const(1):
-            mine.append(_Axis(r.extent, r.step * stride))
-    axes.pop(".", None)
-    return axes
-
-
-def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
+def _matched(operands: Sequence[list[StridedAxis]]) -> list[Loop] | None:
     """Loops over one axis, outermost first, divided as in the operand with the most dimensions
     along it. Other operands have as many, one or none; otherwise None.
     """
@@ -213,7 +159,7 @@ def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
             strides.append([axes[0].stride * within for within in inside])
         else:
             return None
-    return [_Loop(a.extent, tuple(s[i] for s in strides)) for i, a in enumerate(most)]
+    return [Loop(a.extent, tuple(s[i] for s in strides)) for i, a in enumerate(most)]
 
 
 def gathered_axes(call: Call) -> dict[str, Expr]:

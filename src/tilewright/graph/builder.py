@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.graph.names import quoted, safe_name
+from tilewright.graph.names import quoted, safe_name, unused
 from tilewright.ops.op import Arrays, Op, Shape
 
 
@@ -57,11 +57,7 @@ class NetworkBuilder:
 
     def fresh(self, name: str, taken: Container[str] = ()) -> str:
         """A tensor name that starts with `name` and is neither in use nor among `taken`."""
-        candidate, number = name, 1
-        while candidate in self._tensors or candidate in taken:
-            number += 1
-            candidate = f"{name}_{number}"
-        return candidate
+        return unused(name, self._tensors, taken)
 
     def build(self, outputs: tuple[str, ...], values: Arrays | None = None) -> Network:
         """The checked network; raises GraphError if it contradicts itself."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Container
+from itertools import chain, count
 
 LONGEST = 40
 
@@ -26,6 +27,23 @@ def safe_name(text: str, taken: Collection[str] = ()) -> str:
         suffix = f"_{number}"
         name = base[: LONGEST - len(suffix)] + suffix
     return name
+
+
+def unused(name: str, *taken: Container[str]) -> str:
+    """`name`, with the least number from 2 on appended if it is in any of `taken`.
+
+    >>> unused("Conv.3", {"Conv.3", "Conv.3_2"})
+    'Conv.3_3'
+    """
+    names = chain((name,), (f"{name}_{number}" for number in count(2)))
+    return next(n for n in names if not any(n in own for own in taken))
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """An unused name that begins with `name`; it is added to `taken`."""
+    found = unused(name, taken)
+    taken.add(found)
+    return found
 
 
 def quoted(text: object) -> str:

@@ -24,12 +24,6 @@ from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.ir import nodes as ir
 from tilewright.ir.primitives import Repack
 
-# A memory of the interpreter: elements, and a bitmap of those that have been written.
-#
-# An unwritten element may be moved and computed with; everything that depends on it is unwritten,
-# too. So reads of uninitialised memory show in results of any element type: unwritten floats become
-# NaN; for integers, which have no NaN, the program is refused.
-
 Written = npt.NDArray[np.bool_]
 Index = Any
 
@@ -49,7 +43,12 @@ class _Elements:
 
 @dataclass(frozen=True)
 class _Memory:
-    """The elements of a tensor, or of a buffer in every core; `written` is None if all are."""
+    """The elements of a tensor, or of a buffer in every core; `written` is None if all are.
+
+    An unwritten element may be moved and computed with; everything that depends on it is unwritten,
+    too. So reads of uninitialised memory show in results of any element type: unwritten floats
+    become NaN; for integers, which have no NaN, the program is refused.
+    """
 
     values: Array
     written: Written | None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, IntLike, Var, expr
+from tilewright.common.expr import Const, Expr, IntLike, Var, expr, product
 from tilewright.ir.primitive import Primitive
 
 STATEMENT_WORDS = ("get", "put", "wait", "barrier")
@@ -172,6 +172,12 @@ class View:
 
 
 Operand: TypeAlias = Tile | View
+
+
+def role_extent(operand: Operand, role: str) -> Expr:
+    """Number of indices of a role in an operand."""
+    pairs = zip(operand.roles, operand.ranges, strict=True)
+    return product(r.extent for letter, r in pairs if letter == role)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,7 @@ from tilewright.ir import nodes as ir
 from tilewright.ir.primitive import Attribute
 from tilewright.ir.primitives import make_primitive
 
-# The small parts of the IR's text: expressions, regions, slots, operands, attributes.
-#
-# In: nodes of a Python syntax tree. Out: the IR's values, or ProgramError with the line and the
-# expected form. Statements and declarations below are parsed with these.
+# Expressions, regions, slots, operands and attributes; statements and declarations are below.
 
 _INTEGER_LIMIT = 2**63
 _NOT_FINITE = ("inf", "-inf", "nan")

@@ -164,7 +164,7 @@ def _check_extents(call: ir.Call, place: Place) -> None:
     seen: dict[str, tuple[Const, ir.Operand]] = {}
     for operand in call.operands:
         for letter in dict.fromkeys(operand.roles.replace(".", "")):
-            extent = _axis_extent(operand, letter)
+            extent = ir.role_extent(operand, letter)
             if not isinstance(extent, Const):
                 continue
             before, other = seen.setdefault(letter, (extent, operand))
@@ -173,11 +173,6 @@ def _check_extents(call: ir.Call, place: Place) -> None:
                     f"axis {letter!r} has extent {before} in {print_operand(other)} "
                     f"and {extent} in {print_operand(operand)}"
                 )
-
-
-def _axis_extent(operand: ir.Operand, letter: str) -> Expr:
-    named = zip(operand.roles, operand.ranges, strict=True)
-    return product(r.extent for role, r in named if role == letter)
 
 
 # Verification of parameters, tensors and buffers, which comes before that of statements.

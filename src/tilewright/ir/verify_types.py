@@ -29,6 +29,14 @@ def check_one_type(primitive: Primitive, operands: tuple[Operand, ...], place: P
             )
 
 
+def check_floating(primitive: Primitive, operands: tuple[Operand, ...], place: Place) -> None:
+    """Raise ProgramError unless all operands have one floating-point type."""
+    check_one_type(primitive, operands, place)
+    kind = element_types(operands, place)[0]
+    if not kind.is_float:
+        raise place.error(f"{primitive.name} computes in floating point, not in {kind}")
+
+
 def check_whole(primitive: Primitive, operands: tuple[Operand, ...], place: Place) -> None:
     """Raise ProgramError for an attribute with a fraction if the operands are integers."""
     kind = element_types(operands, place)[0]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
-from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitution
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    IntLike,
+    Var,
+    all_of,
+    binary,
+    free_vars,
+    substitution,
+)
 from tilewright.ir import nodes as ir
 from tilewright.ir.primitive import Primitive
 
@@ -201,3 +210,13 @@ def _simplified(
             case _:
                 result.append(map_stmt(stmt, bound) if bindings else stmt)
     return tuple(result)
+
+
+def in_first(loops: Iterable[ir.For]) -> Expr:
+    """1 in the first iteration of all of these loops, else 0."""
+    return all_of(binary("==", Var(loop.var), 0) for loop in loops)
+
+
+def in_last(loops: Iterable[ir.For]) -> Expr:
+    """1 in the last iteration of all of these loops, else 0."""
+    return all_of(binary("==", Var(loop.var) + 1, loop.extent) for loop in loops)

@@ -39,18 +39,14 @@ from tilewright.partition.objective import CoreModel, Weights
 from tilewright.partition.parts import Computes, Part, Programs, Task, by_reference, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 
-# Running a plan on cores that see nothing but their own memory.
-#
-# In: a network, a plan of its layers, and numbers. Out: the network's outputs. Cores get weights
-# and the network's inputs from outside, everything else by the plan's messages. A core that reads
-# a value it never received raises an error instead of computing a wrong number.
-
 SUMS = " sums"
 """Suffix of a tensor's name: the sums of the layer's first step, each core with some terms."""
 
 
 class CoreMemory:
-    """The regions of tensors that one core has."""
+    """The regions of tensors that one core has: weights and the network's inputs from outside, all
+    else by the plan's messages. A value that it never received is an error, not a wrong number.
+    """
 
     def __init__(self, core: int) -> None:
         self.core = core

@@ -56,13 +56,6 @@ from tilewright.partition.volumes import (
     selected,
 )
 
-# Grids whose tiles fit the cores' buffers.
-#
-# In: the grids of a layer, and a machine's buffers. Out: the grids that fit, or an error that names
-# the layer, the bytes, the limit and the smallest grid that fits. A core's input occupies one
-# buffer and its sums another. Weights stream through the input's buffer, which holds the weights
-# of two output channels: one in use and the next.
-
 _SEARCHED = (256, 1024, 4096)
 """Numbers of cores, in order, up to which `_way_out` searches for a grid that fits."""
 _TOGETHER = 32
@@ -74,6 +67,9 @@ def fitting(
 ) -> NDArray[np.bool_]:
     """Mask of the table's grids that fit the buffers. Raises PartitionError if none does; its
     advice is `other_grids` if a grid outside the table would fit these cores.
+
+    A core's input occupies one buffer and its sums another. Weights stream through the input's
+    buffer, which holds those of two output channels: one in use and the next.
     """
     found: NDArray[np.bool_] = table.buffers <= model.buffer_values
     if not found.any():
@@ -125,14 +121,6 @@ def _middles(grids: Grids) -> Grids:
     return replace(grids, cuts=cuts)
 
 
-# Grids whose cells overlap: cores compute the halos that their next layer reads.
-#
-# In: layers and their grids. Out: the grids, extended for each layer whose only reader is a
-# convolution or pooling by grids whose cells cover all that the reader needs on the same core. The
-# two layers then exchange nothing; instead, halos are computed more than once, and the first layer
-# reads more. Several layers in a row may be extended, the first with the widest halo: the tile
-# pyramids of fused-layer accelerators (Alwani et al. 2016).
-
 RECOMPUTED = "recomputed"
 
 
@@ -141,6 +129,11 @@ def with_recomputed(
 ) -> list[Choices]:
     """The choices of each layer with overlapping grids added, computed from the last layer back:
     a layer's new grids depend on all grids of its reader.
+
+    Cores of an overlapping grid compute the halos that their next layer reads: where a convolution
+    or pooling is a layer's only reader, the two exchange nothing, halos are computed more than
+    once, and the first layer reads more. Several layers in a row may be extended, the first with
+    the widest halo: the tile pyramids of fused-layer accelerators (Alwani et al. 2016).
     """
     found = list(choices)
     readers = Counter(name for layer in layers for name in layer.reads)

@@ -38,14 +38,6 @@ from tilewright.partition.volumes import (
     sizes,
 )
 
-# Outlines: sizes from which the costs of grids are bounded, without the regions of their cells.
-#
-# In: many grids of one layer. Out: what their cells read, load, keep and compute, from tables of
-# the cuts of each axis alone. This is exact where each dimension of a region follows axes of its
-# own (`Op.follows`); for other layers the regions of every grid are computed. Pairs of grids are
-# bounded by the extents of their largest cells: along each dimension, a core keeps no more of what
-# it needs than the smaller of the two extents.
-
 _TOGETHER = 1 << 16
 """Cells whose regions are computed at once."""
 
@@ -66,10 +58,13 @@ class _Extents:
 
 @dataclass(frozen=True)
 class GridOutlines:
-    """Outline of each grid: `kept`, the longest sides that cells keep; `needs`, the extents of each
-    operand that the layer reads; `weights` loaded, a lower bound where sums are divided; partial
-    `sums` exchanged; `work`, the busiest core's fraction of the operations. A buffer holds between
-    `least` and `most` values.
+    """Sizes that bound the costs of each grid, by tables of the cuts of each axis alone where each
+    dimension of a region follows axes of its own (`Op.follows`), else by the regions of all cells.
+
+    `kept`: the longest sides that cells keep; `needs`: the extents of each operand that the layer
+    reads; `weights` loaded, a lower bound where sums are divided; partial `sums` exchanged; `work`:
+    the busiest core's fraction of the operations. A buffer holds between `least` and `most` values.
+    Along each dimension a core keeps no more of what it needs than the smaller of the two extents.
     """
 
     cells: Integers

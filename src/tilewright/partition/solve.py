@@ -38,8 +38,6 @@ _OPTIONS = 48
 _WORK = 4.0
 """Limit on CP-SAT's deterministic time; a unit takes some seconds and is equal on any computer."""
 _STEPS = 1e6
-_MANY_SUMS = 1 << 24
-"""Number of sums from which compiled code is faster, the time to load Numba included."""
 
 
 def choose_remainder(
@@ -334,7 +332,7 @@ class _Elimination:
             case [(other, matrix)]:
                 self._own[other] = self._own[other] + (own[:, None] + matrix).min(axis=0)
             case [(one, first), (other, second)]:
-                self._join(one, other, _least_sums((own[:, None] + first).T, second))
+                self._join(one, other, compiled_tables.least_sums((own[:, None] + first).T, second))
             case _:
                 pass
 
@@ -342,10 +340,3 @@ class _Elimination:
         present = self._to[i].get(j)
         total = matrix if present is None else present + matrix
         self._to[i][j], self._to[j][i] = total, total.T
-
-
-def _least_sums(first: Costs, second: Costs) -> Costs:
-    """Min-plus product: the least `first[i, j] + second[j, k]` over all j, for each i and k."""
-    if first.size * second.shape[1] >= _MANY_SUMS:
-        return compiled_tables.least_sums(first, second)
-    return np.array([(costs[:, None] + second).min(axis=0) for costs in first])

@@ -1,7 +1,7 @@
 """Place all buffers of a memory in one coalesced region (swATOP 4.7).
 
-Top-level barriers cut a program into parts. Buffers of different parts are never alive together, so
-they share addresses.
+Top-level barriers cut a program into parts. A buffer is alive from the first part that uses it to
+the last one; buffers that are never alive together share addresses.
 """
 
 from __future__ import annotations
@@ -37,27 +37,33 @@ class AllocateBuffers:
 
     def apply(self, program: Program) -> Program:
         """Assign addresses to buffers. Raises CapacityError that names the largest buffer."""
+        lives = _lives(program.body)
+        used = [b for b in program.buffers if b.name in lives]
         offsets: dict[str, int] = {}
-        for part in _parts(program.body):
-            used = _buffers(part)
-            alive = [b for b in program.buffers if b.name in used]
-            for space in dict.fromkeys(b.space for b in alive):
-                offsets |= self._placed([b for b in alive if b.space == space], space)
-        placed = tuple(
-            replace(b, offset_bytes=offsets[b.name]) for b in program.buffers if b.name in offsets
+        for space in dict.fromkeys(b.space for b in used):
+            offsets |= self._placed([b for b in used if b.space == space], lives)
+        return replace(
+            program, buffers=tuple(replace(b, offset_bytes=offsets[b.name]) for b in used)
         )
-        return replace(program, buffers=placed)
 
-    def _placed(self, buffers: list[Buffer], space: str) -> dict[str, int]:
-        """Consecutive aligned addresses for the buffers of one memory."""
-        offsets, position = {}, 0
-        unit, limit = self.alignment_bytes.get(space, 1), self.capacity_bytes.get(space, 0)
+    def _placed(self, buffers: list[Buffer], lives: Mapping[str, range]) -> dict[str, int]:
+        """The lowest aligned addresses at which buffers of one memory are apart while alive."""
+        unit = self.alignment_bytes.get(buffers[0].space, 1)
+        limit = self.capacity_bytes.get(buffers[0].space, 0)
+        places: dict[str, range] = {}
         for buffer in buffers:
-            offsets[buffer.name] = position
-            position += -(-bytes_on_a_core(buffer) // unit) * unit
-        if position > limit:
-            _refuse(buffers, position, limit)
-        return offsets
+            size, start = -(-bytes_on_a_core(buffer) // unit) * unit, 0
+            beside = (places[o] for o in places if _meet(lives[o], lives[buffer.name]))
+            for other in sorted(beside, key=lambda place: place.start):
+                if start + size > other.start:
+                    start = max(start, other.stop)
+            places[buffer.name] = range(start, start + size)
+        for part in sorted({part for b in buffers for part in lives[b.name]}):
+            alive = [b for b in buffers if part in lives[b.name]]
+            needed = max(places[b.name].stop for b in alive)
+            if needed > limit:
+                _refuse(alive, needed, limit)
+        return {name: place.start for name, place in places.items()}
 
 
 def bytes_on_a_core(buffer: Buffer) -> int:
@@ -66,19 +72,24 @@ def bytes_on_a_core(buffer: Buffer) -> int:
     return int(evaluate(buffer.elements * buffer.copies, {})) * size
 
 
-def _parts(body: tuple[Stmt, ...]) -> list[list[Stmt]]:
-    parts: list[list[Stmt]] = [[]]
+def _lives(body: tuple[Stmt, ...]) -> dict[str, range]:
+    """The parts from the first one to the last one that uses a buffer, for each buffer."""
+    lives: dict[str, range] = {}
+    part = 0
     for stmt in body:
-        if isinstance(stmt, Barrier):
-            parts.append([])
-        else:
-            parts[-1].append(stmt)
-    return parts
+        part += isinstance(stmt, Barrier)
+        for name in _buffers(stmt):
+            lives[name] = range(lives[name].start if name in lives else part, part + 1)
+    return lives
 
 
-def _buffers(statements: list[Stmt]) -> set[str]:
+def _meet(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _buffers(statement: Stmt) -> set[str]:
     used: set[str] = set()
-    for stmt in walk(tuple(statements)):
+    for stmt in walk((statement,)):
         match stmt:
             case Transfer() | Wait():
                 used.add(stmt.buffer)

@@ -21,22 +21,19 @@ from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.passes.lowering import lowering_of
 from tilewright.passes.simplify import Simplify
 
-# Divide the loops of a program among threads that share its memory.
-#
-# In: an instantiated program, the loops that neighbouring nests share, the number of threads.
-# Out: the program with each nest's loops divided by the rule of `ir.threads`. Statements outside
-# divided loops run on one thread, as the only iteration of a divided loop.
-#
-# before: for row in range(28): gemm(...)
-# after:  for row in range(28, threads=2): gemm(...)
-
 ALONE = "alone"
 """The variable of the one-iteration loop around statements for a single thread."""
 
 
 @dataclass(frozen=True)
 class DivideThreads:
-    """Divides loops among `threads`; several nests may share the loops named in `together`."""
+    """Divides the loops of each nest among `threads` by the rule of `ir.threads`; several nests may
+    share the loops named in `together`. Statements outside divided loops run on one thread, as the
+    only iteration of a divided loop.
+
+    before: for row in range(28): gemm(...)
+    after:  for row in range(28, threads=2): gemm(...)
+    """
 
     name: ClassVar[str] = "divide_threads"
     together: frozenset[str]

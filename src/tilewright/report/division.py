@@ -220,14 +220,6 @@ def _shape(extents: Sequence[int]) -> str:
     return "x".join(map(str, extents))
 
 
-# One layer of a divided network as an SVG: which core keeps which part, and how much each sends.
-#
-# In: a layer's plan and the shape of its result. Out: on the left, a panel for each part of images
-# and channels, with the cores that keep its rows and columns (for a matrix, its rows and columns of
-# elements); on the right, a square for each pair of cores that exchange values, darker for more:
-# layer inputs in blue, sums in orange, half and half where both move. A scale below gives the
-# shades.
-
 Interval = tuple[int, int]
 
 _SIDE = 480
@@ -249,8 +241,13 @@ _TICKS = 8
 def layer_picture(
     plan: LayerPlan, shape: Sequence[int], cores: int, heading: str, loaded: int
 ) -> str:
-    """The picture of a layer whose result is images, or a matrix, of this shape; `loaded` counts
-    the network's input values that its cores read from main memory.
+    """The picture of a layer whose result is images, or a matrix, of this shape, as SVG; `loaded`
+    counts the network's input values that its cores read from main memory.
+
+    On the left is a panel for each part of images and channels, with the cores that keep its rows
+    and columns (for a matrix, its rows and columns of elements); on the right a square for each
+    pair of cores that exchange values, darker for more: layer inputs in blue, sums in orange, half
+    and half where both move. A scale below gives the shades.
     """
     width, height = 3 * _MARGIN + 2 * _SIDE, 3 * _MARGIN + _SIDE
     moved = [*_panels(plan.parts, shape), *_matrix(plan.moves, cores, loaded)]

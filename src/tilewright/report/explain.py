@@ -15,11 +15,6 @@ from tilewright.cost.roofline import Level, Roofline, Stream
 from tilewright.report import view
 from tilewright.report.table import clipped, duration, short_schedule, wrapped_line
 
-# Calls of generated routines as rows of a table.
-#
-# In: calls with their price and their code's simulated cycles. Out: rows of words that fit 100
-# columns.
-
 _NAME_COLUMNS, _CALL_COLUMNS, _STAGE_COLUMNS = 34, 34, 24
 _SHOWN_CALLS = 6
 """Calls shown per routine; the others are counted."""
@@ -325,15 +320,13 @@ def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  " + "  ".join(cells).rstrip()
 
 
-# A roofline as text: bandwidth required and available at each level, and the resulting bound.
-#
-# In: a `Roofline`. Out: lines of text, with the streams of each level below it.
-
 _HEAD = ("level", "block", "required GB/s", "available GB/s", "share", "Gflop/s", "squared")
 
 
 def roofline_text(r: Roofline, threads: int = 1) -> str:
-    """The whole roofline, ended by the program's bound; for several threads, that of each."""
+    """The bandwidth required and available at each level, with its streams, ended by the program's
+    bound; for several threads, that of each.
+    """
     return (
         "\n".join([*_roofline_head(r, threads), *columns([_HEAD, *_levels(r)]), *_verdict(r)])
         + "\n"
@@ -393,13 +386,8 @@ def _giga(value: float) -> str:
     return f"{value / 1e9:.1f}" if value >= 1e8 else f"{value / 1e9:.2g}"
 
 
-# Explanation of one network stage as text: its computation, tensors and time.
-#
-# In: a `StageExplanation`. Out: lines of text.
-
-
 def stage_text(e: view.StageExplanation) -> str:
-    """The whole explanation."""
+    """The explanation of a stage: its computation, tensors and time."""
     sections = [[*_stage_head(e)], [*_tensors(e)]]
     if e.causes:
         sections.append(["time by cause (simulated)", *cause_lines(e.causes)])

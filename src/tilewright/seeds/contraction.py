@@ -150,6 +150,14 @@ class _Parts:
         taken = [a.name for a in self.matrix.values()]
         return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
 
+    @property
+    def names(self) -> tuple[list[str], list[str], list[str]]:
+        """The names of axes outside the product: of loops, of window axes beside it, of taps."""
+        roles = self.roles
+        every = (roles.loops, (*roles.wide_m, *roles.wide_n), roles.taps)
+        outer, wide, taps = ([a.name for a in self.named(axes)] for axes in every)
+        return outer, wide, taps
+
     def dimension(self, held: _StoredOperand, a: int) -> str:
         """The dimension of the tensor's view along which axis `a` runs alone."""
         if held is self.result:
@@ -295,10 +303,7 @@ def _orders(p: _Parts) -> Choice:
     """Loop orders, vector dimensions, and the loops outside which operands are fetched. Taps with
     no other work between their products form a chain (`ir.chains`).
     """
-    roles = p.roles
-    outer, wide = ([a.name for a in p.named(axes)] for axes in (
-        roles.loops, (*roles.wide_m, *roles.wide_n)))  # fmt: skip
-    taps = [a.name for a in p.named(roles.taps)]
+    outer, wide, taps = p.names
     row, col, depth = (p.matrix[x].name for x in "mnk")
     blocks = ((*outer, row, *wide, col), (*outer, *wide, col, row))
     return tuple(
@@ -328,10 +333,7 @@ def _addressed_space(p: _Parts, body: Nest) -> Space:
     """For one block of columns and some rows, the products of all taps and terms accumulate into
     one C; operands that are not packed are read in place.
     """
-    roles = p.roles
-    outer, wide = ([a.name for a in p.named(axes)] for axes in (
-        roles.loops, (*roles.wide_m, *roles.wide_n)))  # fmt: skip
-    taps = [a.name for a in p.named(roles.taps)]
+    outer, wide, taps = p.names
     row, col, depth = (p.matrix[x].name for x in "mnk")
     orders = ((row, col, depth, *wide), (depth, row, col, *wide), (depth, *wide, row, col),
               (*wide, row, col, depth))  # fmt: skip

@@ -125,6 +125,16 @@ def gemm_space(
     )
 
 
+def inner_space(
+    name: str, c: TensorSpec, a: TensorSpec, b: TensorSpec, outer: str, axes: tuple[str, str, str]
+) -> Space:
+    """The space of a product inside loops over the `outer` axes, as a step of a longer algorithm:
+    with few orders of loops and few tiles.
+    """
+    product = product_nest(name, c, a, b, outer, axes)
+    return gemm_space(product, *axes, inner_only=True, most=4)
+
+
 # Batched matrix multiplication: a loop over the batch around the product.
 
 

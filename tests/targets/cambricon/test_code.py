@@ -24,6 +24,7 @@ from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.seeds.steps import Reorder, Stage
 from tilewright.targets.cambricon.code import CODE
+from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.legal import structures_on
@@ -62,6 +63,24 @@ def test_the_text_of_a_product():
   @neuron c, 1, 1, 1, 24
 """
     )
+
+
+def test_conditions_that_repeat_with_two_periods_take_no_branches():
+    """Six turns are written out, and a loop over them."""
+    program = parse("""\
+def every_second_and_third():
+    y: tensor("q8.8", "output", n=12)
+    y_tile: buffer("q8.8", 12, offset_bytes=0, space="vector")
+    for i in range(24):
+        if i % 2 == 0:
+            fill(y_tile[0](shape=(12,), roles="a"))
+        if i % 3 == 2:
+            put(y_tile[0], y[at(0, 12)])
+""")
+    lines = [line.strip() for line in emit_body(program, {"y": "y"})]
+    names = [line.split()[0] for line in lines if line and not line.startswith(";")]
+    assert names.count("cb") == 1, "one branch ends the loop"
+    assert (names.count("vstore"), len([n for n in lines if n.startswith("; fill")])) == (2, 3)
 
 
 def random_op(number: int) -> Op:

@@ -14,10 +14,7 @@ from typing import Any, TypeAlias
 from tilewright.codegen.c.elementwise_text import STRIDED_ARGUMENTS
 from tilewright.codegen.c.expression import Scope, c_expression
 from tilewright.codegen.c.loop_nest import (
-    Axes,
-    Loop,
-    StridedAxis,
-    match_axes,
+    matched,
     merge_loops,
     padded,
     view_axes,
@@ -28,8 +25,9 @@ from tilewright.codegen.c.winograd_text import transform_name
 from tilewright.codegen.c.writer import CWriter, library_text
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, evaluate, product
+from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.common.fixed_point import Rounding
+from tilewright.ir.loop_axes import Axes, Loop, StridedAxis, transform_axes, window_axes
 from tilewright.ir.nodes import Program, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import (
@@ -47,12 +45,6 @@ from tilewright.ir.primitives import (
 from tilewright.ir.scalar import c_number
 from tilewright.ir.winograd import KERNEL_POINTS
 
-# Conversion of integer sums to results as C text: shift, round once, saturate or keep the low bits.
-#
-# In: the integer types of sums and results, and the rounding. Out: a static C function over the
-# loops of `elementwise_text`. Right shifts of negative numbers are arithmetic, as in all compilers;
-# no intermediate value overflows.
-
 _REQUANTISE = library_text("requantise.h")
 
 _UP: dict[Rounding, str] = {
@@ -66,7 +58,10 @@ _UP: dict[Rounding, str] = {
 
 @dataclass(frozen=True)
 class Requantisation:
-    """A function that converts sums to results: their integer types, rounding and overflow."""
+    """A static C function that shifts integer sums, rounds once, and saturates or keeps the low
+    bits: types of sums and results, rounding and overflow. Right shifts of negative numbers are
+    arithmetic, as in all compilers; no intermediate value overflows.
+    """
 
     sums: DType
     result: DType
@@ -159,10 +154,6 @@ def finite(primitive: Primitive, name: str, value: float) -> str:
     return repr(value)
 
 
-def _letters(view: View) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(letter for letter in view.roles if letter != "."))
-
-
 def write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: CallContext) -> None:
     """Write the arrays `count` and `<operand>_stride` of the loops."""
     context.writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
@@ -178,9 +169,8 @@ def common_loops(
     `beside`; the other views broadcast.
     """
     axes = [view_axes(v) for v in views]
-    loops: list[Loop] = []
-    for letter in _letters(views[0]):
-        loops += match_axes(letter, tuple(a.get(letter, []) for a in axes), primitive.name)
+    pairs = [(letter, tuple(a.get(letter, []) for a in axes)) for letter in axes[0]]
+    loops = matched(pairs, primitive.name)
     for i, mine in enumerate(axes[1:], 1):
         extra = [a for a in mine if mine[a] and a not in axes[0] and a not in beside]
         if extra:
@@ -267,25 +257,7 @@ def window_loops(gather: Windows, views: tuple[View, ...]) -> tuple[Loop, ...]:
     name, axes = gather.name, [view_axes(y), view_axes(x)]
     reach = (gather.rows - 1) * gather.row_step + 1
     row, col = _grid(axes[1], x, reach, name)
-    counts, own = (Const(gather.rows), Const(gather.cols)), axes[0].pop("x", [])
-    if len(own) == 1:  # the result may have room for more points
-        own = [
-            StridedAxis(counts[0], own[0].stride * gather.cols),
-            StridedAxis(counts[1], own[0].stride),
-        ]
-    own = [a for a in own if a.extent != Const(1)]
-    strides = row * gather.row_step, col * gather.col_step
-    points = [StridedAxis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
-    tiles = axes[0].pop("t", [])
-    across = [StridedAxis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
-    # The innermost points stay beside the dimensions they may merge with in the result.
-    outside = len(points) - 1
-    loops = match_axes("x", (own[:outside], points[:outside]), name) if outside > 0 else []
-    pairs = {"x": (own[-1:], points[-1:]), "t": (tiles, across)}
-    for letter in _letters(y):
-        pair = pairs.get(letter, (axes[0].get(letter, []), axes[1].get(letter, [])))
-        loops += match_axes(letter, pair, name)
-    return merge_loops(loops)
+    return merge_loops(matched(window_axes(gather, axes, row, col), name))
 
 
 def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> None:
@@ -309,13 +281,7 @@ def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: Ca
     spatial, flat = (0, 1) if isinstance(transform, WinogradOutput) else (1, 0)
     grid = _grid(axes[spatial], views[spatial], _side(transform, points), name)
     plane = _plane(axes[flat].pop("x", []), points, name)
-    tiles = axes[flat].pop("t", [])
-    steps = [StridedAxis(product(a.extent for a in tiles), grid[1] * tile)] if tiles else []
-    pair = (tiles, steps) if flat == 0 else (steps, tiles)
-    loops = match_axes("t", pair, name)
-    for letter in dict.fromkeys((*axes[0], *axes[1])):
-        mine = axes[0].get(letter, []), axes[1].get(letter, [])
-        loops += match_axes(letter, mine, name)
+    loops = matched(transform_axes(transform, axes, grid[1]), name)
     nest = padded(merge_loops(loops), 2, name)
     y_point, x_point = (plane, grid) if flat == 0 else (grid, plane)
     with context.writer.block():

@@ -7,34 +7,14 @@ have equal extents, and neighbouring loops are merged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr
+from tilewright.ir.loop_axes import Axes, Loop, Paired, StridedAxis, axes_of
 from tilewright.ir.nodes import View
 from tilewright.ir.regions import strides_of
 
 MAXIMUM_LOOPS = 6
 """Loops that the primitives of `tw_primitives.h` accept (TW_LOOPS there)."""
-
-
-@dataclass(frozen=True)
-class StridedAxis:
-    """`extent` elements, `stride` elements apart."""
-
-    extent: Expr
-    stride: Expr
-
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop, and its stride in each operand."""
-
-    extent: Expr
-    strides: tuple[Expr, ...]
-
-
-Axes = dict[str, list[StridedAxis]]
 
 
 def view_offset(view: View) -> Expr:
@@ -46,20 +26,21 @@ def view_offset(view: View) -> Expr:
 
 
 def view_axes(view: View) -> Axes:
-    """The view's dimensions by role letter, outermost first, without dimensions of extent 1."""
-    axes: Axes = {}
-    strides = strides_of(view.shape)
+    """The view's dimensions by role letter. Raises ProgramError for one of several indices without
+    a role.
+    """
     for d, (role, r) in enumerate(zip(view.roles, view.ranges, strict=True)):
         if role == "." and r.extent != Const(1):
             raise ProgramError(
                 f"dimension {d} of a view of {view.buffer!r} has no role and extent {r.extent}",
                 fix="give it a role or extent 1",
             )
-        mine = axes.setdefault(role, [])
-        if r.extent != Const(1):
-            mine.append(StridedAxis(r.extent, r.step * strides[d]))
-    axes.pop(".", None)
-    return axes
+    return axes_of(view)
+
+
+def matched(pairs: Paired, primitive: str) -> list[Loop]:
+    """The loops over all axes of a call."""
+    return [loop for letter, own in pairs for loop in match_axes(letter, own, primitive)]
 
 
 def match_axes(letter: str, operands: tuple[list[StridedAxis], ...], primitive: str) -> list[Loop]:
@@ -108,9 +89,7 @@ def merge_loops(loops: list[Loop]) -> tuple[Loop, ...]:
     merged: list[Loop] = []
     for loop in reversed(loops):
         inner = merged[-1] if merged else None
-        if inner and all(
-            o == inner.extent * i for o, i in zip(loop.strides, inner.strides, strict=True)
-        ):
+        if inner and loop.continues(inner):
             merged[-1] = Loop(loop.extent * inner.extent, inner.strides)
         else:
             merged.append(loop)

@@ -15,6 +15,7 @@ from tilewright.codegen.c import loop_nest
 from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
+from tilewright.ir.loop_axes import Loop
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Fill, Map, Reduce, ScalarPrimitive
 from tilewright.ir.scalar import c_converted, c_real, c_text, c_text_of_integers
@@ -32,7 +33,7 @@ def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
     return names
 
 
-def _nested(loops: tuple[loop_nest.Loop, ...], first: int, context: CallContext) -> ExitStack:
+def _nested(loops: tuple[Loop, ...], first: int, context: CallContext) -> ExitStack:
     """Open the loops, to be closed by the caller; their counters are numbered from `first`."""
     stack = ExitStack()
     for i, loop in enumerate(loops, first):
@@ -41,7 +42,7 @@ def _nested(loops: tuple[loop_nest.Loop, ...], first: int, context: CallContext)
     return stack
 
 
-def _at(pointer: str, number: int, loops: tuple[loop_nest.Loop, ...], context: CallContext) -> str:
+def _at(pointer: str, number: int, loops: tuple[Loop, ...], context: CallContext) -> str:
     """The element of operand `number` at the current iteration."""
     terms = [
         _term(f"tw_at{i}", loop.strides[number], context)

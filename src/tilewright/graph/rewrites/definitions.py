@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.names import fresh
 from tilewright.graph.rewriting import simplified
 from tilewright.ir.scalar import operations
 from tilewright.ops.access import straight
@@ -87,16 +88,6 @@ def _steps(node: Node, op: Definition, taken: set[str]) -> list[Node]:
             nodes.append(Node(name, step.op, inputs, name))
             tensors.append(name)
     return nodes
-
-
-def fresh(name: str, taken: set[str]) -> str:
-    """`name`, with a number appended if it is taken; adds the result to `taken`."""
-    found, number = name, 1
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
 
 
 def gathered_bodies(network: Network) -> Network:

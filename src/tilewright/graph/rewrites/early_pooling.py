@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.names import fresh
 from tilewright.ops import Binary, Op, Reshape, Unary
 
 _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leaky_relu")
@@ -101,10 +102,7 @@ def _with_signs(network: Network, conv: Node, norm: Node) -> tuple[list[Node], N
     along = (*channels, *(1 for _ in filters[1:]))
 
     def made(word: str, op: Op, *inputs: str) -> Node:
-        name = f"{norm.name}_{word}"
-        while name in taken:
-            name = f"{name}_"
-        taken.add(name)
+        name = fresh(f"{norm.name}_{word}", taken)
         return Node(name, op, inputs, name)
 
     signs = made("signs", Unary("sign", channels, dtype=kind), scale)

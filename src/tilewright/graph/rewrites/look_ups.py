@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.common.dtypes import F64, DType, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.names import unused
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import definitions_in
@@ -87,9 +88,7 @@ class _Rewriting:
 
     def _rows(self, node: Node, op: Definition, operand: int, size: int, kind: str) -> str:
         """Append the one-hot rows of an index tensor, over its axes and the `size` indices."""
-        name = f"places of {size}"
-        while name in self.network.tensors:  # a model may use the name
-            name += "'"
+        name = unused(f"places of {size}", self.network.tensors)  # a model may use the name
         self.places.setdefault(name, np.arange(size, dtype=np.int32))
         access, index = op.operands[operand], op.numerics.operands[operand].name
         axes = sorted(access.axes)

@@ -17,7 +17,7 @@ from functools import reduce
 from math import inf, prod
 
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.rewrites.definitions import fresh
+from tilewright.graph.names import fresh
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, operand_numbers, renumbered
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition

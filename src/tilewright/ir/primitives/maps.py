@@ -27,7 +27,7 @@ from tilewright.ir.scalar import (
     renumbered,
     wrapped,
 )
-from tilewright.ir.verify_types import check_one_type, element_types
+from tilewright.ir.verify_types import check_floating, element_types
 
 
 def table_index(x: Array, entries: int, shift: int) -> Array:
@@ -115,10 +115,7 @@ class ScalarPrimitive(Primitive, frozen=True):
 
     def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
         """Raise ProgramError unless all operands have one floating-point type."""
-        check_one_type(self, operands, place)
-        kind = element_types(operands, place)[0]
-        if not kind.is_float:
-            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+        check_floating(self, operands, place)
 
 
 @register

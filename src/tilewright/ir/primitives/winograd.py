@@ -14,7 +14,7 @@ from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives.registry import register
-from tilewright.ir.verify_types import check_one_type, element_types
+from tilewright.ir.verify_types import check_floating
 from tilewright.ir.winograd import Transforms, points_of, transforms
 
 
@@ -28,10 +28,7 @@ class WinogradTransform(Primitive, frozen=True):
     points: str | None = None
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
-        check_one_type(self, operands, place)
-        kind = element_types(operands, place)[0]
-        if not kind.is_float:
-            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+        check_floating(self, operands, place)
 
     @property
     def finite_points(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.codegen.artifact import Array
-from tilewright.graph.names import safe_name
+from tilewright.graph.names import fresh, safe_name
 from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
 from tilewright.network.planning.access import access_of, blocked_loops, normalised, run_together
 from tilewright.network.planning.form import (
@@ -293,11 +293,7 @@ class PlannedMemory:
 
     def append(self, draft: Draft) -> None:
         """Append a stage under a unique name."""
-        plain, number = safe_name(draft.name), 2
-        name = plain
-        while name in self._names:
-            name, number = f"{plain}_{number}", number + 1
-        self._names.add(name)
+        name = fresh(safe_name(draft.name), self._names)
         self.drafts.append(replace(draft, heading=replace(draft.heading, name=name)))
 
     def merge(self, others: Mapping[int, int]) -> list[int]:

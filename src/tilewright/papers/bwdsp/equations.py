@@ -248,15 +248,13 @@ def table2(lab: Lab) -> Findings:
     )
 
 
-# Table 4: the regions of a core in five layers, by the rule that yields each row.
-#
-# General rows: max(ceil(I_H / N), F_H) rows of the input at its own width, and the output rows that
-# they yield without padding. Optimised rows: the tile of `output_tiles`, and the region of the
-# padded image that the convolution reads for it.
-
-
 def table4(lab: Lab) -> Findings:
-    """Four extents for each of the ten rows by the printed formulas; the rule is their reading."""
+    """Four extents for each of the ten rows by the printed formulas; the rule is their reading.
+
+    General rows: max(ceil(I_H / N), F_H) rows of the input at its own width, and the output rows
+    that they yield without padding. Optimised rows: the tile of `output_tiles`, and the region of
+    the padded image that the convolution reads for it.
+    """
     table = lab.published("bwdsp", "table4", network.PrintedLayer)
     extents: list[_Extent] = []
     right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}

@@ -7,7 +7,7 @@ other arithmetic of columns, marked as a reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -49,8 +49,18 @@ from tilewright.targets.cns1.timing.layers import (
     write_cycles,
 )
 from tilewright.targets.cns1.timing.messages import GlobalSum, block_spacing_cycles
-from tilewright.targets.cns1.timing.recall import PATTERNS, recall_times, writing_cycles
-from tilewright.targets.cns1.timing.training import VECTOR, backward_misses, local_cycles
+from tilewright.targets.cns1.timing.recall import (
+    PATTERNS,
+    RecallTimes,
+    recall_times,
+    writing_cycles,
+)
+from tilewright.targets.cns1.timing.training import (
+    VECTOR,
+    TrainingTimes,
+    backward_misses,
+    local_cycles,
+)
 
 KILO = 1024
 SUBCLASSES = 64
@@ -91,16 +101,11 @@ def training_rate_of(case: TableCell, conditions: Conditions = WORST) -> float:
     return training_rate(case, case.training(conditions).total_cycles)
 
 
-def recall_penalty(case: TableCell, conditions: Conditions) -> float:
-    """Worst-case time of instruction misses in recall, in percent of the run time."""
-    worst = case.recall(evicting(conditions))
-    return 100 * worst.penalty_cycles / case.recall(conditions).total_cycles
-
-
-def training_penalty(case: TableCell, conditions: Conditions) -> float:
-    """Worst-case time of instruction misses in training, in percent of the run time."""
-    worst = case.training(evicting(conditions))
-    return 100 * worst.penalty_cycles / case.training(conditions).total_cycles
+def penalty(
+    times: Callable[[Conditions], RecallTimes | TrainingTimes], conditions: Conditions
+) -> float:
+    """Worst-case time of instruction misses in recall or training, in percent of the run time."""
+    return 100 * times(evicting(conditions)).penalty_cycles / times(conditions).total_cycles
 
 
 def tabulated_penalty(case: TableCell) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.seeds.convolution import tensors as conv
-from tilewright.seeds.gemm import gemm_space, product_nest
+from tilewright.seeds.gemm import inner_space
 from tilewright.seeds.nest import TensorSpec, nest, tensor
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Spread
@@ -35,7 +35,9 @@ def explicit_gemm(window: conv.Window) -> Seed:
         tensor(f"{of}_matrix", "scratch", f"group=groups, {dims}", storage=name, operand=operand)
         for of, name, operand, dims in matrices
     )
-    spaces = (_expansion(x, columns, window), _product(weight_matrix, column_matrix, result_matrix))
+    axes = ("out_channel", "pixel", "depth")
+    product = inner_space("product", result_matrix, weight_matrix, column_matrix, "group", axes)
+    spaces = _expansion(x, columns, window), product
     tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
     return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
 
@@ -59,12 +61,6 @@ def _expansion(x: TensorSpec, columns: TensorSpec, window: conv.Window) -> Space
         .prefetch(columns, x)
         .limit(largest=512, most=3)
     )
-
-
-def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
-    axes = ("out_channel", "pixel", "depth")
-    product = product_nest("product", y, w, columns, "group", axes)
-    return gemm_space(product, *axes, inner_only=True, most=4)
 
 
 def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:

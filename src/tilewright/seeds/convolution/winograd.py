@@ -17,7 +17,7 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.convolution import tensors as conv
 from tilewright.seeds.convolution.implicit import IMAGE_BLOCK, IMAGES_ORDER, LANES
 from tilewright.seeds.convolution.tensors import images, in_blocks, results, weights
-from tilewright.seeds.gemm import gemm_space, product_nest
+from tilewright.seeds.gemm import inner_space
 from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread, Step
@@ -61,10 +61,11 @@ def _winograd(size: int) -> Seed:
         _tiles(names, f"group=groups, points={points}, channels={side}_channels", rows, cols)
         for names, side in ((("v", "v_matrix"), "in"), (("products", "product_matrix"), "out"))
     )
+    axes = ("out_channel", "tile", "in_channel")
     spaces = (
         filter_transform(w, u, size),
         _tile_transform("input", size, x, v),
-        _point_products(u, v_matrix, product_matrix),
+        inner_space("product", product_matrix, u, v_matrix, "group point", axes),
         _tile_transform("output", size, y, products),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
@@ -168,12 +169,6 @@ def _tile_transform(name: str, size: int, pixels: TensorSpec, tiles: TensorSpec)
         .prefetch(pixels, tiles)
         .limit(largest=512, most=6)
     )
-
-
-def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec) -> Space:
-    axes = ("out_channel", "tile", "in_channel")
-    product = product_nest("product", products, u, v, "group point", axes)
-    return gemm_space(product, *axes, inner_only=True, most=4)
 
 
 def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:

@@ -128,11 +128,6 @@ def _element(network: Network, machine: Machine) -> str:
     return element
 
 
-# Refusals of one core's programs in terms of the whole machine.
-#
-# In: an error that names the two memories of a core. Out: the same error with the buffers of the
-# machine's description and the setting that would help.
-
 _WORDS = {READ: "the two buffers that are read", RESULTS: "the buffer of results"}
 _SET = re.compile(r"--set memory\.(?P<space>\w+)\.capacity_bytes=(?P<bytes>\d+)")
 

@@ -21,7 +21,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ProgramError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
-from tilewright.graph.names import quoted, safe_name
+from tilewright.graph.names import fresh, quoted, safe_name
 from tilewright.graph.rewriting import simplified
 from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
@@ -238,11 +238,7 @@ def _tensors(plan: Plan) -> list[TensorInfo]:
     found: list[TensorInfo] = []
     names: set[str] = set()
     for value in plan.values:
-        plain = identifier = f"{safe_name(value.name)}"
-        number = 2
-        while identifier in names:
-            identifier, number = f"{plain}_{number}", number + 1
-        names.add(identifier)
+        identifier = fresh(safe_name(value.name), names)
         shape = (max(1, value.form.elements),)
         found.append(TensorInfo(value.name, identifier, value.dtype, _KINDS[value.role], shape))
         check_type(found[-1], plan.machine)

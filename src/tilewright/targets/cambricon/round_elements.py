@@ -32,8 +32,6 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import (
     Const,
     Expr,
-    Var,
-    all_of,
     binary,
     free_vars,
     product,
@@ -57,7 +55,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import Copy, Fill
 from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
 from tilewright.ir.scalar import Apply, Element, renumbered
-from tilewright.ir.visit import rewrite, walk
+from tilewright.ir.visit import in_first, in_last, rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
 from tilewright.targets.cambricon.primitives import (
     RoundedMap,
@@ -269,8 +267,7 @@ def _largest_of_two(
         return replace(x, ranges=ranges, roles=x.roles.replace("k", "."))
 
     if not along:
-        is_first = all_of(binary("==", Var(f.var), 0) for f in loops)
-        is_last = all_of(binary("==", Var(f.var) + 1, f.extent) for f in loops)
+        is_first, is_last = in_first(loops), in_last(loops)
         first = place(x, {f.var: Const(0) for f in loops})
         last = place(x, {f.var: f.extent - 1 for f in loops})
         later = If(is_last, (), (call,))

@@ -24,8 +24,6 @@ from tilewright.common.expr import (
     Const,
     Expr,
     Var,
-    all_of,
-    binary,
     free_vars,
     product,
     round_up,
@@ -36,7 +34,7 @@ from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Buffer, Call, For, If, Operand, Program, Range, Stmt, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
-from tilewright.ir.visit import calls_of, rewrite, walk
+from tilewright.ir.visit import calls_of, in_first, rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
 from tilewright.targets.cambricon.primitives import (
     OuterProduct,
@@ -180,7 +178,7 @@ def _products(
     letters = "".join(chr(ord("a") + i) for i in range(len(c.ranges)))
     added = Call(SaturatingAdd(), (replace(out, roles=letters), replace(beside, roles=letters)))
     later = (Call(rounded, (beside, *factors)), added)
-    return (If(all_of(binary("==", Var(f.var), 0) for f in loops), (first,), later),)
+    return (If(in_first(loops), (first,), later),)
 
 
 def _is_of_one_term(factor: Operand) -> bool:

@@ -27,8 +27,6 @@ from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
     Expr,
-    Var,
-    all_of,
     binary,
     minimum,
     product,
@@ -38,7 +36,7 @@ from tilewright.common.expr import (
 from tilewright.ir.nodes import Buffer, Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Fill, MatrixProduct
 from tilewright.ir.primitives.maps import Map, Reduce
-from tilewright.ir.visit import calls_of, rewrite
+from tilewright.ir.visit import calls_of, in_first, in_last, rewrite
 from tilewright.passes.double_buffer import fetch_next, slot_of, store_before
 from tilewright.passes.infer_dma import SLOT_ELEMENTS, chain_of
 from tilewright.seeds.steps import IN_PARTS
@@ -113,8 +111,7 @@ class _Windows:
         """One turn; the fetches of the next one have slots of their own."""
         loops, (now, following) = self.loops, (slot_of(self.loops, ahead) for ahead in (0, 1))
         level, (row, column) = len(loops) - 1, self.along
-        begun = all_of(binary("==", Var(f.var), 0) for f in loops)
-        ended = all_of(binary("==", Var(f.var) + 1, f.extent) for f in loops)
+        begun, ended = in_first(loops), in_last(loops)
         made = replace(self.stored, buffer=last.buffer, slot=now)
         one = part_along(last, row, Range(Const(0), Const(1)))
         others = first.ranges[row].extent

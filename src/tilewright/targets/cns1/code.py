@@ -37,12 +37,6 @@ from tilewright.targets.cns1.node import TABLE, assembled, node_table, run_node,
 from tilewright.targets.cns1.rules import CACHE, updates_weights
 from tilewright.targets.cns1.sections import Rdram
 
-# An explicit program as one source of the Torrent.
-#
-# Loops run on registers; an iteration with other extents (a shorter last tile) stands behind its
-# loop, so that all extents of calls and transfers are numbers. The arguments are the addresses of
-# the tensors in main memory, from `$4` on.
-
 ARGUMENTS = ("$4", "$5", "$6")
 _LOOPS = ("$21", "$22", "$23")
 
@@ -56,7 +50,11 @@ class _Context:
 
 
 def program_text(program: ir.Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
-    """The source of a program for one core. Raises ProgramError for statements without code."""
+    """The source of a program for one core; its arguments are the addresses of its tensors in main
+    memory. Loops run on registers; an iteration with other extents (a shorter last tile) stands
+    behind its loop, so that all extents of calls and transfers are numbers. Raises ProgramError for
+    statements without code.
+    """
     if len(tensors) > len(ARGUMENTS):
         raise ProgramError(
             f"a program of {len(tensors)} tensors, the code takes {len(ARGUMENTS)} addresses"

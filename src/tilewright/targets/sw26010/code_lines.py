@@ -42,6 +42,7 @@ from tilewright.targets.sw26010.gemm.chain import (
     chain_distances,
     chain_pointers,
     chain_rows,
+    passed_bytes,
     walked_bytes,
 )
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
@@ -169,7 +170,7 @@ def _start(plan: GemmPlan, then: Role) -> int:
 
 def _drain(plan: GemmPlan, now: Role) -> int:
     length = _parts(plan, now)[1] + _VECTORS + 1
-    return length + 1 + _advance(_passed(plan, now)) if plan.shape.links > 1 else length
+    return length + 1 + _advance(passed_bytes(plan, now)) if plan.shape.links > 1 else length
 
 
 def _block(plan: GemmPlan, now: Role, then: Role) -> int:
@@ -178,11 +179,7 @@ def _block(plan: GemmPlan, now: Role, then: Role) -> int:
         steps = [*block_step_bytes(plan), 8 * plan.shape.mesh]
         return length + sum(map(_advance, steps)) + 4 + len(bookkeeping(plan))
     steps = [SCALAR_BLOCK * stride for stride in (plan.scalar_stride, plan.result_stride)]
-    return length + sum(map(_advance, [*steps, _passed(plan, now)])) + 11 + _opening(plan)
-
-
-def _passed(plan: GemmPlan, now: Role) -> int:
-    return WORD * plan.shape.mesh + walked_bytes(plan, now)
+    return length + sum(map(_advance, [*steps, passed_bytes(plan, now)])) + 11 + _opening(plan)
 
 
 _Places: TypeAlias = npt.NDArray[np.int64]

@@ -22,13 +22,13 @@ from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars, subs
 from tilewright.cost.prices import RequestField
 from tilewright.ir.chains import memory_of
 from tilewright.ir.matrix import matrix_form
-from tilewright.ir.nodes import Call, Program, Tensor, Transfer, View
+from tilewright.ir.nodes import Call, Program, Tensor, Transfer, View, role_extent
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import DescriptorLimits
-from tilewright.targets.sw26010.gemm.instances import ROLES, role_extent
+from tilewright.targets.sw26010.gemm.instances import ROLES
 from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT, VECTOR_LANES
 from tilewright.targets.sw26010.gemm.shape import block_reaches as block_reaches
 

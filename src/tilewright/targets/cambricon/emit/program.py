@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import lcm
 from typing import assert_never
 
 from tilewright.common.dtypes import dtype
@@ -260,11 +261,8 @@ def _where(loop: For, condition: Expr, holds: bool) -> Stmt:
 
 def _period(loop: For) -> int:
     """Turns after which the conditions in a loop repeat."""
-    found = 1
-    for stmt in walk(loop.body):
-        if isinstance(stmt, If):
-            found = max(found, period(stmt.condition, loop.var))
-    return found
+    conditions = (s.condition for s in walk(loop.body) if isinstance(s, If))
+    return lcm(*(period(e, loop.var) for e in conditions))
 
 
 def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
@@ -272,8 +270,8 @@ def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
 
     def own(e: Expr) -> Expr:
         match e:
-            case BinaryExpr("%", Var(name), Const(value)) if (name, value) == (loop.var, period):
-                return Const(number)
+            case BinaryExpr("%", Var(name), Const(n)) if name == loop.var and period % n == 0:
+                return Const(number % n)
             case Var(name) if name == loop.var:
                 return e * period + number
             case BinaryExpr(op, a, b):

@@ -26,7 +26,6 @@ from tilewright.codegen.c.elementwise_calls import (
 )
 from tilewright.codegen.c.loop_nest import (
     MAXIMUM_LOOPS,
-    Loop,
     match_axes,
     merge_loops,
     padded,
@@ -38,6 +37,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.cache import CacheStore
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
+from tilewright.ir.loop_axes import Loop
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import (

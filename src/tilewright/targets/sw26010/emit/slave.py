@@ -46,6 +46,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
     Wait,
+    role_extent,
 )
 from tilewright.ir.primitives import MatrixProduct, Reduce, Repack, WinogradTransform
 from tilewright.ir.visit import used_symbols, walk
@@ -58,7 +59,6 @@ from tilewright.targets.sw26010.calls.expressions import (
     expression_headers,
 )
 from tilewright.targets.sw26010.dma import check_limits
-from tilewright.targets.sw26010.gemm.instances import role_extent
 from tilewright.targets.sw26010.names import LaunchNaming, buffer_end, buffer_infos, core_scope
 
 

@@ -212,7 +212,7 @@ def chain_start(plan: GemmPlan, then: Role) -> list[Instruction]:
 
 def chain_drain(plan: GemmPlan, now: Role) -> list[Instruction]:
     """The end of the last C block of a row of blocks."""
-    passed = _passed(plan, now)
+    passed = passed_bytes(plan, now)
     code = [_word("ldl", RESULT_POINTER, RESULT_ADDRESS - passed)]
     code += by_slot(emitted(plan, last_iteration(plan, now)))
     code += result_accesses(plan, plan.variant.precision.vector_store)
@@ -224,7 +224,7 @@ def chain_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     """The end of a C block and the start of the next in its row. The limit tells if the next is the
     last one, which decides the last target in the table.
     """
-    passed, flag = _passed(plan, now), Register(TEMPORARY)
+    passed, flag = passed_bytes(plan, now), Register(TEMPORARY)
     code = [_word("ldl", RESULT_POINTER, RESULT_ADDRESS - passed)]
     code += by_slot(emitted(plan, last_iteration(plan, now)))
     code += result_accesses(plan, plan.variant.precision.vector_store)
@@ -333,7 +333,7 @@ def _last_target(plan: GemmPlan) -> int:
     return FOLLOWED_TABLE + WORD * (plan.shape.mesh - 1)
 
 
-def _passed(plan: GemmPlan, now: Role) -> int:
+def passed_bytes(plan: GemmPlan, now: Role) -> int:
     """Distance of the table pointer past the table's start at the end of a block."""
     return WORD * plan.shape.mesh + walked_bytes(plan, now)
 

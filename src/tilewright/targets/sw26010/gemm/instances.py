@@ -17,10 +17,10 @@ import numpy.typing as npt
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
-from tilewright.common.expr import BinaryExpr, Const, Expr, Var, evaluate, free_vars, product
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, evaluate, free_vars
 from tilewright.ir.chains import Chain, ChainRules, with_chains
 from tilewright.ir.matrix import Matrix, matrix_form
-from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View
+from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View, role_extent
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -201,12 +201,6 @@ def _view(operand: object) -> View:
             "gemm works on a tensor in main memory", fix="stage its operands in the scratchpad"
         )
     return operand
-
-
-def role_extent(view: View, role: str) -> Expr:
-    """Number of indices of a role in a view."""
-    pairs = zip(view.roles, view.ranges, strict=True)
-    return product(r.extent for letter, r in pairs if letter == role)
 
 
 def _check_alignment(program: Program, view: View, form: Matrix, place: _Place) -> None:
