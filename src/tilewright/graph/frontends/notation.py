@@ -8,7 +8,7 @@ the tensors that no statement computes, its outputs the tensors that no statemen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.common.errors import GraphError, ShapeError
@@ -82,8 +82,7 @@ def read_notes(text: str) -> _Notes:
     if len(text) > _LONGEST:
         raise ShapeError(f"a text of {len(text):,} characters, at most {_LONGEST:,} are read")
     found = _Notes()
-    for line in re.split(r"[\n;]", text):
-        words = line.partition("#")[0].strip()
+    for words in _lines(text):
         if fill := _FILL.fullmatch(words):
             number, tensor = float(fill.group("number")), (fill.group("name") or "").strip()
             if tensor:
@@ -98,7 +97,19 @@ def read_notes(text: str) -> _Notes:
             raise ShapeError(f"more than {_MOST_STATEMENTS} statements")
     if not found.statements:
         raise ShapeError("no statement", fix="write RESULT[axes] += BODY, or =, *=, max=, min=")
+    tensors = {element.tensor for own in found.statements for element in own.elements}
+    for name in tensors & found.sizes.keys():
+        given = found.sizes[name]
+        found.sizes[name] = (given,) if isinstance(given, int) else given
     return found
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The statements, sizes and fills; sizes in a row may stand between commas."""
+    for line in re.split(r"[\n;]", text):
+        words = line.partition("#")[0].strip()
+        parts = [part.strip() for part in words.split(",")]
+        yield from parts if all(map(_SIZE.fullmatch, parts)) else [words]
 
 
 def _add_size(notes: _Notes, name: str, text: str) -> None:
