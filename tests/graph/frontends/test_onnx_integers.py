@@ -29,6 +29,7 @@ def written(
 ) -> Path:
     """A model of one node; its inputs in the order of `names`, an empty name for none."""
     types = {np.dtype(numpy): code for numpy, code in KINDS.values()}
+    types[np.dtype(np.int32)] = TensorProto.INT32
     graph = helper.make_graph(
         [helper.make_node(kind, names, ["y"], name="product", **attributes)],
         "integers",
@@ -95,6 +96,13 @@ def test_padding_of_a_convolution_has_the_value_of_the_zero_point(
         names.append("zero")
     attributes = {"pads": padding, "strides": (2, 1)}
     path = written(tmp_path, "ConvInteger", inputs, constants, names, **attributes)
+    assert_equal_to_runtime(path, inputs)
+
+
+def test_products_of_words_wrap_as_those_of_the_runtime_do(tmp_path: Path) -> None:
+    inputs = {"a": np.full((2, 3), 2**20 + 1, np.int32)}
+    constants = {"b": np.full((3, 4), 2**15 + 3, np.int32)}
+    path = written(tmp_path, "MatMul", inputs, constants, ["a", "b"])
     assert_equal_to_runtime(path, inputs)
 
 

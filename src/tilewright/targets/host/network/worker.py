@@ -8,6 +8,7 @@ other process is gone, nobody wants the answer.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import signal
@@ -29,6 +30,8 @@ def main() -> None:
     # Whatever is printed on the way goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    # The other process warns of the same machine and the same cache itself.
+    logging.getLogger("tilewright").addHandler(logging.NullHandler())
     status = 1
     try:
         _interrupted_once()
