@@ -90,6 +90,14 @@ def test_it_is_called_from_c(compiled: HostNetwork, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, *reference.values(), rtol=1e-5, atol=1e-6)
 
 
+def test_make_builds_without_a_warning(tmp_path: Path) -> None:
+    """Vectors of doubles are two registers where a vector of floats is one."""
+    net = network_of(define("y[i] = tanh(x[i]) + exp(x[i])", i=100, dtype="f32"))
+    folder = compile_network(net, NATIVE_HOSTS[0], Search(keep=1)).write(tmp_path / "net", {})
+    made = subprocess.run(["make", "-C", folder], check=True, capture_output=True, text=True)
+    assert made.stderr == ""
+
+
 def test_a_checked_build_stops_at_an_index_outside(tmp_path: Path) -> None:
     """The plain build reads the nearest place."""
     text = "y[b,e] = table[idx[b],e]"
