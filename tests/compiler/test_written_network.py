@@ -147,6 +147,11 @@ def test_tensors_are_checked() -> None:
     with pytest.raises(ShapeError) as wrong:
         compiled.run(x.T, weights=weights)
     assert str(wrong.value) == "input 'int' has shape 12x3, expected 3x12"
+    with pytest.raises(ShapeError) as nothing:
+        compiled.run(None, weights=weights)
+    assert str(nothing.value) == "input 'int' has shape scalar, expected 3x12"
+    listed, found = compiled.run(x.tolist(), weights=weights), compiled.run(x, weights=weights)
+    np.testing.assert_array_equal(listed["y"], found["y"])
     with pytest.raises(GraphError) as other:
         compiled.run(image=x, weights=weights)
     assert str(other.value) == ("exp takes the inputs 'int', found 0 in order and 'image' by name")

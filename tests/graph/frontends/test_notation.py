@@ -54,6 +54,11 @@ def test_the_length_of_a_tensor_of_one_dimension_is_its_shape():
     assert op.input_shapes == ((8,),)
 
 
+def test_sizes_may_be_numbers_of_numpy():
+    op = tw.define("y[n] += x[n,k]", n=np.int64(4), x=(np.int64(4), np.int32(3)))
+    assert op == tw.define("y[n] += x[n,k]", n=4, x=(4, 3))
+
+
 def test_a_definition_is_read_as_it_is_shown():
     op = tw.define("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16)
     assert tw.define(f"y[n,o] += x[n,i] * w[o,i]; {op.describe().partition('; ')[2]}") == op

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
@@ -46,7 +49,7 @@ def define(
     >>> define("s[n] += x[n,k]; y[n,k] = x[n,k] / s[n]", n=4, k=3).outputs
     ('y',)
     """
-    notes = read_notes(text)
+    notes, sizes = read_notes(text), {name: _plain(size) for name, size in sizes.items()}
     clash = next((n for n in sizes if notes.sizes.get(n, sizes[n]) != sizes[n]), None)
     if clash is not None:
         raise ShapeError(
@@ -63,6 +66,13 @@ def define(
     if fixed:
         return fixed.apply(_network(name, notes.statements, every, "f64", beyond))
     return _network(name, notes.statements, every, dtype, beyond)
+
+
+def _plain(size: Any) -> Any:
+    """A size in Python's numbers, where it may have been taken from NumPy's."""
+    if isinstance(size, tuple):
+        return tuple(map(_plain, size))
+    return int(size) if isinstance(size, np.integer) else size
 
 
 def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
