@@ -71,6 +71,15 @@ def test_a_file_of_statements_is_a_network(tmp_path):
         "ok       defined: live tensors fit main memory\n"
         "2 checks on sw26010_cg, 0 refused\n"
     )
+    told = run("explain", str(file), "-m", "sw26010_cg", "--no-changes").stdout
+    assert "defined on sw26010_cg" in told
+
+
+def test_a_file_of_other_bytes_than_text_is_refused(tmp_path):
+    file = tmp_path / "bytes.tw"
+    file.write_bytes(b"x = 3; y[i] = \xff\xfe")
+    refused = run("compile", str(file), "-m", "sw26010_cg", code=1)
+    assert refused.stderr == f"error: {file}: is not UTF-8 text\n"
 
 
 @pytest.mark.parametrize(

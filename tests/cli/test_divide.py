@@ -9,6 +9,7 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
+from support.onnx_models import floats, ints, model, node, saved
 from tilewright.cli.main import app
 from tilewright.graph import network
 from tilewright.graph.frontends.onnx import load_onnx
@@ -398,6 +399,47 @@ def test_what_cannot_be_divided_is_refused(arguments, message):
     done = run(*arguments)
     assert done.exit_code in (1, 2)
     assert done.stderr.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "integers", "message"),
+    [
+        (
+            [node("Greater", "xw", "m", name="mask"), node("Where", "mxw", "y")],
+            (),
+            "node mask takes or computes bool: the cores of 'bwdsp-56' compute this network in f32",
+        ),
+        (
+            [node("Relu", "x", "z"), node("Gather", "zi", "y", axis=1, name="rows")],
+            (),
+            "node rows takes or computes i64: the cores of 'bwdsp-56' compute this network in f32",
+        ),
+        (
+            [node("Relu", "x", "y")],
+            ("x",),
+            "inputs of i64: the cores of 'bwdsp-56' compute in f32",
+        ),
+    ],
+)
+def test_networks_of_several_types_are_refused_before_they_are_divided(
+    nodes, integers, message, tmp_path
+):
+    held = {"w": floats(5), "i": ints(0, 3, 1)}
+    weights = {name: held[name] for own in nodes for name in own.input if name in held}
+    path = saved(tmp_path, model(nodes, {"x": (4, 5)}, weights, integers=integers, opset=14))
+    refused = run(str(path))
+    assert refused.stderr == (
+        f"error: {message}\n  fix: take a machine that computes several types in one network\n"
+    )
+
+
+def test_rows_at_known_places_are_cut_on_every_core(tmp_path):
+    """As an attention block takes queries, keys and values apart."""
+    nodes = [node("MatMul", "xw", "m"), *(node("Gather", ["m", i], [f"z{i}"]) for i in "ab"),
+             node("Add", ["za", "zb"], "y")]  # fmt: skip
+    weights = {"w": floats(5, 6), "a": np.array(0), "b": np.array(-1)}
+    path = saved(tmp_path, model(nodes, {"x": (3, 4, 5)}, weights))
+    assert run(str(path), "--check").exit_code == 0
 
 
 def test_a_step_of_training_is_divided_as_a_network_is():

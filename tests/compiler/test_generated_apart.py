@@ -74,6 +74,24 @@ def test_code_and_progress_are_the_same() -> None:
     assert there
 
 
+def test_the_cache_is_warned_of_once(tmp_path: Path) -> None:
+    """By the process that asks, and by none that works for it."""
+    blocked = tmp_path / "file"
+    blocked.touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "compile", "lenet5", "--machine", "host_avx2"],
+        env={**os.environ, "PYTHONPATH": str(SOURCES), "XDG_CACHE_HOME": str(blocked)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line for line in done.stderr.splitlines() if "without the cache" in line]
+    assert told == [
+        f"warning: {blocked}/tilewright: Not a directory; working without the cache, "
+        "XDG_CACHE_HOME moves it"
+    ]
+
+
 def test_errors_are_the_same() -> None:
     search, caught = Search("guess"), []
     for way in (generated, generated_apart):

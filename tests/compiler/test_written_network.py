@@ -90,6 +90,14 @@ def test_it_is_called_from_c(compiled: HostNetwork, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, *reference.values(), rtol=1e-5, atol=1e-6)
 
 
+def test_make_builds_without_a_warning(tmp_path: Path) -> None:
+    """Vectors of doubles are two registers where a vector of floats is one."""
+    net = network_of(define("y[i] = tanh(x[i]) + exp(x[i])", i=100, dtype="f32"))
+    folder = compile_network(net, NATIVE_HOSTS[0], Search(keep=1)).write(tmp_path / "net", {})
+    made = subprocess.run(["make", "-C", folder], check=True, capture_output=True, text=True)
+    assert made.stderr == ""
+
+
 def test_a_checked_build_stops_at_an_index_outside(tmp_path: Path) -> None:
     """The plain build reads the nearest place."""
     text = "y[b,e] = table[idx[b],e]"
@@ -139,6 +147,11 @@ def test_tensors_are_checked() -> None:
     with pytest.raises(ShapeError) as wrong:
         compiled.run(x.T, weights=weights)
     assert str(wrong.value) == "input 'int' has shape 12x3, expected 3x12"
+    with pytest.raises(ShapeError) as nothing:
+        compiled.run(None, weights=weights)
+    assert str(nothing.value) == "input 'int' has shape scalar, expected 3x12"
+    listed, found = compiled.run(x.tolist(), weights=weights), compiled.run(x, weights=weights)
+    np.testing.assert_array_equal(listed["y"], found["y"])
     with pytest.raises(GraphError) as other:
         compiled.run(image=x, weights=weights)
     assert str(other.value) == ("exp takes the inputs 'int', found 0 in order and 'image' by name")

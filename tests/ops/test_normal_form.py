@@ -218,6 +218,25 @@ def test_doubles_hold_the_sums_of_so_many_products(types, terms, expected):
     assert _is_exact_in_floats(op) == expected
 
 
+@pytest.mark.parametrize("types", [
+    "i8:i32:i8", "u8:i32:u8", "i16:i32:i8:even:wrap", "i32:i64:i16", "i32:i64:i32:even:wrap", "i64",
+])  # fmt: skip
+@pytest.mark.parametrize("body", ["x[n,k]", "x[n,k] - w[k]", "x[n,k] * w[k]"])
+def test_integers_are_summed_in_floats_and_saturate_or_wrap_as_defined(body, types):
+    """Sums wrap to their own type first; sums of 64 bits are those of two halves."""
+    if (body, types) == ("x[n,k] * w[k]", "i64"):
+        pytest.skip("sums of i64 do not hold every product")
+    op = operator_of(f"y[n] += {body}", dtype=types, n=9, k=300)
+    rng = np.random.default_rng(0)
+    operands = [
+        rng.integers(*kind.limits, shape, dtype=kind.numpy, endpoint=True)
+        for shape, kind in zip(op.input_shapes, op.numerics.operands, strict=True)
+    ]
+    assert np.array_equal(evaluated(op, operands), op.reference(*operands))
+    for step in normal_form(op):
+        assert getattr(step.op, "gather", None) is None or step.op.numerics.is_float
+
+
 def test_an_axis_that_counts_blocks_is_a_cell_of_its_own():
     op = operator_of("y[i,j,l,o] += x[8*i+2*j+l,k] * w[k,o]", i=3, j=4, l=2, k=5, o=6)
     rows = matrix_roles(op).operands[0].cells

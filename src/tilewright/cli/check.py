@@ -14,7 +14,13 @@ from msgspec import UNSET
 from tilewright.cli.arguments import Check
 from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.workload import SUFFIX, is_operator, machine_of, named_network, read_workload
+from tilewright.cli.workload import (
+    is_operator,
+    is_source,
+    machine_of,
+    named_network,
+    read_workload,
+)
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
@@ -86,7 +92,7 @@ def run(asked: Check) -> None:
 
 def _is_written(path: Path) -> bool:
     """True if `path` is a folder or the text of a program."""
-    return path.exists() and path.suffix not in (".onnx", SUFFIX)
+    return path.exists() and not is_source(path)
 
 
 def _require_answerable(asked: Check, chain: Toolchain) -> None:

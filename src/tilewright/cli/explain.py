@@ -10,6 +10,7 @@ from tilewright.cli.options import SearchOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import (
     compile_workload,
+    is_source,
     machine_of,
     read_workload,
     require_options,
@@ -34,7 +35,7 @@ _ALONE = (
 def run(asked: Explain) -> None:
     """Explain the time of an operator, of a whole network, or of one layer of it."""
     path = Path(asked.subject)
-    if path.exists() and not (asked.subject.endswith(".onnx") and path.is_file()):
+    if path.exists() and not is_source(path):
         _explain_folder(asked, path)
         return
     chain, output, layer = Toolchain(machine_of(asked.machine)), asked.output, asked.layer

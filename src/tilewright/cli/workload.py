@@ -158,8 +158,18 @@ def is_definition(name: str) -> bool:
     return "[" in name or name.endswith(SUFFIX)
 
 
+def is_source(path: Path) -> bool:
+    """True for the file of a model or of definitions; a folder may end like one."""
+    return path.is_file() and path.suffix in (".onnx", SUFFIX)
+
+
 def _text_of(name: str) -> str:
-    return read_file_text(Path(name)) if name.endswith(SUFFIX) else name
+    if not name.endswith(SUFFIX):
+        return name
+    try:
+        return read_file_text(Path(name))
+    except UnicodeDecodeError:
+        raise GraphError("is not UTF-8 text", where=name) from None
 
 
 def _defined(

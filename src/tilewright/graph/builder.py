@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import quoted, safe_name, unused
-from tilewright.ops.op import Arrays, Op, Shape
+from tilewright.ops.definition import MOST_EXTENT
+from tilewright.ops.op import Arrays, Op, Shape, show_shape
 
 
 class NetworkBuilder:
@@ -67,6 +68,11 @@ class NetworkBuilder:
     def _define(self, name: str, shape: Shape, dtype: str) -> Tensor:
         if name in self._tensors:
             raise GraphError(f"the tensor {quoted(name)} is defined a second time")
+        if max(shape, default=1) >= MOST_EXTENT:
+            raise ShapeError(
+                f"the tensor {quoted(name)}, {show_shape(shape)}: a dimension has less than "
+                f"{MOST_EXTENT:,} elements"
+            )
         tensor = self._tensors[name] = Tensor(name, shape, dtype)
         return tensor
 

@@ -37,7 +37,9 @@ SIGNS: dict[Gather | None, str] = {
     None: "=", "sum": "+=", "max": "max=", "min": "min=", "prod": "*=", "any": "any=",
 }  # fmt: skip
 """The assignment sign of each gather in statements."""
-_MOST_AXES, _MOST_EXTENT = 16, 1 << 31
+MOST_EXTENT = 1 << 31
+"""The extent of an axis is less: steps are counted in signed words of 32 bits."""
+_MOST_AXES = 16
 _FACTORS = 2
 
 
@@ -68,9 +70,9 @@ class Definition(Op):
             raise ShapeError(
                 f"{self._word}: {len(self.extents)} axes, at most {_MOST_AXES} are taken"
             )
-        if max(self.extents, default=1) >= _MOST_EXTENT:
+        if max(self.extents, default=1) >= MOST_EXTENT:
             raise ShapeError(
-                f"{self._word}: an axis takes less than {_MOST_EXTENT:,} steps, found "
+                f"{self._word}: an axis takes less than {MOST_EXTENT:,} steps, found "
                 f"{show_shape(self.extents)}"
             )
         for access in (self.result, *self.operands):

@@ -9,23 +9,25 @@ zero are copied first; results that are part of a larger tensor are written into
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from tilewright.common.dtypes import F64, I64, DType
+from tilewright.common.dtypes import BOOL, F64, I64
 from tilewright.ir.scalar import Element
 from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
 from tilewright.ops.matrix_roles import backwards, matrix_roles
+from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
 _WIDEST_EXACT = 4
 """Bytes of the widest integers whose sums a double represents exactly."""
+_HALF_BITS = 32
 _EXACT_BITS = 53
 """Bits up to which a double represents every integer exactly."""
 _FAR_SMALLER = 16
@@ -84,6 +86,8 @@ def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
         return _pairs(op) if len(op.operands) > 2 else _product(op)
     if op.numerics.result.kind == "fixed" and recognised(op):
         return _product(op)
+    if _is_summed_in_halves(op):
+        return _summed_in_halves(op)
     if op.gather is not None and not _is_gathered_as_it_is(op):
         in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
@@ -190,10 +194,11 @@ def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
     gathered = replace(op, operands=(read,), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
     made = steps.add(gathered, made)
-    wraps = gather in ("sum", "prod") and not numerics.is_float
-    ways = _wrapping(kind, numerics.result) if wraps else [f"{kind}:{kind}:{numerics.result}"]
-    for types in ways if numerics.result.name != kind else ():
-        made = steps.add(_cast(op.out_shape, types), made)
+    if gather in ("sum", "prod") and not numerics.is_float:
+        made = steps.add(_cast(op.out_shape, f"{kind}:{kind}:{I64}"), made)
+        _written_back(steps, made, op.out_shape, numerics)
+    elif numerics.result.name != kind:
+        steps.add(_cast(op.out_shape, f"{kind}:{kind}:{numerics.result}"), made)
     return steps.all
 
 
@@ -201,6 +206,31 @@ def _is_exact_in_floats(op: Definition) -> bool:
     """True if doubles represent all sums of products of integers exactly."""
     widths = sum(8 * kind.size_bytes for kind in op.numerics.operands)
     return widths + prod(op.extents[a] for a in op.gathered).bit_length() <= _EXACT_BITS
+
+
+def _is_summed_in_halves(op: Definition) -> bool:
+    """True if doubles represent the sums of both halves of 64-bit integers exactly."""
+    terms = prod(op.extents[a] for a in op.gathered)
+    plain = op.gather == "sum" and op.finish == "x0" and op.numerics.sums == I64
+    return plain and _HALF_BITS + terms.bit_length() <= _EXACT_BITS
+
+
+def _summed_in_halves(op: Definition) -> tuple[_Step, ...]:
+    """Steps that map the body, sum its upper and lower 32 bits apart in doubles, and join them."""
+    kinds, steps = ",".join(kind.name for kind in op.numerics.operands), _Steps(op)
+    first, shape, read = _body_of(op, op.body, f"{kinds}:{I64}")
+    made, sums = steps.add(first, *range(len(op.operands))), list[int]()
+    for half in (f"x0 >> {_HALF_BITS}", f"x0 & {(1 << _HALF_BITS) - 1}"):
+        place = straight(shape)
+        part = steps.add(Definition(shape, place, (place,), half, dtype=I64.name), made)
+        part = steps.add(_cast(shape, f"{I64}:{F64}"), part)
+        gathered = replace(op, operands=(read,), body="x0", dtype=F64.name, tensors=())
+        part = steps.reduce(gathered, part)
+        sums.append(steps.add(_cast(op.out_shape, f"{F64}:{F64}:{I64}"), part))
+    place, joined = straight(op.out_shape), f"(x0 << {_HALF_BITS}) + x1"
+    whole = Definition(op.out_shape, place, (place, place), joined, dtype=I64.name)
+    _written_back(steps, steps.add(whole, *sums), op.out_shape, op.numerics)
+    return steps.all
 
 
 def _product_in_floats(op: Definition) -> tuple[_Step, ...]:
@@ -211,8 +241,8 @@ def _product_in_floats(op: Definition) -> tuple[_Step, ...]:
         for number, (access, kind) in enumerate(zip(op.operands, kinds, strict=True))
     ]
     made = steps.reduce(replace(op, dtype=F64.name, tensors=()), *doubles)
-    for types in _wrapping(F64.name, op.numerics.result):
-        made = steps.add(_cast(op.out_shape, types), made)
+    made = steps.add(_cast(op.out_shape, f"{F64}:{F64}:{I64}"), made)
+    _written_back(steps, made, op.out_shape, op.numerics)
     return steps.all
 
 
@@ -220,11 +250,19 @@ def _cast(shape: Shape, types: str) -> Definition:
     return Definition(shape, straight(shape), (straight(shape),), dtype=types)
 
 
-def _wrapping(kind: str, result: DType) -> Iterator[str]:
-    """The types of the steps that convert integral floats to integers that wrap."""
-    yield f"{kind}:{kind}:i64"
-    if result != I64:
-        yield f"i64:i64:{result}:even:wrap"
+def _written_back(steps: _Steps, number: int, shape: Shape, numerics: Numerics) -> None:
+    """Append the steps from sums in 64-bit integers to the result: `Numerics.write_back`."""
+    own, sums, result = I64, numerics.sums, numerics.result
+    low = max(sums.limits[0], result.limits[0])
+    high = min(sums.limits[1], result.limits[1])
+    limited = numerics.saturate and result != BOOL and (low, high) != sums.limits
+    body = f"min(max(x0, {low}), {high})" if limited else "x0"
+    for kind, expression in ((sums, "x0"), (result, body)) if limited else ((result, "x0"),):
+        if kind != own or expression != "x0":
+            types = own.name if kind == own else f"{own}:{own}:{kind}:even:wrap"
+            place = straight(shape)
+            step = Definition(shape, place, (place,), expression, dtype=types)
+            own, number = kind, steps.add(step, number)
 
 
 def _finished(op: Definition) -> tuple[_Step, ...]:

@@ -49,9 +49,29 @@ def test_one_statement_is_an_operator():
     assert (op.kind, op.input_shapes) == ("contraction", ((4,), (3,)))
 
 
+def test_the_length_of_a_tensor_of_one_dimension_is_its_shape():
+    op = tw.define("x = 8; r = 4; t = 3; fill = 0; y[r] max= x[2*r+t-1]")
+    assert op.input_shapes == ((8,),)
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    op = tw.define("y[n] += x[n,k]", n=np.int64(4), x=(np.int64(4), np.int32(3)))
+    assert op == tw.define("y[n] += x[n,k]", n=4, x=(4, 3))
+
+
+def test_a_definition_is_read_as_it_is_shown():
+    op = tw.define("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16)
+    assert tw.define(f"y[n,o] += x[n,i] * w[o,i]; {op.describe().partition('; ')[2]}") == op
+
+
 @pytest.mark.parametrize(
     ("text", "sizes", "message"),
     [
+        (
+            "x = 8; y[i,j] = x[i,j]",
+            {},
+            "'y[i,j] = x[i,j]', character 10: x has 1 dimensions, 8, and 2 indices",
+        ),
         ("", {}, "no statement; write RESULT[axes] += BODY, or =, *=, max=, min="),
         ("n = 4", {}, "no statement; write RESULT[axes] += BODY, or =, *=, max=, min="),
         ("n = 4; n = 5; y[n] = x[n]", {}, "n is given as 4 and as 5"),

@@ -307,6 +307,28 @@ def test_places_that_are_no_such_slice_are_none(places):
     assert (found := _strided_copies(places)) is None or elements(found) == places
 
 
+@pytest.mark.parametrize(
+    ("index", "kinds"),
+    [
+        (ints(1), ["slice"]),
+        (np.array(-1), ["slice", "reshape"]),
+        (ints(0, 2), ["slice"]),
+        (np.array([[-4, -3], [2, 3]]), ["slice", "reshape"]),
+        (ints(0, 2, 3), ["map"]),
+        (ints(2, 1), ["map"]),
+        (ints(1, 1), ["map"]),
+    ],
+)
+def test_known_indices_at_one_distance_are_a_slice(tmp_path, index, kinds):
+    """No tensor of indices is left, and machines without look-ups compute it."""
+    proto = model([node("Gather", "xi", "y", axis=1)], IMAGE, {"i": index})
+    network = load_onnx(saved(tmp_path, proto))
+    assert [made.op.kind for made in network.nodes] == kinds
+    assert len(network.weights) == (kinds == ["map"])
+    x = floats(*IMAGE["x"])
+    np.testing.assert_array_equal(network.evaluate({"x": x})["y"], np.take(x, index, axis=1))
+
+
 def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):
     x, slope = floats(*IMAGE["x"]), floats(IMAGE["x"][1])
     proto = model([node("PRelu", "xw", "y")], IMAGE, {"w": slope}, opset=6)

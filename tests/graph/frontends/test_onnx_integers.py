@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper, save_model
+from onnx import TensorProto, helper, load_model, numpy_helper, save_model
 
 from support.native import NATIVE_HOSTS
 from support.onnx_backend import host_results
@@ -29,6 +29,7 @@ def written(
 ) -> Path:
     """A model of one node; its inputs in the order of `names`, an empty name for none."""
     types = {np.dtype(numpy): code for numpy, code in KINDS.values()}
+    types[np.dtype(np.int32)] = TensorProto.INT32
     graph = helper.make_graph(
         [helper.make_node(kind, names, ["y"], name="product", **attributes)],
         "integers",
@@ -98,6 +99,13 @@ def test_padding_of_a_convolution_has_the_value_of_the_zero_point(
     assert_equal_to_runtime(path, inputs)
 
 
+def test_products_of_words_wrap_as_those_of_the_runtime_do(tmp_path: Path) -> None:
+    inputs = {"a": np.full((2, 3), 2**20 + 1, np.int32)}
+    constants = {"b": np.full((3, 4), 2**15 + 3, np.int32)}
+    path = written(tmp_path, "MatMul", inputs, constants, ["a", "b"])
+    assert_equal_to_runtime(path, inputs)
+
+
 def test_operands_without_zero_point_stay_bytes(tmp_path: Path) -> None:
     inputs = {"a": np.ones((2, 3), np.uint8)}
     path = written(tmp_path, "MatMulInteger", inputs, {"b": np.ones((3, 4), np.int8)}, ["a", "b"])
@@ -121,6 +129,23 @@ def test_a_float_operator_does_not_take_bytes(tmp_path: Path) -> None:
     with pytest.raises(GraphError) as refusal:
         load_onnx(path)
     assert str(refusal.value) == f"{path}: node 'product' (Softmax) takes 'x', which holds u8"
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no description of this computer")
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+@pytest.mark.parametrize("operator", ["Sign", "TopK"])
+def test_bytes_are_compared_on_this_computer(kind: str, operator: str, tmp_path: Path) -> None:
+    inputs = {"x": np.array([[3, 0, 200, 7, 255]], np.uint8).astype(KINDS[kind][0])}
+    constants = {"k": np.array([2])} if operator == "TopK" else {}
+    path = written(tmp_path, operator, inputs, constants, ["x", *constants])
+    model = load_model(path)
+    model.graph.output[0].type.tensor_type.elem_type = KINDS[kind][1]
+    model.graph.node[0].output.extend(["places"] * len(constants))
+    save_model(model, path)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, inputs)
+    ((found,),) = host_results([load_onnx(path)], [[inputs]])
+    np.testing.assert_array_equal(found["y"], expected)
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no description of this computer")

@@ -78,8 +78,33 @@ def cut(*numbers):
             "node 'l' (GlobalLpPool): p = -1, and a norm has at least 1",
         ),
         (
-            model([node("EyeLike", "x", "y", name="e")], {"x": (4, 2**62)}),
-            "node 'e' (EyeLike): a matrix of 4x4611686018427387904, at most 268435456 elements",
+            model([node("EyeLike", "x", "y", name="e")], {"x": (4, 2**30)}),
+            "node 'e' (EyeLike): a matrix of 4x1073741824, at most 268435456 elements",
+        ),
+        (
+            model([node("Relu", "x", "y")], {"x": (1, 2**33)}),
+            "the tensor 'x', 1x8589934592: a dimension has less than 2,147,483,648 elements",
+        ),
+        (
+            model([node("Pad", "xp", "y", name="p")], {"x": (3,)}, {"p": ints(2**31, 0)}),
+            "node 'p' (Pad): the tensor 'y', 2147483651: a dimension has less than 2,147,483,648 "
+            "elements",
+        ),
+        (
+            model(
+                [node("Range", "abc", "y", name="r")],
+                {},
+                {"a": np.array(0), "b": np.array(2**60), "c": np.array(1)},
+            ),
+            "node 'r' (Range): from 0 to 1152921504606846976 by 1 are more than 268435456 elements",
+        ),
+        (
+            model(
+                [node("Range", "abc", "y", name="r")],
+                {},
+                {"a": np.array(0), "b": np.array(5), "c": np.array(0)},
+            ),
+            "node 'r' (Range): steps of 0 reach no limit",
         ),
         (
             model(
@@ -116,7 +141,7 @@ def cut(*numbers):
         (
             model(
                 [node("Dropout", "x", "ym", name="d")],
-                {"x": (2**40, 2**40)},
+                {"x": (2**30, 2**30)},
                 outputs=("y", "m"),
                 opset=13,
             ),

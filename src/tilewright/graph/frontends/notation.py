@@ -8,8 +8,11 @@ the tensors that no statement computes, its outputs the tensors that no statemen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
@@ -46,7 +49,7 @@ def define(
     >>> define("s[n] += x[n,k]; y[n,k] = x[n,k] / s[n]", n=4, k=3).outputs
     ('y',)
     """
-    notes = read_notes(text)
+    notes, sizes = read_notes(text), {name: _plain(size) for name, size in sizes.items()}
     clash = next((n for n in sizes if notes.sizes.get(n, sizes[n]) != sizes[n]), None)
     if clash is not None:
         raise ShapeError(
@@ -63,6 +66,13 @@ def define(
     if fixed:
         return fixed.apply(_network(name, notes.statements, every, "f64", beyond))
     return _network(name, notes.statements, every, dtype, beyond)
+
+
+def _plain(size: Any) -> Any:
+    """A size in Python's numbers, where it may have been taken from NumPy's."""
+    if isinstance(size, tuple):
+        return tuple(map(_plain, size))
+    return int(size) if isinstance(size, np.integer) else size
 
 
 def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
@@ -82,8 +92,7 @@ def read_notes(text: str) -> _Notes:
     if len(text) > _LONGEST:
         raise ShapeError(f"a text of {len(text):,} characters, at most {_LONGEST:,} are read")
     found = _Notes()
-    for line in re.split(r"[\n;]", text):
-        words = line.partition("#")[0].strip()
+    for words in _lines(text):
         if fill := _FILL.fullmatch(words):
             number, tensor = float(fill.group("number")), (fill.group("name") or "").strip()
             if tensor:
@@ -98,7 +107,19 @@ def read_notes(text: str) -> _Notes:
             raise ShapeError(f"more than {_MOST_STATEMENTS} statements")
     if not found.statements:
         raise ShapeError("no statement", fix="write RESULT[axes] += BODY, or =, *=, max=, min=")
+    tensors = {element.tensor for own in found.statements for element in own.elements}
+    for name in tensors & found.sizes.keys():
+        given = found.sizes[name]
+        found.sizes[name] = (given,) if isinstance(given, int) else given
     return found
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The statements, sizes and fills; sizes in a row may stand between commas."""
+    for line in re.split(r"[\n;]", text):
+        words = line.partition("#")[0].strip()
+        parts = [part.strip() for part in words.split(",")]
+        yield from parts if all(map(_SIZE.fullmatch, parts)) else [words]
 
 
 def _add_size(notes: _Notes, name: str, text: str) -> None:

@@ -45,6 +45,7 @@ from tilewright.partition.strategies import EQUAL
 from tilewright.targets.bwdsp.sections import READ, RESULTS, core_machine
 
 _LOG = logging.getLogger(__name__)
+_ELSEWHERE = "take a machine that computes several types in one network"
 
 
 class Divider:
@@ -116,15 +117,29 @@ def _require_placeable(
 
 
 def _element(network: Network, machine: Machine) -> str:
-    """The element type of all inputs, in which the cores compute."""
+    """The element type of all tensors, in which the cores compute.
+
+    Raises PartitionError for inputs and nodes of other types.
+    """
     elements = {tensor.dtype for tensor in network.inputs}
     if len(elements) != 1 or not elements <= set(machine.core.types):
+        floats = all(dtype(kind).is_float for kind in elements)
         raise PartitionError(
             f"inputs of {', '.join(sorted(elements))}: the cores of {machine.name!r} compute "
             f"in {', '.join(machine.core.types)}",
-            fix=f"give --dtype {machine.core.types[0]}",
+            fix=f"give --dtype {machine.core.types[0]}" if floats else _ELSEWHERE,
         )
     (element,) = elements
+    for node in network.nodes:
+        numerics = node.op.numerics
+        sums = {numerics.sums.name} if numerics.is_float else set()
+        kinds = sorted({*node.op.operand_dtypes, node.op.out_dtype, *sums} - {element})
+        if kinds:
+            raise PartitionError(
+                f"node {node.name} takes or computes {', '.join(kinds)}: the cores of "
+                f"{machine.name!r} compute this network in {element}",
+                fix=_ELSEWHERE,
+            )
     return element
 
 

@@ -39,6 +39,8 @@ from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 _END = ["const void *constants", "void *arena"]
 _OWN = ("constants", "arena", "m", "i", "own")
+_LOCAL = "-Wno-psabi"
+"""Wide vectors pass between functions of one file alone: no ABI to warn of."""
 
 
 @dataclass(frozen=True)
@@ -476,7 +478,7 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
         f"CFLAGS = {' '.join((*COMPILE_FLAGS, *machine_flags))}",
         f"OBJECTS = {' '.join(objects)}",
         "",
-        f"{' '.join(apart)}: CFLAGS += {SEPARATE}",
+        f"{' '.join(apart)}: CFLAGS += {SEPARATE} {_LOCAL}",
         "",
         f"{library}: $(OBJECTS)",
         f"\t$(CC) -shared{openmp} -o $@ $(OBJECTS) -lm",

@@ -28,6 +28,7 @@ from statistics import median
 from typing import IO, NoReturn
 
 import msgspec
+import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array, Arrays, Artifact
@@ -124,6 +125,7 @@ class HostNetwork:
         """Inputs by name. Raises GraphError for too many or unknown inputs."""
         names = self.code.given
         found = {**dict(zip(names, inputs, strict=False)), **named}
+        found = {name: np.asarray(array) for name, array in found.items()}
         if len(inputs) > len(names) or set(found) - set(names):
             raise GraphError(
                 f"{self.code.name} takes the inputs {', '.join(map(quoted, names))}, found "

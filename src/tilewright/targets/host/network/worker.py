@@ -8,6 +8,7 @@ is gone, means that the answer is no longer wanted.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import signal
@@ -29,6 +30,8 @@ def main() -> None:
     # Anything printed meanwhile goes to standard error: standard output carries the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    # The other process warns of the same machine and the same cache itself.
+    logging.getLogger("tilewright").addHandler(logging.NullHandler())
     status = 1
     try:
         _interrupted_once()

@@ -49,7 +49,8 @@ _OF_MANY = {
 def _unary(at: Importer, *, function: str, parameters: tuple[str, ...] = ()) -> None:
     """A function of one tensor, with these attributes as parameters."""
     if not at.is_float:
-        at.map(f"{function}(x0)", at.operand(0))
+        unsigned = function == "sign" and dtype(at.dtype).limits[0] == 0
+        at.map("min(x0, 1)" if unsigned else f"{function}(x0)", at.operand(0))
         return
     alpha, beta = (*map(at.node.number, parameters), 0.0, 0.0)[:2]
     at.emit(Unary(function, at.shape(0), alpha, beta, at.dtype), at.operand(0))

@@ -24,8 +24,10 @@ def _constant_of_shape(at: Importer) -> None:
 def _range(at: Importer) -> None:
     numbers = [at.constant(i).reshape(-1)[0] for i in range(3)]
     start, limit, delta = (number.item() for number in numbers)
-    if not delta or not (limit - start) / delta <= MOST_ELEMENTS:
-        raise at.wrong(f"from {start} to {limit} by {delta} are no {MOST_ELEMENTS} elements")
+    if not delta:
+        raise at.wrong("steps of 0 reach no limit")
+    if not (limit - start) / delta <= MOST_ELEMENTS:
+        raise at.wrong(f"from {start} to {limit} by {delta} are more than {MOST_ELEMENTS} elements")
     at.constants[at.node.output()] = np.arange(*numbers, dtype=numbers[0].dtype)
 
 

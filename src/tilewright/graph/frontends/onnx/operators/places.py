@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.common.dtypes import F64
+from tilewright.common.dtypes import F64, I32, dtype
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import Constant
@@ -30,10 +30,14 @@ def _indices(at: Importer, size: int) -> str:
         kind = at.builder.element_type(name)
         return at.each(f"x0 + {size} if x0 < 0 else x0", name, suffix="_places1", computed=kind)
     numbers = at.constants[name]
+    front = _from_front(at, numbers, size)
+    return name if front is numbers else at.held("places", front)
+
+
+def _from_front(at: Importer, numbers: Constant, size: int) -> Constant:
+    """Known indices counted from the front. Raises GraphError for one out of range."""
     _require_inside(at, numbers, size)
-    if (numbers >= 0).all():
-        return name
-    return at.held("places", np.where(numbers < 0, numbers + size, numbers))
+    return np.where(numbers < 0, numbers + size, numbers) if (numbers < 0).any() else numbers
 
 
 def _require_inside(at: Importer, numbers: Constant, size: int) -> None:
@@ -43,10 +47,35 @@ def _require_inside(at: Importer, numbers: Constant, size: int) -> None:
 
 
 def _gather(at: Importer) -> None:
-    """Gather: slices along an axis."""
+    """Gather: slices along an axis; known indices at one distance need no look-up."""
     shape, axis = at.shape(0), at.axis()
-    x, index = at.operand(0), _indices(at, shape[axis])
-    at.emit(looked_up(at, shape, axis, x, index), x, index)
+    if (cut := _cut_of(at, shape, axis)) is None:
+        x, index = at.operand(0), _indices(at, shape[axis])
+        at.emit(looked_up(at, shape, axis, x, index), x, index)
+        return
+    gathered = (*shape[:axis], *at.constant(1).shape, *shape[axis + 1 :])
+    if gathered == cut.out_shape:
+        at.emit(cut, at.operand(0))
+    else:
+        at.reshape(at.step(cut, at.operand(0), suffix="_cut"), gathered)
+
+
+def _cut_of(at: Importer, shape: Shape, axis: int) -> Slice | None:
+    """The slice at the indices, in one row; None unless they are known and rise evenly."""
+    numbers = at.constants.get(at.node.input(1))
+    if numbers is None or not numbers.size:
+        return None
+    flat = _from_front(at, numbers, shape[axis]).reshape(-1)
+    steps = np.unique(np.diff(flat)) if flat.size > 1 else np.ones(1, flat.dtype)
+    if steps.size > 1 or steps[0] < 1:
+        return None
+
+    def along(number: int, others: Shape) -> Shape:
+        return (*others[:axis], number, *others[axis + 1 :])
+
+    zeros, ones = (0,) * len(shape), (1,) * len(shape)
+    start, step = along(int(flat[0]), zeros), along(int(steps[0]), ones)
+    return Slice(shape, start, along(flat.size, shape), step, at.dtype)
 
 
 def _elements(at: Importer) -> tuple[int, str]:
@@ -190,12 +219,14 @@ def _top(at: Importer) -> None:
     other = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
     sign = ">" if at.node.attributes.get("largest", 1) else "<"
     counted, every = at.dtype if at.is_float else F64.name, straight((*shape, size))
+    compared = at.dtype if at.is_float or dtype(at.dtype).size_bytes > I32.size_bytes else I32.name
     names = (x, x, places, places)
     before = at.define(every.shape, (own, other, along, beside), *names,
-                       body=f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0")  # fmt: skip
+                       body=f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0",
+                       computed=compared)  # fmt: skip
     each = at.step(before, *names, suffix="_before")
-    if counted != at.dtype:
-        each = at.step(converting(every.shape, at.dtype, counted), each)
+    if counted != compared:
+        each = at.step(converting(every.shape, compared, counted), each)
     total = Definition(every.shape, own, (every,), gather="sum", dtype=counted)
     wanted = tuple(k if d == axis else n for d, n in enumerate(shape))
     ranked = (at.step(total, each, suffix="_ranks"), _places(at, k), places)

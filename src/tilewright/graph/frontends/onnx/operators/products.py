@@ -112,7 +112,7 @@ def _mat_mul(at: Importer) -> None:
     a, b = at.shape(0), at.shape(1)
     x, weights = at.operand(0), at.operand(1)
     if len(a) < 2 or len(b) != 2 or not at.is_float:
-        kind = at.dtype if at.is_float else f"{at.dtype}:i64:{at.dtype}"
+        kind = at.dtype if at.is_float else f"{at.dtype}:i64:{at.dtype}:even:wrap"
         at.emit(product_of_batches(at, a, b, kind), x, weights)
         return
     rows = prod(a[:-1])
