@@ -1,5 +1,7 @@
 """Steps of a definition: what they give together is its meaning, and each is one of few forms."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -235,6 +237,40 @@ def test_integers_are_summed_in_floats_and_saturate_or_wrap_as_defined(body, typ
     assert np.array_equal(evaluated(op, operands), op.reference(*operands))
     for step in normal_form(op):
         assert getattr(step.op, "gather", None) is None or step.op.numerics.is_float
+
+
+@pytest.mark.parametrize("types", [
+    "i32", "i16:i32", "u8:u16", "u32", "i64", "u64", "i32:i32:i16", "i32:i32:i16:even:wrap",
+])  # fmt: skip
+@pytest.mark.parametrize("offset", [0, 1])
+def test_products_of_integers_are_exact_beyond_doubles(types, offset):
+    """Factors are odd, so that low bits are never zero; axes have odd and even lengths."""
+    op = operator_of(f"y[2*n+{offset}] *= x[j,n,k]", dtype=types, n=3, j=3, k=10, y=(6,))
+    (kind,), sums, result = op.numerics.operands, op.numerics.sums, op.numerics.result
+    low, high = kind.limits
+    x = np.random.default_rng(0).integers(low, high, (3, 3, 10), kind.numpy, endpoint=True) | 1
+    expected = np.zeros(6, result.numpy)
+    for n in range(3):
+        low, high = sums.limits
+        wrapped = (prod(x[:, n].ravel().tolist()) - low) % (high - low + 1) + low
+        low, high = result.limits
+        saturated = max(low, min(high, wrapped))
+        wrapped = (wrapped - low) % (high - low + 1) + low
+        expected[2 * n + offset] = saturated if op.numerics.saturate else wrapped
+    assert np.array_equal(evaluated(op, [x]), expected)
+    assert np.array_equal(op.reference(x), expected)
+
+
+def test_the_largest_integer_keeps_its_low_bits_where_results_wrap():
+    op = operator_of("y[n] max= x[n,k]", dtype="i32:i32:i16:even:wrap", n=1, k=2)
+    x = np.array([[7, 0x1_2345]], np.int32)
+    assert evaluated(op, [x]).tolist() == op.reference(x).tolist() == [0x2345]
+
+
+def test_integers_wrap_at_each_operation_of_a_gathered_body_too():
+    op = operator_of("y[n] += max(x[n,k] * x[n,k], 3)", dtype="i32", n=1, k=2)
+    x = np.array([[50_000, 2]], np.int32)  # the square wraps to less than 0
+    assert evaluated(op, [x]).tolist() == op.reference(x).tolist() == [7]
 
 
 def test_an_axis_that_counts_blocks_is_a_cell_of_its_own():

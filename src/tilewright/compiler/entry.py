@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -64,7 +65,7 @@ def compile(
     ScheduleError for a schedule outside the operator's space or kernel settings with a whole
     network, CheckFailed where generated code deviates from the reference.
     """
-    target = find_machine(machine) if isinstance(machine, str) else machine
+    target = machine if isinstance(machine, Machine) else find_machine(machine)
     settings, chain = Settings(**options), Toolchain(target)
     if isinstance(workload, str | Path):
         workload = load(
@@ -76,6 +77,7 @@ def compile(
         raise ShapeError("the shapes of an operator or a loaded network are its own")
     elif dtype is not None:
         raise ShapeError("the element type of an operator or a loaded network is its own")
+    _require_workload(workload)
     if isinstance(workload, Definition | Assembly) and not _has_kernels(workload):
         workload = network_of(workload)
     if isinstance(workload, Network):
@@ -89,6 +91,15 @@ def compile(
         raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
     own = Workload(workload.kind, ((workload.kind, as_named(workload)),))
     return compiled(own, chain, settings, alone=True)
+
+
+def _require_workload(workload: object) -> None:
+    if not isinstance(workload, Op | Network):
+        raise GraphError(
+            "an operator, a network, the name of a known network or the path of an ONNX file is "
+            f"compiled, found {quoted(workload)}",
+            fix="a module of torch is loaded first: tw.load(module, example)",
+        )
 
 
 def _has_kernels(op: Definition | Assembly) -> bool:
@@ -145,6 +156,7 @@ def load(
     replace the shapes of a file's inputs, by name; inputs with `values` become constants. Several
     shapes of an input become cases of the network.
     """
+    _require_types(batch, dtype, shapes, values)
     if not isinstance(name, str | Path):
         if batch or shapes or values:
             raise GraphError("the shapes of a module are those of its example")
@@ -166,11 +178,24 @@ def load(
         raise ShapeError(f"{name} in {kind}: {error.message}", fix=error.fix) from None
 
 
+def _require_types(batch: object, dtype: object, shapes: object, values: object) -> None:
+    """Raise GraphError for an argument of `load` that is of another Python type."""
+    by_name = "a mapping from names of inputs"
+    for name, given, kind, wanted in (
+        ("batch", batch, Integral, "a number"),
+        ("dtype", dtype, str, "text, such as 'f32'"),
+        ("shapes", shapes, Mapping, by_name),
+        ("values", values, Mapping, by_name),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise GraphError(f"{name} is {wanted}, found {quoted(given)}")
+
+
 def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
     """The shapes of each case: the first of each input, then the second, and so on; an input with
     one shape has it in all cases. Raises GraphError for other counts and for repeated cases.
     """
-    every = {name: _several(own) for name, own in shapes.items()}
+    every = {name: _several(name, own) for name, own in shapes.items()}
     count = max(map(len, every.values()), default=1)
     for name, own in every.items():
         if len(own) not in (1, count):
@@ -184,7 +209,11 @@ def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
     return found
 
 
-def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
+def _several(name: str, own: Any) -> Sequence[Shape]:
+    if isinstance(own, str) or not isinstance(own, Sequence):
+        raise GraphError(
+            f"the shape of input {quoted(name)} is a sequence of numbers, found {quoted(own)}"
+        )
     shapes: list[Shape] = [e for e in own if not isinstance(e, int)]
     return shapes or [tuple(e for e in own if isinstance(e, int))]
 

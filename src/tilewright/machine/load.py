@@ -47,7 +47,7 @@ def find_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
     """As `load_machine`, but a name that denotes the computer at hand loads the user's calibration
     if there is one.
     """
-    brought = machine_files().get(name_or_path)
+    brought = machine_files().get(name_or_path) if isinstance(name_or_path, str) else None
     if brought is not None:
         location = LOCATES.of_family(find_family(brought[0]))
         if location is not None:
@@ -91,6 +91,11 @@ def _build(where: str, tree: Table, sources: Table) -> Machine:
 
 
 def _locate(name_or_path: str) -> Path:
+    if not isinstance(name_or_path, str):
+        raise MachineError(
+            "a machine is given by its name, the path of a .toml file as text, or as "
+            f"`load_machine` returns it, found {shown(name_or_path)}"
+        )
     if name_or_path.endswith(".toml") or "/" in name_or_path:
         return Path(name_or_path)
     if name_or_path in machine_files():

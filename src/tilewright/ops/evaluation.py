@@ -91,7 +91,7 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
     kind = np.float64 if op.numerics.is_float else np.int64
     found = np.empty(kept, kind)
     body, finish = _scalar(op, op.body), _scalar(op, op.finish)
-    wraps = op.gather is None and not op.numerics.is_float  # at each operation, as on cores
+    wraps = not op.numerics.is_float  # at each operation, as on cores
     for part in _portions(op.extents, op.kept):
         shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
         own = [x[_along(part, x.shape)] for x in elements]

@@ -88,6 +88,8 @@ def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
         return _product(op)
     if _is_summed_in_halves(op):
         return _summed_in_halves(op)
+    if op.gather == "prod" and op.finish == "x0" and op.numerics.sums.kind == "integer":
+        return _multiplied_in_pairs(op)
     if op.gather is not None and not _is_gathered_as_it_is(op):
         in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
@@ -194,12 +196,48 @@ def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
     gathered = replace(op, operands=(read,), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
     made = steps.add(gathered, made)
-    if gather in ("sum", "prod") and not numerics.is_float:
+    if not numerics.is_float and (gather == "sum" or _drops_bits(numerics)):
         made = steps.add(_cast(op.out_shape, f"{kind}:{kind}:{I64}"), made)
         _written_back(steps, made, op.out_shape, numerics)
     elif numerics.result.name != kind:
         steps.add(_cast(op.out_shape, f"{kind}:{kind}:{numerics.result}"), made)
     return steps.all
+
+
+def _drops_bits(numerics: Numerics) -> bool:
+    """True if results keep the low bits of sums of integers that they do not hold."""
+    (low, high), (least, most) = numerics.sums.limits, numerics.result.limits
+    return not numerics.saturate and (low < least or high > most)
+
+
+def _multiplied_in_pairs(op: Definition) -> tuple[_Step, ...]:
+    """Steps that map the body, then multiply the halves of each gathered axis until one element is
+    left: 64-bit integers keep the low bits, which doubles would round away.
+    """
+    kinds, steps = ",".join(kind.name for kind in op.numerics.operands), _Steps(op)
+    extents, types = op.extents, op.numerics.sums
+    first = Definition(extents, straight(extents), op.operands, op.body, dtype=f"{kinds}:{types}")
+    made = steps.add(first, *range(len(op.operands)))
+    if types != I64:
+        made = steps.add(_cast(extents, f"{types}:{I64}"), made)
+    for axis in op.gathered:
+        while extents[axis] > 1:
+            product = _product_of_halves(extents, axis)
+            extents, made = product.out_shape, steps.add(product, made, made)
+    placed = Definition(extents, op.result, (straight(extents),), dtype=I64.name)
+    _written_back(steps, steps.add(placed, made), op.out_shape, op.numerics)
+    return steps.all
+
+
+def _product_of_halves(shape: Shape, axis: int) -> Definition:
+    """The product of the first half of an axis with the second, which ones fill to its length."""
+    half = -(-shape[axis] // 2)
+    extents = tuple(half if a == axis else n for a, n in enumerate(shape))
+    whole = straight(extents)
+    offsets = tuple(half if a == axis else 0 for a in range(len(shape)))
+    upper = replace(whole, shape=shape, offsets=offsets, fill=1 if shape[axis] % 2 else None)
+    lower = replace(whole, shape=shape)
+    return Definition(extents, whole, (lower, upper), "x0 * x1", dtype=I64.name)
 
 
 def _is_exact_in_floats(op: Definition) -> bool:

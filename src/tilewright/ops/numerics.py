@@ -122,6 +122,8 @@ class Numerics:
         """The result of exact integer `sums`: wrapped to their type, divided by `divisor` and
         2 ** `shift`, rounded once.
         """
+        if not self.requantises and isinstance(divisor, int) and divisor == 1:
+            return np.asarray(sums.astype(self.result.numpy))  # u64 exceeds NumPy's signed words
         kept = sums.astype(self.sums.numpy).astype(np.int64)
         if self.result == BOOL:
             return np.asarray(kept != 0)

@@ -62,7 +62,8 @@ def cut(*numbers):
         ),
         (
             model([node("BitwiseNot", "x", "y", name="n")], IMAGE, opset=18),
-            "node 'n' (BitwiseNot) takes 'x', which holds f32",
+            "node 'n' (BitwiseNot) takes 'x', which holds f32; it takes "
+            "i8, u8, i16, u16, i32, u32, i64, u64",
         ),
         (
             model([node("Expand", "xs", "y")], {"x": (2, 3)}, {"s": ints(2**62, 2**62, 2, 3)}),
@@ -282,7 +283,7 @@ def cut(*numbers):
         ),
         (
             model([node("Add", "xw", "y", name="a")], IMAGE, {"w": ints(1)}),
-            "node 'a' (Add) takes 'w', which holds int64",
+            "node 'a' (Add) takes 'w', which holds int64; it takes f32",
         ),
         (
             model([node("Softmax", "x", "y", name="s", axis=4)], IMAGE),
@@ -518,9 +519,15 @@ def test_batch_below_one(tmp_path):
 
 def test_another_element_type(tmp_path):
     path = saved(tmp_path, model([node("Relu", "x", "y")], IMAGE))
-    assert (
-        refusal(path, dtype="i8") == f"{path}: an ONNX model can be read in f32 or f64, found 'i8'"
+    assert refusal(path, dtype="i8") == (
+        f"{path}: an ONNX model can be read in f32, f64 or fixed point, found 'i8'; name "
+        "fixed point with its sums, such as q8.8:q48.16:q8.8"
     )
+
+
+def test_a_graph_without_nodes(tmp_path):
+    path = saved(tmp_path, model([], IMAGE, outputs=("x",)))
+    assert refusal(path) == f"{path}: the model computes nothing: its graph has no nodes"
 
 
 def test_an_element_type_that_is_not_read(tmp_path):
@@ -541,7 +548,7 @@ def test_missing_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not an ONNX model: it has no nodes"),
+        (b"", "is not an ONNX model: it has no graph"),
         (b"\x89PNG\r\n\x1a\n", "is not an ONNX model: its bytes cannot be decoded"),
     ],
 )

@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fixed_point import FixedPoint, is_fixed
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
@@ -89,6 +90,8 @@ def read_notes(text: str) -> _Notes:
     """Statements, sizes and fills of a text, one per line or separated by semicolons; `#` begins a
     comment. Raises ShapeError for any other line.
     """
+    if not isinstance(text, str):
+        raise ShapeError(f"statements are given as text, found {quoted(text)}")
     if len(text) > _LONGEST:
         raise ShapeError(f"a text of {len(text):,} characters, at most {_LONGEST:,} are read")
     found = _Notes()

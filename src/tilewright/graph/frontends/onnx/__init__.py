@@ -96,8 +96,10 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise GraphError(f"cannot be read: {error.strerror}") from None
     except DecodeError:
         raise GraphError("is not an ONNX model: its bytes cannot be decoded") from None
+    if not model.HasField("graph"):
+        raise GraphError("is not an ONNX model: it has no graph")
     if not model.graph.node:
-        raise GraphError("is not an ONNX model: it has no nodes")
+        raise GraphError("the model computes nothing: its graph has no nodes")
     return model
 
 
@@ -143,7 +145,10 @@ def _bound(model: onnx.ModelProto, values: Mapping[str, ArrayLike]) -> dict[str,
 
 def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
     """A value in the declared type; numbers are converted if that is lossless."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise GraphError(f"the value of {quoted(item.name)} has rows of unequal length") from None
     kind = onnx.TensorProto.DataType.Value(item.dtype)
     extents = item.extents if item.extents is not None else array.shape
     if not isinstance(value, np.ndarray | np.generic) and kind in TYPES:
@@ -157,7 +162,8 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
         or array.dtype.hasobject
         or (onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != kind)
     ):
-        own_type = "of no element type" if array.dtype.hasobject else array.dtype
+        unnamed = {"O": "of no element type", "U": "of text", "S": "of text"}
+        own_type = unnamed.get(array.dtype.kind, array.dtype)
         raise GraphError(
             f"the value of {quoted(item.name)} is {show_shape(array.shape)} {own_type}, the "
             f"file declares {'x'.join(str(e or '?') for e in extents) or 'scalar'} {item.dtype}"
@@ -167,7 +173,7 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
 
 def _converted(array: NDArray[Any], own: np.dtype[Any]) -> NDArray[Any]:
     """Numbers in another type, or unchanged if it cannot represent one; floats are rounded."""
-    if array.dtype.hasobject or (array.dtype.kind == "b") > (own.kind == "b"):
+    if array.dtype.kind not in "biufc" or (array.dtype.kind == "b") > (own.kind == "b"):
         return array
     with np.errstate(over="ignore", invalid="ignore"):
         found = array.astype(own)

@@ -92,10 +92,9 @@ class Importer:
         for index, name in enumerate(node.inputs):
             if own.builder.has(name) or name in own.constants:
                 kinds.append(own.element_type(name))
-                if kinds[-1] not in declared[min(index, len(declared) - 1)].types:
-                    raise GraphError(
-                        f"{own._title} takes {quoted(name)}, which holds {own._element_type(name)}"
-                    )
+                types = declared[min(index, len(declared) - 1)].types
+                if kinds[-1] not in types:
+                    raise own._holds_another_type(name, types)
         own.dtype = next((k for k in kinds if k in _FLOATING), own.builder.dtype)
         if operator.elements != "float" and kinds:
             own.dtype = kinds[0]
@@ -103,6 +102,14 @@ class Importer:
         own.narrow = kind if kind in HALVES and operator.elements != "any" else None
         own.dtype = F32.name if own.narrow else own.dtype
         return own
+
+    def _holds_another_type(self, name: str, types: Container[str]) -> GraphError:
+        """The error that the elements of an operand have none of `types`."""
+        taken = ", ".join(kind.name for kind in DTYPES if kind.name in types)
+        return GraphError(
+            f"{self._title} takes {quoted(name)}, which holds {self._element_type(name)}",
+            fix=f"it takes {taken}",
+        )
 
     def wrong(self, reason: str, fix: str = "") -> GraphError:
         """The error that the current node cannot be read for `reason`."""
@@ -139,9 +146,7 @@ class Importer:
         if self.narrow and kind == self.narrow.name and kind not in types:
             return self._widened(name, kind)
         if kind not in (types or (self.dtype,)):
-            raise GraphError(
-                f"{self._title} takes {quoted(name)}, which holds {self._element_type(name)}"
-            )
+            raise self._holds_another_type(name, types or (self.dtype,))
         return self._declared(name, kind)
 
     def _declared(self, name: str, kind: str) -> str:

@@ -46,7 +46,10 @@ def import_model(
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
     if dtype not in (None, *_FLOATS):
-        raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
+        raise GraphError(
+            f"an ONNX model can be read in f32, f64 or fixed point, found {quoted(dtype)}",
+            fix="name fixed point with its sums, such as q8.8:q48.16:q8.8",
+        )
     if not model.outputs:
         raise GraphError("the model has no output", fix="name what it computes as graph outputs")
     declared = [item for item in model.inputs if item.name not in model.constants]
