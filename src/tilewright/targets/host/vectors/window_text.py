@@ -31,7 +31,6 @@ from tilewright.targets.host.vectors.epilogue import (
     advanced,
     epilogue_parameters,
     finish_function,
-    names,
     write_finished,
 )
 
@@ -279,16 +278,10 @@ def _write_channels(one: WindowFunction, name: str, writer: CWriter) -> None:
     writer.line("long g = c;")
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
-        function = _Block(name, (), (), vectors).function
-        if one.is_short:
-            writer.call(function, ["end - g", *_places(one)])
-            continue
         with writer.block(f"for (; g + {width} <= end; g += {width})"):
-            writer.call(function, _places(one))
+            writer.call(_Block(name, (), (), vectors).function, _places(one))
     if one.whole:
         return
-    if one.is_short:
-        writer.line(f"g = end - (end - g) % {one.lanes};")
     writer.line("if (g < end)")
     with writer.deeper():
         writer.call(_Block(name, (), (), 1, "tail").function, [*_places(one), "end - g"])
@@ -333,12 +326,12 @@ def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter)
     kind, vector, c = one.dtype, f"tw_vector_{one.dtype}", one.dtype.c_name
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     operands += epilogue_parameters(one.epilogue, kind)
-    turns = one.is_short and not block.tail
-    first, last = ["long channels"] * turns, [f"long {block.tail}"] * bool(block.tail)
+    how = "inline __attribute__((always_inline))" if one.is_short else "__attribute__((noinline))"
     writer.head(
-        f"static __attribute__((noinline)) void {block.function}", [*first, *operands, *last]
+        f"static {how} void {block.function}",
+        [*operands, *([f"long {block.tail}"] if block.tail else [])],
     )
-    with writer.block(), _vectors(one, writer) if turns else writer.flat():
+    with writer.block():
         writer.line(f"const {vector} zero = tw_broadcast_{kind}(0);")
         for p in range(one.summed * block.width):
             names = ", ".join(f"s{p}_{v} = zero" for v in range(block.vectors))
@@ -355,16 +348,6 @@ def _write_block(one: WindowFunction, name: str, block: _Block, writer: CWriter)
         if one.summed == 1:
             _write_results(one, name, "0", block, writer)
     writer.line()
-
-
-@contextmanager
-def _vectors(one: WindowFunction, writer: CWriter) -> Iterator[None]:
-    """A loop over whole vectors of channels, to whose first ones all pointers lead."""
-    pointers = ["x", "w", "y", *(name for name, _ in names(one.epilogue))]
-    steps = ", ".join(f"{pointer} += {one.lanes}" for pointer in pointers)
-    head = f"long g = 0; g + {one.lanes} <= channels; g += {one.lanes}, {steps}"
-    with writer.block(f"for ({head})"):
-        yield
 
 
 def _write_lines(one: WindowFunction, name: str, block: _Block, writer: CWriter) -> None:
