@@ -344,19 +344,6 @@ def test_whole_vectors_take_no_mask() -> None:
     assert "first" not in text
 
 
-def test_rows_within_a_run_of_c_take_no_test_each() -> None:
-    """Neither fetches nor stores of a block that crosses no end of a run; one that is higher than a
-    run always does.
-    """
-    for run, branches in ((7, 3), (4, 0)):
-        kernel = Microkernel(AVX2, F32, 2, 6, prefetch=frozenset("c"), c_run=run)
-        text = emit_microkernel(kernel, "product", [6], [16])
-        within = text.split("if (z_first + 6 <= 7) {")[1:]
-        assert len(within) == branches
-        for one in within:
-            assert "z_first" not in one[: one.index("}")]
-
-
 def test_partial_stores_leave_sums_in_registers() -> None:
     """An array of the lanes that are stored would keep a sum in memory from step to step."""
     for kind in FLOATS:

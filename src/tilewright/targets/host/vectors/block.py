@@ -6,8 +6,8 @@ In: a `Microkernel`, and the height and width of one block. Out: the block's C f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.epilogue import (
@@ -243,31 +243,12 @@ class RegisterBlock:
             tests = [] if first else [self._at_line(number)]
             tests += [f"!({self._has_whole_lines()})"] if column == width - 1 else []
             with writer.block(f"if ({' && '.join(tests)})") if tests else writer.flat():
-                for one in self._by_run(writer):
-                    one._write_line_prefetches(writer, column, hint)
-
-    def _write_line_prefetches(self, writer: CWriter, column: int, hint: str) -> None:
-        """Prefetch a line of each row of C and of what lies beside it."""
-        for i in range(self.height):
-            here = f"coming + {self._offset_of(i, column)}"
-            if not self.kernel.streams:
-                writer.line(f"__builtin_prefetch(z + {here}, {hint});")
-            for name in self._residuals():
-                writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
-
-    def _by_run(self, writer: CWriter) -> Iterator[RegisterBlock]:
-        """The block, for the text where its rows of C may cross the end of a run; before it, where
-        they may lie in one, the block for these, whose addresses take no test for each row.
-        """
-        run = self.kernel.c_run
-        if run != VARYING and run < self.height:
-            yield self
-            return
-        within = f"z_first + {self.height} <= {self.kernel.rows_in_run}"
-        with writer.block(f"if ({within})"):
-            yield replace(self, kernel=replace(self.kernel, c_run=0))
-        with writer.block("else"):
-            yield self
+                for i in range(self.height):
+                    here = f"coming + {self._offset_of(i, column)}"
+                    if not kernel.streams:
+                        writer.line(f"__builtin_prefetch(z + {here}, {hint});")
+                    for name in self._residuals():
+                        writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
 
     def _residuals(self) -> list[str]:
         every = names(self.kernel.epilogue)
@@ -435,19 +416,13 @@ class RegisterBlock:
         return gaps + (f"(z_first >= {run - rest} ? z_gap : 0) + " if rest else "")
 
     def _write_end(self, writer: CWriter) -> None:
-        """Joins the sums, and stores them."""
-        kind = self.kernel.dtype
+        """Add the sums to C or overwrite it, after the epilogue if this is the last part of k."""
+        kind, start = self.kernel.dtype, self.kernel.start
         for sums in self._sets[1:]:
             for i, v in self._cells():
                 writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, {sums}{i}_{v});")
         for i in range(self.height) if self.tail == "half" else ():
             writer.line(f"tw_vector_{kind} s{i}_{self.vectors - 1} = tw_whole_{kind}(h{i});")
-        for one in self._by_run(writer):
-            one._write_stores(writer)
-
-    def _write_stores(self, writer: CWriter) -> None:
-        """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
-        kind, start = self.kernel.dtype, self.kernel.start
         if start != "overwrite":
             with writer.block("if (!first)") if start == "either" else writer.flat():
                 for i, v in self._cells():
