@@ -8,7 +8,7 @@
 with the estimates. `spaces` times every candidate of a layer and prints what the model's first
 pick, and the best of its first five, lose against the fastest (`host.spaces`, `host.sieve`); with
 `--every N` it times only one candidate in N, and its tables do not call that a whole space. Each
-measurement is appended to a file of records at once, and is not repeated.
+measurement is appended to a file of records at once, and is not repeated by the same sources.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from host.spaces import TOP, Landscape, explore, timed
 from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
+from tilewright.common.digest import digest, own_sources
 from tilewright.machine import Machine, find_machine
 from tilewright.tune.choose import choose
 from tilewright.tune.sampling import DEFAULT_PROTOCOL, Protocol
@@ -35,6 +36,8 @@ RECORDS = Path("out/model_on_silicon.jsonl")
 QUICK_ROUNDS, QUICK_WORKLOADS, QUICK_EVERY = 3, 2, 64
 
 Record = dict[str, Any]
+Key = tuple[str, str, str, int, str]
+"""Part, machine, workload, one candidate in so many, digest of the machine and the sources."""
 
 
 def main() -> None:
@@ -55,9 +58,12 @@ def main() -> None:
         arguments.records = arguments.records.with_suffix(".quick.jsonl")
     machine, found = find_machine(arguments.machine), []
     known = {key(r): r for r in records(arguments.records)}
+    sources = digest(machine.content_hash(), own_sources())
     for workload in workloads(arguments.kind, arguments.only, quick=arguments.quick):
-        what = (arguments.part, machine.name, workload.name, arguments.every)
-        if what not in known:
+        what = (arguments.part, machine.name, workload.name, arguments.every, sources)
+        if what in known:
+            note(f"{workload.name}: measured on {known[what]['date']}, --records NEW repeats it")
+        else:
             note(f"{workload.name}: {workload.op.describe()}")
             known[what] = measured(what, workload, machine, arguments)
             append(arguments.records, known[what])
@@ -75,9 +81,10 @@ def workloads(kinds: Sequence[str], only: str, *, quick: bool) -> Iterator[Workl
         yield from chosen[:QUICK_WORKLOADS] if quick else chosen
 
 
-def key(record: Record) -> tuple[str, str, str, int]:
-    """Identity of a record's subject."""
-    return record["part"], record["machine"], record["name"], record["every"]
+def key(record: Record) -> Key:
+    """Identity of a record's subject; records without sources are of earlier ones."""
+    own = record["part"], record["machine"], record["name"], record["every"]
+    return *own, record.get("sources", "")
 
 
 def records(path: Path) -> list[Record]:
@@ -94,14 +101,14 @@ def append(path: Path, record: Record) -> None:
 
 
 def measured(
-    what: tuple[str, str, str, int],
+    what: Key,
     workload: Workload,
     machine: Machine,
     arguments: argparse.Namespace,
 ) -> Record:
     """Measure one workload; returns its record."""
     protocol = DEFAULT_PROTOCOL.hurried(QUICK_ROUNDS) if arguments.quick else DEFAULT_PROTOCOL
-    head = dict(zip(("part", "machine", "name", "every"), what, strict=True))
+    head = dict(zip(("part", "machine", "name", "every", "sources"), what, strict=True))
     head |= {
         "shape": workload.op.describe(),
         "flops": workload.op.flops,
