@@ -86,12 +86,15 @@ def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
         return _pairs(op) if len(op.operands) > 2 else _product(op)
     if op.numerics.result.kind == "fixed" and recognised(op):
         return _product(op)
+    plain = summed and distinct and len(op.operands) > 1 and op.finish == "x0"
+    in_floats = plain and _is_exact_in_floats(op)
+    if in_floats and op.numerics.sums == I64:
+        return _product_in_floats(op)
     if _is_summed_in_halves(op):
         return _summed_in_halves(op)
     if op.gather == "prod" and op.finish == "x0" and op.numerics.sums.kind == "integer":
         return _multiplied_in_pairs(op)
     if op.gather is not None and not _is_gathered_as_it_is(op):
-        in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
     return _mapped(op) if op.gather is not None and len(op.operands) > 1 else None
 
